@@ -105,7 +105,7 @@ class JointPlacement:
 
     @property
     def devices(self) -> range:
-        """Numbers of devices."""
+        """The indices of the devices."""
         return range(len(self.limit))
 
     def duration(self, i: int, d: int) -> float:
@@ -118,13 +118,13 @@ class JointPlacement:
         return bool(runs) and (not self.alike or d <= self.ranks()[g])
 
     def ranks(self) -> dict[int, int]:
-        """Groups by falling work."""
+        """Return the rank of each group by falling work."""
         work = np.zeros(len(self.memory))
         np.add.at(work, list(self.group), self.time.min(axis=1))
         return {int(g): rank for rank, g in enumerate(np.argsort(-work, kind="stable"))}
 
     def on(self, s: int) -> list[int]:
-        """Devices of a server."""
+        """Return the devices of a server."""
         return [d for d in self.devices if self.server[d] == s]
 
     @property
@@ -134,7 +134,7 @@ class JointPlacement:
 
     @property
     def pairs(self) -> list[Pair]:
-        """Ordered pairs of them."""
+        """Ordered pairs of different servers that have devices."""
         return [(s, u) for s in self.servers for u in self.servers if s != u]
 
     def deliveries(self) -> list[Delivery]:
@@ -167,7 +167,7 @@ class JointPlacement:
         return self.upper_ms / min((tensor.volume for tensor in self.tensors if tensor.volume > 0), default=1.0)
 
     def big(self, t: int) -> float:
-        """M[t]."""
+        """Return M[t], which no time of a transfer of the tensor exceeds."""
         return self.upper_ms + self.alpha_ms + self.tensors[t].volume * self.most
 
     def graph(self) -> nx.DiGraph[int]:
@@ -188,7 +188,7 @@ class JointPlacement:
         return [(i, j) for i, j in combinations(busy, 2) if not closure.has_edge(i, j) and not closure.has_edge(j, i)]
 
     def window(self, i: int) -> tuple[float, float]:
-        """head[i] and upper - tail[i]."""
+        """Return the earliest and the latest start of an operator: head[i] and upper - tail[i]."""
         import networkx as nx
 
         graph, fast = self.graph(), self.time.min(axis=1)
@@ -421,7 +421,7 @@ class _PyomoModel:
         return sum(self.at(i, d) for d in self.data.on(s))
 
     def run(self, i: int) -> Any:
-        """How long an operator takes."""
+        """Return how long an operator takes on the device of its group."""
         return sum(self.data.duration(i, d) * self.at(i, d) for d in self.data.devices)
 
     def made(self, t: int) -> Any:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -69,7 +70,7 @@ class BlockGraph:
         self.refresh()
 
     def find(self, i: int) -> int:
-        """Block of an operator."""
+        """Return the block that an operator is in."""
         while self._into[i] != i:
             self._into[i] = self._into[self._into[i]]
             i = self._into[i]
@@ -87,7 +88,7 @@ class BlockGraph:
         return [block for block in self._order if block is not None]
 
     def refresh(self) -> None:
-        """Longest paths from scratch."""
+        """Compute the longest paths anew, shorter ones as well."""
         order = self.in_order()
         for u in order:
             self.head[u] = max((self._arrives(p, cost) for p, cost in self.before[u].items()), default=0.0)
@@ -187,33 +188,25 @@ class BlockGraph:
                     heapq.heappush(queue, (-self._position[p], p))
 
 
-@dataclass(frozen=True)
-class Guard:
-    """Most work of a block, most work and memory of joined co-located groups."""
+def guard_of(a: PlacementArrays, graph: BlockGraph) -> Callable[[int, int], bool]:
+    """Whether a merge of two blocks keeps within most work of a block, most work and memory of joined groups."""
+    blocks = graph.in_order()
+    total, k = sum(graph.work[u] for u in blocks), len(a.room)
+    smallest = int(a.room.min())
+    max_memory = float("inf") if smallest == UNLIMITED else MEMORY_SHARE * smallest
+    longest = max((graph.work[u] for u in blocks), default=0.0)
+    max_work, max_group_work = max(longest, total / (WORK_SHARE * k)), total / (GROUP_SHARE * k)
 
-    work: float
-    group_work: float
-    memory: float
-
-    @classmethod
-    def of(cls, a: PlacementArrays, graph: BlockGraph) -> Guard:
-        """The guard of a problem."""
-        blocks = graph.in_order()
-        total, k = sum(graph.work[u] for u in blocks), len(a.room)
-        smallest = int(a.room.min())
-        most = float("inf") if smallest == UNLIMITED else MEMORY_SHARE * smallest
-        longest = max((graph.work[u] for u in blocks), default=0.0)
-        return cls(max(longest, total / (WORK_SHARE * k)), total / (GROUP_SHARE * k), most)
-
-    def allows(self, graph: BlockGraph, u: int, v: int) -> bool:
-        """Whether a merge keeps within the guard; groups that are one already are not looked at again."""
-        if graph.work[u] + graph.work[v] > self.work or not np.isfinite(graph.time[u] + graph.time[v]).any():
+    def allows(u: int, v: int) -> bool:
+        if graph.work[u] + graph.work[v] > max_work or not np.isfinite(graph.time[u] + graph.time[v]).any():
             return False
         first, other = graph.group(u), graph.group(v)
-        if first == other:
+        if first == other:  # they are one already, and are not looked at again
             return True
         work = graph.group_work[first] + graph.group_work[other]
-        return work <= self.group_work and graph.group_memory[first] + graph.group_memory[other] <= self.memory
+        return work <= max_group_work and graph.group_memory[first] + graph.group_memory[other] <= max_memory
+
+    return allows
 
 
 PASSES = 12
@@ -246,13 +239,13 @@ def compacted(problem: PlacementProblem, *, rules: tuple[str, ...] = RULES, targ
     graph = BlockGraph(a)
     idle = _idle_sources(a, graph)
     used = {"B1": int(idle.sum())}
-    guard = Guard.of(a, graph)
+    allows = guard_of(a, graph)
     for _ in range(PASSES if rules else 0):
         before = graph.blocks
         graph.refresh()
         for rule, apply in (("B5", _chains), ("B6", _edges)):
             if rule in rules:
-                used[rule] = used.get(rule, 0) + apply(graph, guard, target)
+                used[rule] = used.get(rule, 0) + apply(graph, allows, target)
         if graph.blocks == before or graph.blocks <= target:
             break
     return _built(problem, graph, idle, used)
@@ -274,27 +267,27 @@ def _idle_sources(a: PlacementArrays, graph: BlockGraph) -> Bools:
     return idle
 
 
-def _chains(graph: BlockGraph, guard: Guard, target: int) -> int:
+def _chains(graph: BlockGraph, allows: Callable[[int, int], bool], target: int) -> int:
     merged = 0
     for first in graph.in_order():
         u = graph.find(first)
         while graph.blocks > target and len(graph.after[u]) == 1:
             v = next(iter(graph.after[u]))
-            if len(graph.before[v]) != 1 or not guard.allows(graph, u, v):
+            if len(graph.before[v]) != 1 or not allows(u, v):
                 break
             u = graph.merge(u, v)
             merged += 1
     return merged
 
 
-def _edges(graph: BlockGraph, guard: Guard, target: int) -> int:
+def _edges(graph: BlockGraph, allows: Callable[[int, int], bool], target: int) -> int:
     edges = [(-cost, u, v) for u in graph.in_order() for v, cost in graph.after[u].items()]
     merged = 0
     for _, first, other in sorted(edges):
         if graph.blocks <= target:
             break
         u, v = graph.find(first), graph.find(other)
-        if u == v or v not in graph.after[u] or not guard.allows(graph, u, v):
+        if u == v or v not in graph.after[u] or not allows(u, v):
             continue
         if graph.path_after_merge(u, v) <= graph.longest * (1 + 1e-12) and not graph.second_path(u, v):
             graph.merge(u, v)

@@ -53,17 +53,6 @@ UNITS = 1 << 38
 """Units of time in the makespan known: rounding down n operators in a row loses n / UNITS of it."""
 
 
-@dataclass(frozen=True, eq=False)
-class LatencyModel:
-    """The model and its variables; `unit_ms` is the length of a unit."""
-
-    model: Any
-    at: list[list[Any]]
-    start: list[Any]
-    span: Any
-    unit_ms: float
-
-
 def devices_alike(a: PlacementArrays) -> bool:
     """Whether any two devices can change names: equal times, memory, and links."""
     own_servers = len(set(a.server.tolist())) == len(a.server)
@@ -113,30 +102,52 @@ def _by_work(g: GroupGraph) -> list[int]:
     return [int(group) for group in np.lexsort((-g.memory, -g.time.min(axis=1)))]
 
 
-class _LatencyBuilder:
-    """Holds what the parts of the model share."""
+class LatencyModel:
+    """The model, its variables by the names of the algebra, and `unit_ms`, the length of a unit.
 
-    def __init__(self, a: PlacementArrays, g: GroupGraph, upper_ms: float, rates: Floats | None) -> None:
+    Parameters
+    ----------
+    upper_ms : everything that is not above it is in the model.
+    queues : with rows (4).
+    rates : float64[S, S] bytes/ms, of sharing STATIC; None: the full rate of the links.
+    fixed : devices of groups that stay where they are.
+    """
+
+    def __init__(
+        self,
+        a: PlacementArrays,
+        g: GroupGraph,
+        upper_ms: float,
+        *,
+        queues: bool = False,
+        rates: Floats | None = None,
+        fixed: dict[int, int] | None = None,
+    ) -> None:
         from ortools.sat.python import cp_model
 
         self.a, self.g, self.rates = a, g, rates
-        self.unit = upper_ms / UNITS
+        self.unit_ms = upper_ms / UNITS
         self.horizon = UNITS
         self.model = cp_model.CpModel()
-        self.size = np.floor(np.where(np.isfinite(a.time), a.time, 0.0) / self.unit).astype(np.int64)
+        self.size = np.floor(np.where(np.isfinite(a.time), a.time, 0.0) / self.unit_ms).astype(np.int64)
         self.at: list[list[Any]] = []
         self.start: list[Any] = []
         self.apart: dict[tuple[int, int], Any] = {}
-        self.fixed: dict[int, int] = {}
+        self.fixed = fixed or {}
+        self._homes()
+        self._run()
+        self._precede()
+        if queues:
+            self._queue()
+        self._finish()
 
     def whole(self, time_ms: float) -> int:
-        return math.floor(time_ms / self.unit)
+        return math.floor(time_ms / self.unit_ms)
 
-    def homes(self, fixed: dict[int, int]) -> None:
+    def _homes(self) -> None:
         from ortools.sat.python import cp_model
 
-        a, g, model = self.a, self.g, self.model
-        self.fixed = fixed
+        a, g, model, fixed = self.a, self.g, self.model, self.fixed
         for group in range(len(g.memory)):
             row = [
                 model.new_bool_var(f"at_{group}_{d}")
@@ -154,7 +165,7 @@ class _LatencyBuilder:
                 for d in range(rank + 1, len(a.room)):
                     model.add(self.at[group][d] == 0)
 
-    def run(self) -> None:
+    def _run(self) -> None:
         a, model = self.a, self.model
         head, tail = heads_and_tails(a)
         for i in range(len(head)):
@@ -191,7 +202,7 @@ class _LatencyBuilder:
             self.apart[key] = literal
         return self.apart[key]
 
-    def precede(self) -> None:
+    def _precede(self) -> None:
         a = self.a
         for i in range(len(self.start)):
             ends = self.start[i] + self.duration(i)
@@ -219,8 +230,8 @@ class _LatencyBuilder:
                     elif self.whole(alone[d, e]) > 0:
                         model.add(start >= ends + self.whole(alone[d, e])).only_enforce_if(both)
 
-    def queue(self) -> None:
-        """Rows (4)."""
+    def _queue(self) -> None:
+        """Add rows (4), transfers that take turns on links."""
         a, model = self.a, self.model
         queues: dict[tuple[object, ...], list[Any]] = {}
         for i in range(len(self.start)):
@@ -270,7 +281,7 @@ class _LatencyBuilder:
                 queues.setdefault(("out", s), []).append(interval)
                 queues.setdefault(("in", t), []).append(interval)
 
-    def finish(self) -> Any:
+    def _finish(self) -> None:
         from ortools.sat.python import cp_model
 
         a, model = self.a, self.model
@@ -282,34 +293,6 @@ class _LatencyBuilder:
             work = [int(total) for total in np.bincount(a.group, weights=self.size[:, d], minlength=len(self.at))]
             model.add(span >= cp_model.LinearExpr.weighted_sum([row[d] for row in self.at], work))
         model.minimize(span)
-        return span
-
-
-def build_latency_model(
-    a: PlacementArrays,
-    g: GroupGraph,
-    upper_ms: float,
-    *,
-    queues: bool = False,
-    rates: Floats | None = None,
-    fixed: dict[int, int] | None = None,
-) -> LatencyModel:
-    """The model of everything not above `upper_ms`.
-
-    Parameters
-    ----------
-    queues : with rows (4).
-    rates : float64[S, S] bytes/ms, of sharing STATIC; None: the full rate of the links.
-    fixed : devices of groups that stay where they are.
-    """
-    builder = _LatencyBuilder(a, g, upper_ms, rates)
-    builder.homes(fixed or {})
-    builder.run()
-    builder.precede()
-    if queues:
-        builder.queue()
-    span = builder.finish()
-    return LatencyModel(builder.model, builder.at, builder.start, span, builder.unit)
 
 
 POLL_S = 0.02
@@ -368,14 +351,14 @@ def solve_exact(
     time_s : wall-clock limit of this call; `work_limit`: the same in CP-SAT's deterministic time, for runs that
         repeat.
     homes, start_ms : a schedule, as a hint.
-    queues, rates, fixed : see `build_latency_model`.
+    queues, rates, fixed : see `LatencyModel`.
     first_only : end with the first placement found.
     """
     from ortools.sat.python import cp_model
 
     if homes is not None and devices_alike(a) and not fixed:
         homes = relabelled(a, g, homes)
-    built = build_latency_model(a, g, upper_ms, queues=queues, rates=rates, fixed=fixed)
+    built = LatencyModel(a, g, upper_ms, queues=queues, rates=rates, fixed=fixed)
     if homes is not None:
         _hint(built, homes, start_ms)
     solver = cp_model.CpSolver()
@@ -486,7 +469,7 @@ def improve(search: LatencySearch, places: list[Placement], moves: int, until: f
             deadline = until if homes is None else now + (until - now) * 0.5 / max(1, runs_left)
         if deadline is not None and now >= deadline:
             return
-        result = anneal(
+        annealed = anneal(
             search.a,
             search.g,
             origin,
@@ -497,7 +480,7 @@ def improve(search: LatencySearch, places: list[Placement], moves: int, until: f
             stop=search.stop.until(deadline),
             goal=search.bound,
         )
-        search.offer_place(result.homes)
+        search.offer_place(annealed)
 
 
 def prove(search: LatencySearch, time_s: float, work: float | None, *, queues: bool) -> ExactResult | None:

@@ -58,7 +58,7 @@ class GroupGraph(NamedTuple):
 
 
 def group_graph(a: PlacementArrays) -> GroupGraph:
-    """The groups of a problem."""
+    """Return the co-located groups of a problem, and which of them exchange tensors."""
     groups, k = len(a.group_ptr) - 1, len(a.room)
     memory = np.zeros(groups, dtype=np.int64)
     np.add.at(memory, a.group, a.memory)
@@ -87,7 +87,7 @@ Placement = Ints
 
 
 def earliest_start(a: PlacementArrays, g: GroupGraph) -> Iterator[Placement]:
-    """m-ETF."""
+    """List scheduling by earliest start on any device (m-ETF)."""
     yield from _listed(a, g, {})
 
 
@@ -163,7 +163,7 @@ def _listed(a: PlacementArrays, g: GroupGraph, children: Mapping[int, int]) -> I
 
 
 def _by_speed(g: GroupGraph) -> list[int]:
-    """Devices, fastest class first."""
+    """Return the devices, those of the fastest class first."""
     finite = np.where(np.isfinite(g.time), g.time, 0.0).sum(axis=0) + 1e9 * np.isinf(g.time).sum(axis=0)
     return [int(d) for d in np.argsort(finite, kind="stable")]
 
@@ -300,16 +300,6 @@ BATCH_OPERATORS = 60_000
 """Operators simulated between two looks at the clock: some ten milliseconds."""
 
 
-@dataclass(frozen=True, eq=False)
-class PlacementAnnealResult:
-    """Best placement by groups, its makespan in ms, moves tried, and why the search ended."""
-
-    homes: Placement
-    value: float
-    moves: int
-    stopped_by: StopReason
-
-
 def device_of(a: PlacementArrays, homes: Placement) -> Ints:
     """int64[n], device of each operator."""
     return homes[a.group].astype(np.int64)
@@ -326,8 +316,8 @@ def anneal(
     seed: int,
     stop: Stop,
     goal: float = 0.0,
-) -> PlacementAnnealResult:
-    """Search from a placement that fits.
+) -> Placement:
+    """Return the best placement of a search from one that fits.
 
     Parameters
     ----------
@@ -339,8 +329,8 @@ def anneal(
     search = placement.PlacementAnnealing(a, g, start, rates, allocate, seed % 2**64)
     batch = max(8, BATCH_OPERATORS // len(a.group))
     made, length = 0, FIRST_ROUND
-    reason: StopReason | None = None
-    while reason is None and made < moves:
+    ended = False
+    while not ended and made < moves:
         length = min(length, moves - made)
         done = 0
         while done < length:
@@ -348,14 +338,14 @@ def anneal(
             hot, cold = (HOT * (COLD / HOT) ** (step / length) for step in (done, done + now))
             search.run(now, hot, cold)
             done += now
-            reason = StopReason.CONVERGED if search.value() <= goal * (1 + 1e-12) else stop.reason()
-            if reason is not None:
+            ended = search.value() <= goal * (1 + 1e-12) or stop.reason() is not None
+            if ended:
                 break
         made += done
         length *= 2
-        if reason is None:
+        if not ended:
             search.restart()
-    return PlacementAnnealResult(search.placement(), search.value(), made, reason or StopReason.BUDGET)
+    return search.placement()
 
 
 def polish_priorities(

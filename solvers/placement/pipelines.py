@@ -29,7 +29,6 @@ from __future__ import annotations
 
 import math
 import time
-from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -47,7 +46,7 @@ from formulations.stage_order import (
     start_values,
 )
 from solvers.backends import LpResult, SolverLimits, solve_guarded
-from solvers.placement.slices import COARSE, THRESHOLDS, improved, late_sources, random_order, slice_order
+from solvers.placement.slices import COARSE, THRESHOLDS, Positions, improved, late_sources, random_order, slice_order
 from solvers.stop import Stop
 from topoopt.core.arrays import Bools, Floats, Int32s, Ints
 from topoopt.core.errors import InfeasibleError, LimitError
@@ -96,48 +95,47 @@ def memory_never_decides(graph: StageGraph) -> bool:
     return all(group.memory_bytes is None or total <= group.memory_bytes for group in graph.groups)
 
 
-class _Around:
-    """Neighbours of every block, in nets and in the order."""
-
-    def __init__(self, graph: StageGraph) -> None:
-        self.nets: dict[int, list[Net]] = defaultdict(list)
-        self.before: dict[int, list[int]] = defaultdict(list)
-        self.after: dict[int, list[int]] = defaultdict(list)
-        for net in graph.nets:
-            for block in (net.source, *net.targets):
-                self.nets[block].append(net)
-        for a, b in graph.order.tolist():
-            self.before[b].append(a)
-            self.after[a].append(b)
+def _neighbours(graph: StageGraph) -> list[tuple[list[Net], list[int], list[int]]]:
+    """Nets of every block, and the blocks before and after it in the order."""
+    rows: list[tuple[list[Net], list[int], list[int]]] = [([], [], []) for _ in range(graph.size)]
+    for net in graph.nets:
+        for block in (net.source, *net.targets):
+            rows[block][0].append(net)
+    for a, b in graph.order.tolist():
+        rows[b][1].append(a)
+        rows[a][2].append(b)
+    return rows
 
 
-def _idle_target(graph: StageGraph, around: _Around, block: int) -> int | None:
+def _idle_target(graph: StageGraph, block: int, nets: list[Net], before: list[int], after: list[int]) -> int | None:
     """Where B1 lets a block go."""
     if graph.time_ms[:, block].any():
         return None
-    out = [net for net in around.nets[block] if net.source == block]
-    into = [net for net in around.nets[block] if net.source != block]
+    out = [net for net in nets if net.source == block]
+    into = [net for net in nets if net.source != block]
     consumers = {target for net in out for target in net.targets}
     producers = {net.source for net in into}
-    ordered = {*around.before[block], *around.after[block]}
-    if len(consumers) == 1 and not producers and not around.before[block] and ordered <= consumers:
+    ordered = {*before, *after}
+    if len(consumers) == 1 and not producers and not before and ordered <= consumers:
         return next(iter(consumers))
-    if len(producers) == 1 and not consumers and not around.after[block] and ordered <= producers:
+    if len(producers) == 1 and not consumers and not after and ordered <= producers:
         return next(iter(producers))
     return None
 
 
-def _dominated_target(graph: StageGraph, around: _Around, block: int) -> int | None:
+def _dominated_target(
+    graph: StageGraph, block: int, nets: list[Net], before: list[int], after: list[int]
+) -> int | None:
     """Where B4 lets a block go; all devices and links are alike."""
     work = float(graph.time_ms[:, block, 0].sum())
-    cost = graph.costs.least(around.nets[block])[:, 0].tolist()
+    cost = graph.costs.least(nets)[:, 0].tolist()
     total = sum(cost)
-    for neighbours in (around.after[block], around.before[block]):
+    for neighbours in (after, before):
         if len(neighbours) != 1:
             continue
         other = neighbours[0]
         ends = {(block, (other,)), (other, (block,))}  # backward tensors run the other way
-        pairs = zip(around.nets[block], cost, strict=True)
+        pairs = zip(nets, cost, strict=True)
         shared = sum(ms for net, ms in pairs if (net.source, net.targets) in ends)
         if shared >= work + (total - shared) and shared > 0:
             return other
@@ -156,13 +154,12 @@ def reduced(graph: StageGraph, settings: Throughput) -> StageGraph:
         and settings.stages is StageShape.CONTIGUOUS
     )
     while True:
-        around = _Around(graph)
         pairs: list[tuple[int, int]] = []
         used: set[int] = set()
-        for block in range(graph.size):
-            target = _idle_target(graph, around, block)
+        for block, neighbours in enumerate(_neighbours(graph)):
+            target = _idle_target(graph, block, *neighbours)
             if target is None and dominated:
-                target = _dominated_target(graph, around, block)
+                target = _dominated_target(graph, block, *neighbours)
             if target is not None and not {block, target} & used:
                 used |= {block, target}
                 pairs.append((block, target))
@@ -181,14 +178,6 @@ MOST_ORDERS = 60
 
 POLISHES = 6
 """Rounds of local search, each from the best so far."""
-
-
-@dataclass(frozen=True, eq=False)
-class Positions:
-    """int64[blocks] stage of each block (slot, for free sets), and int64[slots] group of each slot."""
-
-    stage: Ints
-    group: Ints
 
 
 def program_columns(problem: PlacementProblem) -> int:
@@ -303,8 +292,8 @@ def offer_order(search: Search, graph: StageGraph, order: list[int]) -> None:
     for average in (False,) if graph.costs.uniform else (False, True):
         slices = slice_order(graph, settings, order, fixed, average=average)
         if slices is not None:
-            stage = slices.stage if graph is search.graph else _onto(search.graph, graph, slices.stage)
-            search.offer(Positions(stage, slices.group))
+            own = graph is search.graph
+            search.offer(slices if own else replace(slices, stage=_onto(search.graph, graph, slices.stage)))
 
 
 def _onto(graph: StageGraph, other: StageGraph, stage: Ints) -> Ints:
@@ -457,7 +446,7 @@ class Partial:
     bound: Floats
 
     def rows(self, which: Ints | Bools | slice) -> Partial:
-        """Some of the rows."""
+        """Return the partial assignments of some rows."""
         return Partial(**{name: table[which] for name, table in vars(self).items()})
 
 
@@ -512,7 +501,7 @@ class AssignmentTree:
         self._capacity = [np.iinfo(np.int64).max if limit is None else limit for limit in limits]
 
     def root(self) -> Partial:
-        """Nothing assigned."""
+        """The partial assignment in which no block has a device."""
         none, idle = np.zeros((1, 0), dtype=np.int64), np.zeros((1, 2, self.k))
         zero = np.zeros((1, self.k), dtype=np.int64)
         return Partial(none, idle, idle, zero, zero, none, np.zeros(1))

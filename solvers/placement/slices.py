@@ -34,12 +34,11 @@ THRESHOLDS = 24
 
 
 @dataclass(frozen=True, eq=False)
-class Slices:
-    """A placement: int64[blocks] stage of each block, and int64[stages] device group of each stage."""
+class Positions:
+    """int64[blocks] stage of each block (slot, for free sets), and int64[slots] device group of each slot."""
 
     stage: Ints
     group: Ints
-    value_ms: float
 
 
 def random_order(graph: StageGraph, rng: np.random.Generator | None) -> list[int]:
@@ -225,7 +224,7 @@ def slice_order(
     fixed: tuple[int, ...] | None = None,
     *,
     average: bool = False,
-) -> Slices | None:
+) -> Positions | None:
     """Best stages of an order, None if memory or support leave none; `average`: see `SegmentCosts`."""
     costs = SegmentCosts(graph, order, average=average)
     counts = [len(group.devices) for group in graph.groups]
@@ -242,7 +241,7 @@ def slice_order(
     cuts = costs.cuts[[0, *ends]]
     stage = np.empty(graph.size, dtype=np.int64)
     stage[order] = np.repeat(np.arange(len(ends)), np.diff(cuts))
-    return Slices(stage, np.array(groups, dtype=np.int64), value)
+    return Positions(stage, np.array(groups, dtype=np.int64))
 
 
 def _two_maxima(

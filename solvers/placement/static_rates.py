@@ -346,7 +346,7 @@ def _add(points: list[float], at: float) -> None:
 
 
 def _place(search: LatencySearch, schedule: PlacedSchedule) -> Ints:
-    """Device of each group."""
+    """Return int64[G], the device of each group in a schedule."""
     first = search.a.group_member[search.a.group_ptr[:-1]]
     return schedule.device[first].astype(np.int64)
 

@@ -135,10 +135,10 @@ def _read(
     Raises:
         InputError, WriteError: something is wrong with it.
     """
-    from topoopt.kinds.files import ChangedKey, located, read_instance
+    from topoopt.kinds.files import located, read_instance
     from topoopt.kinds.pipeline import search_problems
 
-    changes = () if slack is None else (ChangedKey("slack_percent", slack, "--slack"),)
+    changes = () if slack is None else (("slack_percent", slack, "--slack"),)
     problem = read_instance(instance, changes)
     kind = kind_named(problem.kind)
     _require_writable(out)

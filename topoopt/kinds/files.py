@@ -7,7 +7,7 @@ import io
 import json
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -63,31 +63,17 @@ def build_instance(document: Document) -> Any:
     if isinstance(kind, str) and kind in FORMER_KINDS:
         document.refuse([Fault(("kind",), "no longer a kind of its own", value_text(kind), FORMER_KINDS[kind])])
     message = "no such kind of instance" if "kind" in data else "missing"
-    fault = Fault(("kind",), message, value_text(kind) if "kind" in data else None, nearest_text(kind, KINDS))
-    document.refuse([fault])
+    issue = Fault(("kind",), message, value_text(kind) if "kind" in data else None, nearest_text(kind, KINDS))
+    document.refuse([issue])
     raise AssertionError("refuse returned with a fault")
 
 
-@dataclass(frozen=True)
-class ChangedKey:
-    """A value given in a call in place of that of a file.
-
-    Attributes:
-        key: at the top of the file.
-        value: as a file would have it.
-        option: of the command line that gives it, such as `--slack`.
-    """
-
-    key: str
-    value: object
-    option: str
-
-
-def read_instance(path: str | os.PathLike[str], changes: Sequence[ChangedKey] = ()) -> Any:
+def read_instance(path: str | os.PathLike[str], changes: Sequence[tuple[str, object, str]] = ()) -> Any:
     """Read an instance file (YAML or JSON).
 
     Args:
-        changes: what to take in place of values of the file; the problem is that of the changed document.
+        changes: (key at the top of the file, value in place of that of the file, option of the command line that gives
+            it, such as `--slack`); the problem is that of the changed document.
 
     Raises:
         InputError: everything that is wrong with the file, with line, path, value and what is allowed; a change of a
@@ -99,7 +85,7 @@ def read_instance(path: str | os.PathLike[str], changes: Sequence[ChangedKey] = 
     return instance
 
 
-def _changed(document: Document, changes: Sequence[ChangedKey]) -> Document:
+def _changed(document: Document, changes: Sequence[tuple[str, object, str]]) -> Document:
     data = document.data
     if not isinstance(data, dict):
         return document
@@ -108,13 +94,13 @@ def _changed(document: Document, changes: Sequence[ChangedKey]) -> Document:
         keys = json_schema(kind)["properties"]
         text = f"instances of kind {kind} have no"
         wrong = [
-            Problem(f"{text} {one.key}", document.file, None, one.option, value_text(one.value), "left out")
-            for one in changes
-            if one.key not in keys
+            Problem(f"{text} {key}", document.file, None, option, value_text(value), "left out")
+            for key, value, option in changes
+            if key not in keys
         ]
         if wrong:
             raise InputError(wrong)
-    return replace(document, data={**data, **{one.key: one.value for one in changes}})
+    return replace(document, data={**data, **{key: value for key, value, _ in changes}})
 
 
 def _count(value: object) -> int:
@@ -162,14 +148,14 @@ def located(problems: Iterable[Problem], path: str | os.PathLike[str]) -> list[P
     """Problems with an instance, each with its file, and the line if it is one of the search settings."""
     file = os.fspath(path)
     document: Document | None = None
-    found = []
+    placed = []
     for problem in problems:
         line = problem.line
         if problem.file is None and problem.path is not None and problem.path.startswith("search."):
             document = document or parse_document(path)
             line = document.line(tuple(problem.path.split(".")))
-        found.append(replace(problem, file=problem.file or file, line=line))
-    return found
+        placed.append(replace(problem, file=problem.file or file, line=line))
+    return placed
 
 
 def json_schema(kind: str | None = None) -> dict[str, Any]:

@@ -90,7 +90,7 @@ class SolveOptions:
     crew: Gather | None = None
 
 
-AS_STATED = SolveOptions()
+DEFAULT_OPTIONS = SolveOptions()
 """All settings as the instance states them."""
 
 
@@ -107,7 +107,7 @@ class Effort:
 
     search: SearchSettings
     stop: Stop
-    options: SolveOptions = AS_STATED
+    options: SolveOptions = DEFAULT_OPTIONS
     timing: Timing | None = None
 
     def tell(self, what: str, done: int = 0, total: int | None = None) -> None:
@@ -116,13 +116,13 @@ class Effort:
         if self.options.progress is not None:
             self.options.progress(what, done, total)
 
-    def keep(self, found: Callable[[], Any], rough: bool = False) -> None:
+    def keep(self, result: Callable[[], Any], rough: bool = False) -> None:
         """Offer the best so far: called for what a method would return now, should the method have to be left.
 
         `rough`: it was made at much less effort than the search makes one.
         """
         if self.timing is not None:
-            self.timing.keep(found, self.stop, rough)
+            self.timing.keep(result, self.stop, rough)
 
     def optional(self, name: str, work: Callable[[], Result]) -> Result | None:
         """What a solution can do without; None, and a note, when time runs out."""
@@ -159,6 +159,14 @@ def table(*methods: Method) -> dict[str, Method]:
     return {method.name: method for method in methods}
 
 
+PlanModel = tuple[Callable[[Any], Any], Callable[[Any, Any, Effort, "ModelProof"], Any]]
+"""A formulation whose solutions are plans.
+
+First, problem -> Pyomo model with the names of the algebra, without rules that only break symmetry: whoever adds
+constraints must not lose plans to them. It raises InputError for a problem that it cannot express. Second, (problem,
+solved model, effort, what its solver proved) -> what `Solver.assemble` takes.
+"""
+
 MethodTables = tuple[tuple[str, Mapping[str, Method]], ...]
 """(which problems of a kind, the methods for these), for people; an empty text for all."""
 
@@ -175,8 +183,8 @@ class Solver:
         check: (problem, what a method found, solution) -> findings, where what was found holds hints that the
             checker would otherwise search for again; None: as the kind checks any solution.
         search_share: part of a time limit that a search may take, where what comes after it takes long.
-        models: problem -> formulations whose solutions are plans of it, by name; the first is the one meant without a
-            name.
+        models: problem -> formulations whose solutions are plans of it, by name: how a Pyomo model is built, and how
+            its solution is read. The first is the one meant without a name.
         excerpt: solution -> (a part of it, how many times as long the whole is); shows how long writing takes.
     """
 
@@ -326,20 +334,6 @@ class Kind:
     def methods(self, problem: Any) -> Mapping[str, Method]:
         """The methods for a problem, by name."""
         return self.solver().methods(problem)
-
-
-@dataclass(frozen=True)
-class PlanModel:
-    """A formulation whose solutions are plans of a kind.
-
-    Attributes:
-        build: problem -> Pyomo model with the names of the algebra, without rules that only break symmetry: whoever
-            adds constraints must not lose plans to them. Raises InputError for a problem that it cannot state.
-        found: (problem, solved model, effort, what its solver proved) -> what `Solver.assemble` takes.
-    """
-
-    build: Callable[[Any], Any]
-    found: Callable[[Any, Any, Effort, ModelProof], Any]
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Models that a user changes: a formulation in Pyomo with constraints or another objective, any solver, a checked plan.
 
-The model is solved as arrays, whatever solver is asked: what it claims is held against every row and bound. What
+The model is solved as arrays, whatever the solver: what it claims is held against every row and bound. What
 was changed is found by comparing the arrays with those of the formulation as it is, and decides what bounds mean: with
 rows added, plans are fewer, so that every bound on all plans still holds and the solver's own bound holds for these
 plans alone; with rows taken out or another objective, the solver's bound says nothing of the plan.
@@ -82,10 +82,7 @@ def build_model(problem: Any, formulation: str | None, options: Mapping[str, flo
     """The Pyomo model of an instance, with its origin; see `topoopt.model`."""
     name = default_formulation(problem) if formulation is None else formulation
     plans = kind_of(problem).solver().models(problem)
-    if name in plans and not options:
-        model = plans[name].build(problem)
-    else:
-        model = model_of(build_named(name, problem, options))
+    model = plans[name][0](problem) if name in plans and not options else model_of(build_named(name, problem, options))
     model.topoopt = ModelOrigin(problem, name, arrays_of(model))
     return model
 
@@ -186,7 +183,8 @@ class OwnModel:
             answer.stopped_by,
             notes_of(self, origin.formulation, answer),
         )
-        return plans[origin.formulation].found(problem, self.model, effort, proof)
+        _, plan_of = plans[origin.formulation]
+        return plan_of(problem, self.model, effort, proof)
 
 
 def notes_of(own: OwnModel, formulation: str, answer: ModelAnswer) -> tuple[str, ...]:

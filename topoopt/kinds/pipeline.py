@@ -19,7 +19,7 @@ from topoopt.core.proofs import Bound, Settled, Status, StopReason, settle
 from topoopt.core.result import CUT_OFF, UNCHECKED, Objective, Result, SearchResult
 from topoopt.core.search_settings import SearchSettings
 from topoopt.kinds import kind_of
-from topoopt.kinds.kind import AS_STATED, Effort, Instance, Kind, Method, SolveOptions, Solver
+from topoopt.kinds.kind import DEFAULT_OPTIONS, Effort, Instance, Kind, Method, SolveOptions, Solver
 from topoopt.verify.checker import BRIEF, Checker, CheckFindings
 
 
@@ -101,7 +101,7 @@ def settings_of(problem: Instance, options: SolveOptions) -> SearchSettings:
     )
 
 
-def search_problems(kind: Kind, problem: Instance, options: SolveOptions = AS_STATED) -> list[Problem]:
+def search_problems(kind: Kind, problem: Instance, options: SolveOptions = DEFAULT_OPTIONS) -> list[Problem]:
     """What is wrong with the settings of a search; `auto` is not looked at, as solvers load slowly."""
     search = settings_of(problem, options)
     chosen = search.method == AUTO or options.chosen is not None
@@ -139,18 +139,18 @@ def method_problems(methods: Mapping[str, Method], problem: Instance, search: Se
     return [] if outside is None else [outside]
 
 
-def judged(problem: Any, found: Any, effort: Effort) -> Any:
+def judged(problem: Any, result: Any, effort: Effort) -> Any:
     """The solution that what a method found amounts to, with the verdict of the checker; and, where the time for the
     whole run is known, without what there was no time for, which the notes then name."""
     kind = kind_of(problem)
     solver = kind.solver()
     effort.tell("evaluation")
-    solution: Any = solver.assemble(problem, found, effort)
+    solution: Any = solver.assemble(problem, result, effort)
     effort.tell("check")
 
     def check() -> CheckFindings:
         if solver.check is not None:
-            return solver.check(problem, found, solution)
+            return solver.check(problem, result, solution)
         return kind.check(problem, solution, replace(BRIEF, book=effort.options.book))
 
     if effort.timing is None:
@@ -174,7 +174,7 @@ INSTANCE_LEFT = "left out (no time): the instance in the solution"
 """Said of a solution that is checked with its instance beside it."""
 
 
-def solve(problem: Any, options: SolveOptions = AS_STATED) -> Any:
+def solve(problem: Any, options: SolveOptions = DEFAULT_OPTIONS) -> Any:
     """Find a plan, compute all its figures, bound and check it.
 
     The first Ctrl-C, SIGTERM or SIGHUP and the time limit end the search with the best so far; the second one ends
@@ -203,7 +203,7 @@ def solve(problem: Any, options: SolveOptions = AS_STATED) -> Any:
         problems += method_problems(methods, problem, search)
     if problems:
         raise InputError(problems)
-    asked = replace(problem, search=search)
+    instance = replace(problem, search=search)
     with ExitStack() as stack:
         timing = options.timing
         if timing is None:
@@ -214,13 +214,13 @@ def solve(problem: Any, options: SolveOptions = AS_STATED) -> Any:
             stop.memory.limit_bytes = options.memory_bytes
         effort = Effort(search, timing.for_search(solver.search_share), options, timing)
         alone = solver.excerpt is not None and solver.search_share == 1.0  # else bounds and more come with the figures
-        timing.measure = partial(_afterwards_s, asked, effort) if alone else None
-        found = _found(solver, options.chosen or methods[search.method], asked, effort, timing)
+        timing.measure = partial(_afterwards_s, instance, effort) if alone else None
+        result = _searched(solver, options.chosen or methods[search.method], instance, effort, timing)
         timing.kept = None  # with all that the search still holds
         # Still inside: Ctrl-C after the search must not lose what was found.
         began = time.process_time()
         try:
-            solution = step(lambda: judged(asked, found, effort), lambda: timing.figures_late(began))
+            solution = step(lambda: judged(instance, result, effort), lambda: timing.figures_late(began))
         except LateError:
             raise LimitError(FIGURES_LATE) from None
         late = timing.unwritable()
@@ -241,10 +241,10 @@ def _to_embed(problem: Any) -> Any:
     return document_to_embed(problem)
 
 
-def _afterwards_s(problem: Any, effort: Effort, found: Any) -> tuple[float, float]:
+def _afterwards_s(problem: Any, effort: Effort, result: Any) -> tuple[float, float]:
     """Seconds that the figures of what was found take, and its file."""
     began = time.monotonic()
-    solution = kind_of(problem).solver().assemble(problem, found, effort)
+    solution = kind_of(problem).solver().assemble(problem, result, effort)
     figures_s = time.monotonic() - began
     return figures_s, _file_s(kind_of(problem), solution, effort)
 
@@ -261,7 +261,7 @@ def _file_s(kind: Kind, solution: Any, effort: Effort) -> float:
     return longer * (time.monotonic() - began)
 
 
-def _found(solver: Solver, method: Method, asked: Any, effort: Effort, timing: Timing) -> Any:
+def _searched(solver: Solver, method: Method, problem: Any, effort: Effort, timing: Timing) -> Any:
     """What the method finds, or the best so far of one that has to be left.
 
     Raises:
@@ -269,7 +269,7 @@ def _found(solver: Solver, method: Method, asked: Any, effort: Effort, timing: T
     """
 
     def work() -> Any:
-        return method.run(asked, effort)
+        return method.run(problem, effort)
 
     if timing.stop.memory.look():
         raise LimitError(timing.nothing())

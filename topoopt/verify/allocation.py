@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -45,27 +44,17 @@ GUARANTEE = Tolerance.LINEAR_PROGRAM.relative
 AllocationResult = Result[AllocationProblem, AllocationPlan]
 
 
-@dataclass(frozen=True, eq=False)
-class Usage:
-    """The resources that the routes use, as one sparse matrix in coordinates.
+def usage_of(problem: AllocationProblem) -> tuple[Ints, Ints, Floats]:
+    """Return the resources that the routes use, as one sparse matrix in coordinates.
 
-    Attributes
-    ----------
-    resource, route : int64[e].
-    fraction : float64[e], part of the traffic of the route on the resource.
+    Returns
+    -------
+    Resource and route, int64[e] each; and float64[e], part of the traffic of the route on the resource.
     """
-
-    resource: Ints
-    route: Ints
-    fraction: Floats
-
-    @classmethod
-    def of(cls, problem: AllocationProblem) -> Usage:
-        """Return the usage of all routes of a problem."""
-        routes = [(transfer, route) for transfer in problem.transfers for route in transfer.routes]
-        resources, fractions = zip(*(resources_of(problem, *row) for row in routes), strict=True)
-        lengths = [len(row) for row in resources]
-        return cls(np.concatenate(resources), np.repeat(np.arange(len(routes)), lengths), np.concatenate(fractions))
+    routes = [(transfer, route) for transfer in problem.transfers for route in transfer.routes]
+    resources, fractions = zip(*(resources_of(problem, *row) for row in routes), strict=True)
+    lengths = [len(row) for row in resources]
+    return np.concatenate(resources), np.repeat(np.arange(len(routes)), lengths), np.concatenate(fractions)
 
 
 def resources_of(problem: AllocationProblem, transfer: Transfer, route: Route) -> tuple[Ints, Floats]:
@@ -98,8 +87,8 @@ def rate_for_each_route(problem: AllocationProblem, plan: AllocationPlan) -> Ite
 
 def within_capacities(problem: AllocationProblem, plan: AllocationPlan) -> Iterator[str]:
     """No resource carries more than its capacity."""
-    capacity, usage = problem.shared_gbps(), Usage.of(problem)
-    load = np.bincount(usage.resource, usage.fraction * plan.route_gbps[usage.route], len(capacity))
+    capacity, (resource, route, fraction) = problem.shared_gbps(), usage_of(problem)
+    load = np.bincount(resource, fraction * plan.route_gbps[route], len(capacity))
     for r in np.flatnonzero(~(load <= capacity * (1 + ROUNDING))).tolist():
         yield f"{problem.shared_name(r)} carries {load.item(r)!r} Gbit/s, at most {capacity.item(r)!r}"
 
@@ -147,16 +136,8 @@ def objective_value(problem: AllocationProblem, plan: AllocationPlan) -> float:
 # Bounds.
 
 
-@dataclass(frozen=True)
-class PricedBound:
-    """sum of value_t * rate_t over the transfers <= limit, for every allocation."""
-
-    value: Mapping[int, Fraction]
-    limit: Fraction
-
-
-def priced_bound(problem: AllocationProblem, certificate: Certificate) -> PricedBound:
-    """Return what the prices of a certificate prove.
+def priced_bound(problem: AllocationProblem, certificate: Certificate) -> tuple[Mapping[int, Fraction], Fraction]:
+    """Return (value, limit) that the prices of a certificate prove: sum of value_t * rate_t <= limit, for all rates.
 
     Raises
     ------
@@ -173,7 +154,7 @@ def priced_bound(problem: AllocationProblem, certificate: Certificate) -> Priced
         cheapest = _least_price(problem, transfers[t], price)
         if weight > cheapest:
             limit += (weight - cheapest) * max_gbps(problem, transfers[t])
-    return PricedBound(value, limit)
+    return value, limit
 
 
 def _entries(certificate: Certificate, indices: str, numbers: str, count: int) -> dict[int, Fraction]:
@@ -213,13 +194,13 @@ def level_bound(problem: AllocationProblem, certificate: Certificate) -> Fractio
     ValueError
         The certificate bounds no level.
     """
-    proven = priced_bound(problem, certificate)
+    value, limit = priced_bound(problem, certificate)
     base, gain = base_and_gain(problem)
-    rising = sum((y * Fraction(float(gain[t])) for t, y in proven.value.items()), Fraction(0))
+    rising = sum((y * Fraction(float(gain[t])) for t, y in value.items()), Fraction(0))
     if rising <= 0:
         raise ValueError("the certificate bounds nothing")
-    fixed = sum((y * Fraction(float(base[t])) for t, y in proven.value.items()), Fraction(0))
-    return max((proven.limit - fixed) / rising, Fraction(0))
+    fixed = sum((y * Fraction(float(base[t])) for t, y in value.items()), Fraction(0))
+    return max((limit - fixed) / rising, Fraction(0))
 
 
 def total_bound(problem: AllocationProblem, certificates: Sequence[Certificate]) -> float:
@@ -227,20 +208,20 @@ def total_bound(problem: AllocationProblem, certificates: Sequence[Certificate])
     prices = _first(certificates)
     every = np.arange(len(problem.transfers), dtype=np.int64)
     weights = np.array([transfer.weight for transfer in problem.transfers])
-    proven = priced_bound(problem, price_certificate(every, prices["resources"], prices["price"], every, weights))
+    _, limit = priced_bound(problem, price_certificate(every, prices["resources"], prices["price"], every, weights))
     price = _entries(prices, "resources", "price", len(problem.shared_gbps()))
     # Where the price exceeds the weight, every guaranteed unit costs the difference.
     costly = ((t, _least_price(problem, t, price)) for t in problem.transfers if t.min_gbps > 0)
     lost = (max(Fraction(0), cheapest - Fraction(t.weight)) * Fraction(t.min_gbps) for t, cheapest in costly)
-    return _rounded_up(proven.limit - sum(lost, Fraction(0)))
+    return _rounded_up(limit - sum(lost, Fraction(0)))
 
 
 def tightest_link(problem: AllocationProblem) -> Certificate:
     """Return the best bound on the level that one resource, or one limit, gives; transfers have one route each."""
-    capacity, usage = problem.shared_gbps(), Usage.of(problem)
+    capacity, (resource, route, fraction) = problem.shared_gbps(), usage_of(problem)
     base, gain = base_and_gain(problem)
-    fixed = np.bincount(usage.resource, usage.fraction * base[usage.route], len(capacity))
-    rising = np.bincount(usage.resource, usage.fraction * gain[usage.route], len(capacity))
+    fixed = np.bincount(resource, fraction * base[route], len(capacity))
+    rising = np.bincount(resource, fraction * gain[route], len(capacity))
     level = np.full(len(capacity), np.inf)
     used = np.isfinite(capacity) & (rising > 0)
     level[used] = (capacity[used] - fixed[used]) / rising[used]
@@ -249,9 +230,9 @@ def tightest_link(problem: AllocationProblem) -> Certificate:
     if limits.min() < level[best]:
         alone, none = np.array([int(np.argmin(limits))]), np.zeros(0, dtype=np.int64)
         return price_certificate(alone, none, np.zeros(0), alone, np.ones(1))
-    users = usage.resource == best
-    transfers = usage.route[users]
-    return price_certificate(transfers, np.array([best]), np.ones(1), transfers, usage.fraction[users])
+    users = resource == best
+    transfers = route[users]
+    return price_certificate(transfers, np.array([best]), np.ones(1), transfers, fraction[users])
 
 
 def _link_prices(problem: AllocationProblem, certificates: Sequence[Certificate]) -> float:
@@ -315,8 +296,7 @@ def _has_bottleneck(
     Necessary and sufficient, also for routes that are split in given parts. Where a transfer sends a tiny part of its
     traffic over a full link, the rounding of the load counts for the link, not for the transfer.
     """
-    capacity, usage = problem.shared_gbps(), Usage.of(problem)
-    r, t, part = usage.resource, usage.route, usage.fraction
+    capacity, (r, t, part) = problem.shared_gbps(), usage_of(problem)
     load = np.bincount(r, part * rates[t], len(capacity))
     highest = np.full(len(capacity), -np.inf)
     np.maximum.at(highest, r, level[t])
@@ -334,15 +314,15 @@ def _proven(
     level as low as its own loses.
     """
     proven = np.zeros(len(rates), dtype=bool)
-    bound = priced_bound(problem, certificate)
-    valued = np.array(sorted(bound.value), dtype=np.int64)
-    share = np.array([float(bound.value[int(t)]) for t in valued]) * rates[valued]
-    gap = max(0.0, float(bound.limit) * (1 - ROUNDING) - float(share.sum()))
+    value, limit = priced_bound(problem, certificate)
+    valued = np.array(sorted(value), dtype=np.int64)
+    share = np.array([float(value[int(t)]) for t in valued]) * rates[valued]
+    gap = max(0.0, float(limit) * (1 - ROUNDING) - float(share.sum()))
     about = int_array(certificate["transfers"], 1)
     for t in [] if about is None else about.tolist():
-        if t in bound.value:
+        if t in value:
             higher = (level[valued] - level[t]) * gain[t] > slack[t]
-            proven[t] = (gap + float(share[higher].sum())) / float(bound.value[t]) <= slack[t]
+            proven[t] = (gap + float(share[higher].sum())) / float(value[t]) <= slack[t]
     return proven
 
 

@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -46,7 +46,7 @@ class CheckFindings:
 
     @property
     def ok(self) -> bool:
-        """Nothing is wrong."""
+        """Whether nothing is wrong with what was recomputed."""
         return not self.violations
 
     @property
@@ -99,7 +99,7 @@ class ViolationLog:
     ended: str | None = None
 
     def add(self, code: str, message: str) -> None:
-        """Report one violation."""
+        """Report a violation; beyond `REPEATS_SHOWN` of a code it is only counted."""
         count = self.counts[code] = self.counts.get(code, 0) + 1
         if count <= REPEATS_SHOWN:
             self.shown.append(Violation(code, message))
@@ -107,16 +107,16 @@ class ViolationLog:
     def add_each(self, code: str, items: Iterable[int] | Ints, describe: Callable[[int], str]) -> None:
         """Report one violation per item; messages are only made for those that are shown."""
         listed = np.asarray(items, dtype=np.int64).ravel()
-        room = max(REPEATS_SHOWN - self.counts.get(code, 0), 0)
-        self.shown.extend(Violation(code, describe(int(item))) for item in listed[:room])
+        remaining = max(REPEATS_SHOWN - self.counts.get(code, 0), 0)
+        self.shown.extend(Violation(code, describe(int(item))) for item in listed[:remaining])
         if len(listed):
             self.counts[code] = self.counts.get(code, 0) + len(listed)
 
     def hold(self, code: str, *rows: tuple[str, object, object]) -> None:
-        """Report what the solution states (name, stated, due) otherwise than the instance."""
-        for name, stated, due in rows:
-            if stated != due:
-                self.add(code, f"the solution has {name} {plain(stated)!r}, the instance {plain(due)!r}")
+        """Report rows (name, value in the solution, value of the instance) whose values differ."""
+        for name, value, expected in rows:
+            if value != expected:
+                self.add(code, f"the solution has {name} {plain(value)!r}, the instance {plain(expected)!r}")
 
     def guard(self, code: str, what: str, check: Callable[[], None], decides: Decides = Decides.BOTH) -> None:
         """Run a check of data of any shape: what it cannot even read is a violation, never a crash.
@@ -143,12 +143,12 @@ class ViolationLog:
         self.left_out.append(LeftOut(figure, reason, decides))
 
     def findings(self) -> CheckFindings:
-        """All that was found."""
+        """Return the violations, and the figures that were not recomputed."""
         return CheckFindings(self.violations(), tuple(self.left_out))
 
     @property
     def clean(self) -> bool:
-        """Nothing reported so far."""
+        """Whether no violation has been reported so far."""
         return not self.counts
 
     def violations(self) -> tuple[Violation, ...]:
@@ -161,21 +161,10 @@ class ViolationLog:
         return (*self.shown, *rest)
 
 
-class CheckedProblem(Protocol):
-    """What instances of all kinds have."""
-
-    @property
-    def kind(self) -> str: ...
-    @property
-    def name(self) -> str: ...
-    @property
-    def sha256(self) -> str: ...
-
-
 def check_identity(
-    findings: ViolationLog, problem: CheckedProblem, solution: SolutionHead, *rows: tuple[str, object, object]
+    findings: ViolationLog, problem: Any, solution: SolutionHead, *rows: tuple[str, object, object]
 ) -> None:
-    """The solution is of this instance, repeats of it what it should, `rows` (name, stated, due), and calls itself one.
+    """The solution is of this instance, repeats of it what it should (`rows`, as of `ViolationLog.hold`), and is valid.
 
     A solution that is not checked yet says so; whatever else is no passed check is rejected.
     """
@@ -278,9 +267,9 @@ Derivations = Mapping[Argument, Callable[[], float]]
 """What each argument that a kind accepts proves, in the unit of the objective."""
 
 
-def check_stated(
+def check_bound(
     findings: ViolationLog,
-    stated: Bound,
+    bound: Bound,
     derivations: Derivations,
     value: float,
     *,
@@ -294,7 +283,7 @@ def check_stated(
     It is what is derived, or the value where rounding carries that past it.
 
     Args:
-        stated: as the solution has it.
+        bound: as the solution has it.
         derivations: of the arguments this kind accepts; they may raise InputError, InfeasibleError or ValueError where
             the certificate in the file proves nothing.
         value: of the objective.
@@ -303,26 +292,26 @@ def check_stated(
         less: part by which it may say less than what is derived; never more than rounding may it say more.
         absolute: what may be rounding besides.
     """
-    derive = derivations.get(stated.argument)
+    derive = derivations.get(bound.argument)
     if derive is None:
         allowed = ", ".join(derivations) or "none"
-        findings.add(code, f"{stated.argument} proves no bound here; what is derived again: {allowed}")
+        findings.add(code, f"{bound.argument} proves no bound here; what is derived again: {allowed}")
         return
     try:
         proven = derive()
     except (InputError, InfeasibleError, ValueError) as error:
-        findings.add(code, f"{stated.argument} proves nothing here: {error}")
+        findings.add(code, f"{bound.argument} proves nothing here: {error}")
         return
-    due = max(proven, value) if maximise else min(proven, value)
-    more = beats(stated.value, due, Tolerance.ROUNDING, maximise=not maximise, absolute=absolute)
-    if more or beats(due, stated.value, less, maximise=not maximise, absolute=absolute):
-        findings.add(code, f"{stated.argument} proves {proven!r}, the solution states {stated.value!r}")
+    expected = max(proven, value) if maximise else min(proven, value)
+    more = beats(bound.value, expected, Tolerance.ROUNDING, maximise=not maximise, absolute=absolute)
+    if more or beats(expected, bound.value, less, maximise=not maximise, absolute=absolute):
+        findings.add(code, f"{bound.argument} proves {proven!r}, the solution states {bound.value!r}")
 
 
 def check_claim(
     findings: ViolationLog,
     solution: SolutionHead,
-    known: Collection[Argument],
+    claims: Collection[Argument],
     *,
     maximise: bool = False,
     rounding: Tolerance = Tolerance.ROUNDING,
@@ -331,15 +320,15 @@ def check_claim(
     """A claimed bound comes from somebody who makes such claims, and lies between the verified one and the value.
 
     Args:
-        known: arguments of the kind that are only claimed.
+        claims: arguments of the kind that are only claimed.
         maximise: whether bounds are upper ones.
         rounding, absolute: by how much it may be past the value.
     """
     claimed = solution.claimed_bound
     if claimed is None:
         return
-    if claimed.argument not in known:
-        findings.add("claim", f"{claimed.argument} is no claim of this kind: {', '.join(known) or 'it makes none'}")
+    if claimed.argument not in claims:
+        findings.add("claim", f"{claimed.argument} is no claim of this kind: {', '.join(claims) or 'it makes none'}")
     value = solution.objective.value
     if beats(value, claimed.value, rounding, maximise=maximise, absolute=absolute):
         findings.add("claim", f"the objective {value!r} is better than the claimed bound {claimed.value!r}")
@@ -473,7 +462,7 @@ class Checker:
             for argument, derive in self.arguments(problem).items()
         }
         less = self.less(result.bound.argument)
-        check_stated(log, result.bound, derivations, value, maximise=maximise, less=less, absolute=noise)
+        check_bound(log, result.bound, derivations, value, maximise=maximise, less=less, absolute=noise)
 
     def _status(self, log: ViolationLog, problem: Any, result: Result[Any, Any]) -> None:
         # Of several objectives in order, a plan that was cut short may have reached the bound of the first alone.

@@ -195,7 +195,7 @@ def proven_value(problem: CollectiveProblem, certificates: Limits) -> float:
 
     Raises
     ------
-    ProofError
+    ValueError
         A cut, multipliers or lengths that prove nothing.
     """
     bandwidth = float(bandwidth_us(problem, certificates))
@@ -212,12 +212,12 @@ def bandwidth_us(problem: CollectiveProblem, certificates: Limits) -> Fraction:
 
     Raises
     ------
-    ProofError
+    ValueError
         The certificates are not those of the problem, or prove nothing.
     """
     expected = expected_certificates(problem)
     if tuple(certificate.argument for certificate in certificates) != expected:
-        raise ProofError(f"certificates for {', '.join(expected)} expected, in this order")
+        raise ValueError(f"certificates for {', '.join(expected)} expected, in this order")
     network, collective, certificate = problem.network, problem.collective, certificates[0]
     per_unit = Fraction(problem.vector_bytes) / network.unit_gbytes_per_s / 1000
     ranks, root = len(network.ranks), int(network.ranks[problem.root])
@@ -236,7 +236,7 @@ def bandwidth_us(problem: CollectiveProblem, certificates: Limits) -> Fraction:
         return per_unit / ranks * allgather_ratio(forward, cut)
     inside = set(cut)
     if root not in inside or ranks_in(network, cut) == set(network.ranks.tolist()) or units_out(forward, inside) == 0:
-        raise ProofError("a cut has the root inside and some rank outside")
+        raise ValueError("a cut has the root inside and some rank outside")
     return per_unit / units_out(forward, inside)
 
 
@@ -244,7 +244,7 @@ def _cut(certificate: Certificate) -> list[int]:
     """Return the nodes of a cut, in ascending order."""
     (nodes,) = _vectors(certificate, "nodes")
     if sorted(set(nodes)) != nodes:
-        raise ProofError("the nodes of a cut ascend")
+        raise ValueError("the nodes of a cut ascend")
     return nodes
 
 
@@ -257,9 +257,9 @@ def _multipliers(certificate: Certificate) -> AllReduceProof:
     size, nodes, reduces, weight, weight_over, potential, potential_over = _vectors(certificate, *ROOTS_ARRAYS)
     count = sum(flag == 0 for flag in reduces)
     if min(weight_over + potential_over, default=1) < 1 or min(size, default=0) < 0 or sum(size) != len(nodes):
-        raise ProofError("fractions over numbers below 1, or sets of other sizes than they have nodes")
+        raise ValueError("fractions over numbers below 1, or sets of other sizes than they have nodes")
     if reduces != [0] * count + [1] * (len(size) - count) or len(potential) % 2:
-        raise ProofError("sets of broadcasts come before those of reductions, and both have a potential for each node")
+        raise ValueError("sets of broadcasts come before those of reductions, and both have a potential for each node")
     ends = list(itertools.accumulate(size, initial=0))
     weights = _fractions(weight, weight_over)
     sets = [
@@ -280,12 +280,12 @@ def _vectors(certificate: Certificate, *names: str) -> list[list[int]]:
 
     Raises
     ------
-    ProofError
+    ValueError
         A vector is missing, one too many, or not of whole numbers.
     """
     vectors = [int_array(certificate[name], 1) for name in names]
     if set(certificate.arrays) != set(names) or any(vector is None for vector in vectors):
-        raise ProofError(f"vectors of whole numbers expected: {', '.join(names)}")
+        raise ValueError(f"vectors of whole numbers expected: {', '.join(names)}")
     return [vector.tolist() for vector in vectors if vector is not None]
 
 
@@ -315,10 +315,6 @@ def _farthest(problem: CollectiveProblem, lengths: list[int] | list[float]) -> f
     return farthest(forward, along, sources, relaying=problem.relaying)
 
 
-class ProofError(ValueError):
-    """Sets or multipliers that prove nothing."""
-
-
 def units_out(network: RatedNetwork, inside: Collection[int]) -> int:
     """Units of the links that leave a set."""
     return sum(
@@ -332,11 +328,11 @@ def ranks_in(network: RatedNetwork, nodes: Iterable[int]) -> set[int]:
     """The ranks of a set of nodes.
 
     Raises:
-        ProofError: a node that does not exist.
+        ValueError: a node that does not exist.
     """
     given = set(nodes)
     if not given <= set(range(network.nodes)):
-        raise ProofError("a set with nodes that do not exist")
+        raise ValueError("a set with nodes that do not exist")
     return {node for node in given if not network.is_switch[node]}
 
 
@@ -344,15 +340,15 @@ def allgather_ratio(network: RatedNetwork, nodes: Iterable[int]) -> Fraction:
     """Ranks in a set over the units out of it: an AllGather of M bytes takes (M/N) times this at least.
 
     Raises:
-        ProofError: all ranks are inside, or none.
+        ValueError: all ranks are inside, or none.
     """
     inside = set(nodes)
     ranks = ranks_in(network, inside)
     if not 0 < len(ranks) < len(network.ranks):
-        raise ProofError("a cut has some ranks inside and some outside")
+        raise ValueError("a cut has some ranks inside and some outside")
     out = units_out(network, inside)
     if out == 0:
-        raise ProofError("nothing leaves the set")
+        raise ValueError("nothing leaves the set")
     return Fraction(len(ranks), out)
 
 
@@ -362,14 +358,14 @@ def whole_vector_units(network: RatedNetwork, nodes: Iterable[int]) -> int:
     What ranks outside end with holds what is inside; even where switches copy no set of bytes says it in less.
 
     Raises:
-        ProofError: all ranks are inside, or none.
+        ValueError: all ranks are inside, or none.
     """
     inside = set(nodes)
     if not 0 < len(ranks_in(network, inside)) < len(network.ranks):
-        raise ProofError("a cut has some ranks inside and some outside")
+        raise ValueError("a cut has some ranks inside and some outside")
     out = units_out(network, inside)
     if out == 0:
-        raise ProofError("nothing leaves the set")
+        raise ValueError("nothing leaves the set")
     return out
 
 
@@ -377,14 +373,14 @@ def allreduce_units(network: RatedNetwork, proof: AllReduceProof) -> Fraction:
     """Upper bound on the rate X of AllReduce, in units, that the multipliers prove (M bytes take M / X at least).
 
     Raises:
-        ProofError: weights that are not above 0, sets with all ranks, potentials at ranks, ranks in no set.
+        ValueError: weights that are not above 0, sets with all ranks, potentials at ranks, ranks in no set.
     """
     cover = dict.fromkeys(network.ranks.tolist(), Fraction(0))
     broadcast = _prices(network, proof.broadcast, proof.broadcast_potential, cover, leaving=True)
     reduced = _prices(network, proof.reduce, proof.reduce_potential, cover, leaving=False)
     least = min(cover.values())
     if least <= 0:
-        raise ProofError("a rank is in no set")
+        raise ValueError("a rank is in no set")
     prices = [max(out, into, Fraction(0)) for out, into in zip(broadcast, reduced, strict=True)]
     return sum((int(units) * price for units, price in zip(network.units, prices, strict=True)), Fraction(0)) / least
 
@@ -399,13 +395,13 @@ def _prices(
 ) -> list[Fraction]:
     """Price of one unit on each arc; the weights of sets are added to `cover`."""
     if len(potential) != network.nodes or any(potential[rank] != 0 for rank in network.ranks):
-        raise ProofError("one potential for each node expected, 0 at ranks")
+        raise ValueError("one potential for each node expected, 0 at ranks")
     arcs = network.arcs.tolist()
     prices = [potential[tail] - potential[head] for tail, head in arcs]
     for weighted in sets:
         inside, ranks = set(weighted.nodes), ranks_in(network, weighted.nodes)
         if weighted.weight <= 0 or len(ranks) == len(cover):
-            raise ProofError("a set with all ranks, or of no weight")
+            raise ValueError("a set with all ranks, or of no weight")
         for rank in ranks:
             cover[rank] += weighted.weight
         for arc, (tail, head) in enumerate(arcs):
@@ -420,16 +416,16 @@ def all_to_all_units(network: RatedNetwork, lengths: Sequence[int], *, relaying:
     What all pairs send at rate lambda takes lambda times the sum of their distances, of the sum of units times lengths.
 
     Raises:
-        ProofError: negative lengths, another number of them than links, no distance at all.
+        ValueError: negative lengths, another number of them than links, no distance at all.
     """
     if len(lengths) != len(network.arcs) or min(lengths, default=0) < 0:
-        raise ProofError("one length for each link expected, none below 0")
+        raise ValueError("one length for each link expected, none below 0")
     capacity = sum(int(units) * int(length) for units, length in zip(network.units, lengths, strict=True))
     distance = sum(
         sum(distances(network, rank, lengths, relaying=relaying).values()) for rank in network.ranks.tolist()
     )
     if distance <= 0:
-        raise ProofError("no ranks are apart by these lengths")
+        raise ValueError("no ranks are apart by these lengths")
     return Fraction(capacity) / Fraction(distance)
 
 
@@ -441,12 +437,12 @@ def straight_units(network: RatedNetwork, lengths: Sequence[int], collective: Co
     ranks the one for which that is shortest counts.
 
     Raises:
-        ProofError: as `all_to_all_units`.
+        ValueError: as `all_to_all_units`.
     """
     if collective in (CollectiveOp.ALLGATHER, CollectiveOp.REDUCE_SCATTER):
         return all_to_all_units(network, lengths, relaying=False) * len(network.ranks)
     if len(lengths) != len(network.arcs) or min(lengths, default=0) < 0:
-        raise ProofError("one length for each link expected, none below 0")
+        raise ValueError("one length for each link expected, none below 0")
     capacity = sum(int(units) * int(length) for units, length in zip(network.units, lengths, strict=True))
     backward, turned = transposed_with(network, lengths)
 
@@ -461,7 +457,7 @@ def straight_units(network: RatedNetwork, lengths: Sequence[int], collective: Co
     else:
         distance = back(root) if collective is CollectiveOp.BROADCAST else there(root)
     if distance <= 0:
-        raise ProofError("no ranks are apart by these lengths")
+        raise ValueError("no ranks are apart by these lengths")
     return Fraction(capacity) / Fraction(distance)
 
 
@@ -483,7 +479,7 @@ def distances(
 
     Raises
     ------
-    ProofError
+    ValueError
         A rank is out of reach.
     """
     out: dict[int, list[tuple[int, Number]]] = {}
@@ -502,7 +498,7 @@ def distances(
                     heapq.heappush(heap, (distance + length, head))
     others = {int(rank): final[rank] for rank in network.ranks.tolist() if rank in final and rank != source}
     if len(others) < len(network.ranks) - 1:
-        raise ProofError("a rank out of reach")
+        raise ValueError("a rank out of reach")
     return others
 
 
@@ -514,11 +510,11 @@ def farthest(network: RatedNetwork, lengths: Sequence[float], sources: Sequence[
         relaying: whether ways may lead through other ranks.
 
     Raises:
-        ProofError: a rank out of reach.
+        ValueError: a rank out of reach.
     """
     far = _distances(network, np.array(lengths, dtype=np.float64), np.array(sources), relaying)[network.ranks]
     if not np.isfinite(far).all():
-        raise ProofError("a rank out of reach")
+        raise ValueError("a rank out of reach")
     return float(far.max())
 
 

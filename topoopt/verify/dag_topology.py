@@ -10,7 +10,6 @@ from functools import cached_property
 from typing import Any
 
 from topoopt.core.dag_topology import (
-    CircuitProof,
     DagTopologyPlan,
     DagTopologyProblem,
     DagTopologyResult,
@@ -133,7 +132,7 @@ class Box:
 
     @property
     def point(self) -> bool:
-        """Nothing is left to choose."""
+        """Whether the box holds one choice of circuits alone."""
         return self.least == self.most
 
     def split(self, pair: int, count: int) -> tuple[Box, Box]:
@@ -544,82 +543,66 @@ def makespan_of(problem: DagTopologyProblem, plan: DagTopologyPlan) -> float:
     return max(follow(problem, plan.circuits.tolist())[1])
 
 
-@dataclass(frozen=True, eq=False)
-class Walks:
-    """Walks over the two trees of a proof, within so many events."""
+def proven_makespan(
+    problem: DagTopologyProblem,
+    certificates: Sequence[Certificate],
+    events: int,
+    plan: DagTopologyPlan | None = None,
+) -> float:
+    """Walk both trees of the one certificate of a problem; without a plan the first alone, which is for the makespan.
 
-    problem: DagTopologyProblem
-    bound: float
-    proof: CircuitProof
-    events: int
+    Returns
+    -------
+    The time before which no circuits do the job.
 
-    @classmethod
-    def of(cls, problem: DagTopologyProblem, certificates: Sequence[Certificate], events: int) -> Walks:
-        """Return the walks of the one certificate of a problem.
+    Raises
+    ------
+    ValueError
+        There is another number of certificates, or of another argument, something in it is needless, or a box is open.
+    BeyondDepthError
+        The boxes take more events than there are.
+    """
+    if [certificate.argument for certificate in certificates] != [Argument.CIRCUIT_BRANCHING]:
+        raise ValueError(f"one certificate expected, for {Argument.CIRCUIT_BRANCHING}")
+    bound, proof = proof_of(certificates[0], problem.pods)
+    trees = {"makespan_tree": proof.makespan_tree, "circuits_tree": proof.circuits_tree}
+    needless = next(padding(trees, proof.paths, proof.means), None)
+    if needless is not None:
+        raise ValueError(needless)
+    if not bound >= 0:
+        raise ValueError(f"a bound of {bound!r}")
+    means, boxes = Means(problem, proof.paths, proof.means), Boxes(problem, bound)
+    walk = TreeWalk(len(problem.after), events)
 
-        Raises
-        ------
-        ValueError
-            There is another number of certificates, or of another argument, or something in it is needless.
-        """
-        if [certificate.argument for certificate in certificates] != [Argument.CIRCUIT_BRANCHING]:
-            raise ValueError(f"one certificate expected, for {Argument.CIRCUIT_BRANCHING}")
-        bound, proof = proof_of(certificates[0], problem.pods)
-        trees = {"makespan_tree": proof.makespan_tree, "circuits_tree": proof.circuits_tree}
-        needless = next(padding(trees, proof.paths, proof.means), None)
-        if needless is not None:
-            raise ValueError(needless)
-        if not bound >= 0:
-            raise ValueError(f"a bound of {bound!r}")
-        return cls(problem, bound, proof, events)
+    def late(box: Box) -> bool:
+        return box.point and max(follow(problem, box.least)[1]) >= boxes.late
 
-    def __call__(self, plan: DagTopologyPlan | None = None) -> float:
-        """Walk both trees; without a plan the first one alone, which is for the makespan.
+    walk(boxes, proof.makespan_tree, late, lambda number, box: means.makespan(number, box) >= boxes.late)
+    if plan is None:
+        return bound
+    if not 0 <= proof.circuits_bound <= plan.circuits.sum():
+        raise ValueError(f"{plan.circuits.sum()} circuits are fewer than {proof.circuits_bound}, said to be needed")
+    limit = max(follow(problem, plan.fastest_circuits.tolist())[1]) * (1 + problem.slack_percent / 100)
+    later = Boxes(problem, limit * (1 + SLACK_ROUNDING))
 
-        Returns
-        -------
-        The time before which no circuits do the job.
+    def enough(box: Box) -> bool:
+        return sum(box.least) >= proof.circuits_bound or (
+            box.point and max(follow(problem, box.least)[1]) >= later.late
+        )
 
-        Raises
-        ------
-        ValueError
-            A box is open.
-        BeyondDepthError
-            The boxes take more events than there are.
-        """
-        problem, proof = self.problem, self.proof
-        means, boxes = Means(problem, proof.paths, proof.means), Boxes(problem, self.bound)
-        walk = TreeWalk(len(problem.after), self.events)
+    def needed(number: int, box: Box) -> bool:
+        least = means.circuits(number, box, later.late)
+        return least > proof.circuits_bound - 1 + WHOLE or means.makespan(number, box) >= later.late
 
-        def late(box: Box) -> bool:
-            return box.point and max(follow(problem, box.least)[1]) >= boxes.late
-
-        walk(boxes, proof.makespan_tree, late, lambda number, box: means.makespan(number, box) >= boxes.late)
-        if plan is None:
-            return self.bound
-        if not 0 <= proof.circuits_bound <= plan.circuits.sum():
-            raise ValueError(f"{plan.circuits.sum()} circuits are fewer than {proof.circuits_bound}, said to be needed")
-        limit = max(follow(problem, plan.fastest_circuits.tolist())[1]) * (1 + problem.slack_percent / 100)
-        later = Boxes(problem, limit * (1 + SLACK_ROUNDING))
-
-        def enough(box: Box) -> bool:
-            return sum(box.least) >= proof.circuits_bound or (
-                box.point and max(follow(problem, box.least)[1]) >= later.late
-            )
-
-        def needed(number: int, box: Box) -> bool:
-            least = means.circuits(number, box, later.late)
-            return least > proof.circuits_bound - 1 + WHOLE or means.makespan(number, box) >= later.late
-
-        try:
-            walk(later, proof.circuits_tree, enough, needed)
-        except ValueError as error:
-            raise ValueError(f"fewer than {proof.circuits_bound} circuits are not excluded: {error}") from error
-        return self.bound
+    try:
+        walk(later, proof.circuits_tree, enough, needed)
+    except ValueError as error:
+        raise ValueError(f"fewer than {proof.circuits_bound} circuits are not excluded: {error}") from error
+    return bound
 
 
 def _makespan_bound(problem: DagTopologyProblem, certificates: Sequence[Certificate]) -> float:
-    return Walks.of(problem, certificates, UNLIMITED)()
+    return proven_makespan(problem, certificates, UNLIMITED)
 
 
 CHECKER = Checker(
@@ -640,7 +623,7 @@ def check(problem: DagTopologyProblem, result: DagTopologyResult, depth: CheckDe
     def work(problem: DagTopologyProblem, result: DagTopologyResult) -> int:
         """Walk the trees; more events than the depth has where they take more."""
         try:
-            proven.append(Walks.of(problem, result.certificates, depth.events)(result.plan))
+            proven.append(proven_makespan(problem, result.certificates, depth.events, result.plan))
         except BeyondDepthError:
             return depth.events + 1
         except ValueError as error:

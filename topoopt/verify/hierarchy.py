@@ -87,7 +87,7 @@ def _layer_ns(layer: Layer, workload: HierarchicalWorkload, bandwidth: Sequence[
 
 
 def job_time_ns(workload: HierarchicalWorkload, bandwidth: Sequence[float]) -> float:
-    """One iteration of a job."""
+    """Time of one iteration of a job, ns."""
     if workload.loop is not Loop.DAG:
         return sum(_layer_ns(layer, workload, bandwidth) for layer in workload.layers)
     ends: list[float] = []
@@ -104,7 +104,7 @@ def fleet_time_ns(design: Design, fleet: Fleet, bandwidth: Sequence[float]) -> f
 
 
 def network_cost_usd(network: HierarchicalNetwork, bandwidth: Sequence[float]) -> float | None:
-    """US dollars; None without prices."""
+    """Cost of a network in US dollars; None without prices."""
     total = network.fixed_cost_usd
     for dimension, rate in zip(network.dimensions, bandwidth, strict=True):
         if dimension.usd_per_gbytes_per_s is None:
@@ -130,10 +130,6 @@ def broken_laws(network: HierarchicalNetwork, bandwidth: Sequence[float]) -> lis
     return broken
 
 
-class CertificateError(ValueError):
-    """The certificate speaks of things that are not there."""
-
-
 @dataclass(frozen=True)
 class BandwidthProof:
     """The content of a certificate, its arrays of the right types and lengths; see `bandwidth_certificate`."""
@@ -152,35 +148,35 @@ class BandwidthProof:
 
         Raises
         ------
-        CertificateError
+        ValueError
             It is for something else, of no design, or its arrays do not fit each other.
         """
         if certificate.argument is not Argument.BANDWIDTH_PRICES:
-            raise CertificateError(f"a certificate for {certificate.argument}")
+            raise ValueError(f"a certificate for {certificate.argument}")
 
         def integers(name: str) -> list[int]:
             array = int_array(certificate[name], 1)
             if array is None:
-                raise CertificateError(f"{name} are no whole numbers")
+                raise ValueError(f"{name} are no whole numbers")
             return list(array.tolist())
 
         def numbers(name: str) -> list[float]:
             array = float_array(certificate[name], 1)
             if array is None or not np.isfinite(array).all():
-                raise CertificateError(f"{name} are no finite numbers")
+                raise ValueError(f"{name} are no finite numbers")
             return list(array.tolist())
 
         design, point, too_slow, cutoff = (
             integers("design"), integers("point"), integers("too_slow"), numbers("cutoff")
         )  # fmt: skip
         if len(design) != 1 or not 0 <= design[0] < len(problem.designs):
-            raise CertificateError(f"of design {design}, which does not exist")
+            raise ValueError(f"of design {design}, which does not exist")
         if len(too_slow) != 1 or len(point) > 1 or len(cutoff) > 1:
-            raise CertificateError("point, too_slow and cutoff are one number at most")
+            raise ValueError("point, too_slow and cutoff are one number at most")
         jobs, weights, lengths = integers("path_job"), numbers("path_weight"), integers("path_length")
         steps = integers("path_steps")
         if not len(jobs) == len(weights) == len(lengths) or min(lengths, default=0) < 0 or sum(lengths) != len(steps):
-            raise CertificateError("the arrays of paths do not fit")
+            raise ValueError("the arrays of paths do not fit")
         bounds = np.cumsum([0, *lengths]).tolist()
         paths = tuple(
             PathWeight(job, weight, tuple(steps[bounds[k] : bounds[k + 1]]))
@@ -189,16 +185,16 @@ class BandwidthProof:
         sharers, groups, kinds = integers("share_job"), integers("share_communicator"), integers("share_collective")
         amounts, count = numbers("share_bytes"), len(problem.designs[design[0]].network.dimensions)
         if not len(sharers) == len(groups) == len(kinds) or len(amounts) != count * len(kinds):
-            raise CertificateError("the arrays of shares do not fit")
+            raise ValueError("the arrays of shares do not fit")
         if not all(0 <= kind < len(COLLECTIVES) for kind in kinds):
-            raise CertificateError("a share of no collective")
+            raise ValueError("a share of no collective")
         shares = tuple(
             GroupShare(job, group, COLLECTIVES[kind], tuple(amounts[k * count : (k + 1) * count]))
             for k, (job, group, kind) in enumerate(zip(sharers, groups, kinds, strict=True))
         )
         rows, prices = integers("priced_row"), numbers("price")
         if len(rows) != len(prices) or len(set(rows)) < len(rows):
-            raise CertificateError("a row is priced twice, or has no price")
+            raise ValueError("a row is priced twice, or has no price")
         return cls(
             design[0],
             paths,
@@ -210,22 +206,11 @@ class BandwidthProof:
         )
 
 
-@dataclass(frozen=True)
-class LinearRow:
-    """low <= sum of coefficient x column <= high."""
+LinearRow = tuple[tuple[float, ...], float, float]
+"""(coefficients, low, high): low <= sum of coefficient x column <= high."""
 
-    coefficients: tuple[float, ...]
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
-class CertifiedWork:
-    """What a certificate puts together: F, W by dimension, and the sum of path weights of each job."""
-
-    compute: float
-    bytes_by_dimension: tuple[float, ...]
-    path_weights: tuple[float, ...]
+CertifiedWork = tuple[float, list[float], list[float]]
+"""What a certificate puts together: F, W by dimension, and the sum of path weights of each job."""
 
 
 def certified_bound(problem: HierarchicalProblem, design: Design, proof: BandwidthProof, best: float) -> float:
@@ -238,13 +223,14 @@ def certified_bound(problem: HierarchicalProblem, design: Design, proof: Bandwid
         best: objective above which solutions need not be considered.
 
     Raises:
-        CertificateError: unknown jobs, groups, steps or rows.
+        ValueError: unknown jobs, groups, steps or rows.
     """
     objective, network = problem.objective, design.network
     work = _work(problem, design, proof)
+    compute, moved, _ = work
     prices = dict(proof.prices)
     prices_usd = [network.npus * (item.usd_per_gbytes_per_s or 0.0) for item in network.dimensions]
-    weights, slopes, constant = list(work.bytes_by_dimension), [0.0] * len(network.dimensions), work.compute
+    weights, slopes, constant = list(moved), [0.0] * len(network.dimensions), compute
     rows = _linear_rows(problem, network, prices_usd)
     low = [item.min_gbytes_per_s for item in network.dimensions]
     high = [item.max_gbytes_per_s for item in network.dimensions]
@@ -252,7 +238,7 @@ def certified_bound(problem: HierarchicalProblem, design: Design, proof: Bandwid
     if objective is HierarchicalObjective.TIME_TIMES_COST:
         rows = _homogeneous(rows, network, prices_usd)
         low, high = [0.0] * (len(low) + 1), [INFINITE] * (len(high) + 1)
-        weights, slopes, constant = [work.compute, *weights], [0.0, *slopes], 0.0
+        weights, slopes, constant = [compute, *weights], [0.0, *slopes], 0.0
     cutoff: list[LinearRow] = []
     if objective is HierarchicalObjective.COST:
         slopes = list(prices_usd)
@@ -260,20 +246,20 @@ def certified_bound(problem: HierarchicalProblem, design: Design, proof: Bandwid
         constant += network.fixed_cost_usd - limited
         sizes += network.fixed_cost_usd + 2 * limited
         if math.isfinite(best):
-            cutoff.append(LinearRow(tuple(prices_usd), -INFINITE, best - network.fixed_cost_usd))
+            cutoff.append((tuple(prices_usd), -INFINITE, best - network.fixed_cost_usd))
     total, size = constant, sizes
     priced = [0.0] * len(slopes)
-    for index, row in enumerate(rows):
+    for index, (coefficients, least, most) in enumerate(rows):
         price = prices.pop(index, 0.0)
-        side = row.low if price > 0 else row.high
+        side = least if price > 0 else most
         if price == 0 or math.isinf(side):
             continue
         total += price * side
         size += abs(price * side)
-        slopes = [slope - price * item for slope, item in zip(slopes, row.coefficients, strict=True)]
-        priced = [own + abs(price * item) for own, item in zip(priced, row.coefficients, strict=True)]
+        slopes = [slope - price * item for slope, item in zip(slopes, coefficients, strict=True)]
+        priced = [own + abs(price * item) for own, item in zip(priced, coefficients, strict=True)]
     if prices:
-        raise CertificateError(f"no such row: {', '.join(map(str, sorted(prices)))}")
+        raise ValueError(f"no such row: {', '.join(map(str, sorted(prices)))}")
     ceiling = _ceilings([*rows, *cutoff], low, high)
     # A column costs less the less its slope is: the least that it can be before rounding.
     slopes = [slope - error_of_sum(len(rows) + 2, own) for slope, own in zip(slopes, priced, strict=True)]
@@ -296,21 +282,9 @@ def _terms(design: Design, proof: BandwidthProof) -> int:
     return paths + (8 + 2 * len(design.network.dimensions)) * len(proof.shares)
 
 
-def marginal_ns(
-    problem: HierarchicalProblem, design: Design, proof: BandwidthProof, bandwidth: Sequence[float]
-) -> list[float]:
-    """ns per GB/s in each dimension: bytes a certificate holds against it, over bandwidth squared, per unit of time."""
-    work = _work(problem, design, proof)
-    unit = _limit_weight(problem, design, work)
-    return [
-        held / unit / rate**2 if unit > 0 and rate > 0 else 0.0
-        for held, rate in zip(work.bytes_by_dimension, bandwidth, strict=True)
-    ]
-
-
 def _limit_weight(problem: HierarchicalProblem, design: Design, work: CertifiedWork) -> float:
     """eta: how often the certificate uses that the time limit holds."""
-    parts = [own / job.weight for own, job in zip(work.path_weights, design.workloads, strict=True)]
+    parts = [own / job.weight for own, job in zip(work[2], design.workloads, strict=True)]
     return sum(parts) if problem.fleet is Fleet.WORST_CASE else max(parts)
 
 
@@ -319,7 +293,7 @@ def _work(problem: HierarchicalProblem, design: Design, proof: BandwidthProof) -
     sums = [0.0] * len(jobs)
     for path in proof.paths:
         if not 0 <= path.job < len(jobs) or not 0 <= path.weight < INFINITE:
-            raise CertificateError("a path of no job, or of no weight")
+            raise ValueError("a path of no job, or of no weight")
         sums[path.job] += path.weight
     scale = [1.0] * len(jobs)
     if problem.objective is not HierarchicalObjective.COST:
@@ -337,7 +311,7 @@ def _work(problem: HierarchicalProblem, design: Design, proof: BandwidthProof) -
     for share in proof.shares:
         for j, item in enumerate(_shared(jobs, share, sent)):
             moved[j] += item
-    return CertifiedWork(compute, tuple(moved), tuple(own * factor for own, factor in zip(sums, scale, strict=True)))
+    return compute, moved, [own * factor for own, factor in zip(sums, scale, strict=True)]
 
 
 def follow(
@@ -357,13 +331,13 @@ def follow(
         previous = None
         for step in path.steps:
             if not 0 <= step < len(job.tasks) or (previous is not None and previous not in job.tasks[step].after):
-                raise CertificateError("a path that the tasks do not have")
+                raise ValueError("a path that the tasks do not have")
             take(job.tasks[step].phase, 1.0)
             previous = step
         return compute
     chosen = set(path.steps)
     if not chosen <= set(range(len(job.layers))):
-        raise CertificateError("a path through layers that do not exist")
+        raise ValueError("a path through layers that do not exist")
     for index, layer in enumerate(job.layers):
         take(layer.forward, layer.repeat)
         compute += layer.input_gradient.compute_ns * layer.repeat
@@ -389,11 +363,11 @@ def _shared(
     """Bytes in each dimension of one group's share; more than is sent is scaled down. A group counts once."""
     key = (share.job, share.communicator, share.collective)
     if key not in sent:
-        raise CertificateError("shares of a group that is on no path, or twice")
+        raise ValueError("shares of a group that is on no path, or twice")
     amount = sent.pop(key)
     given = sum(share.bytes_by_dimension)
     if not all(0 <= item < INFINITE for item in share.bytes_by_dimension):
-        raise CertificateError("a share that is no amount of bytes")
+        raise ValueError("a share that is no amount of bytes")
     scale = min(1.0, amount / given) if given > 0 else 0.0
     unit = moved_bytes(share.collective, 1.0, jobs[share.job].communicators[share.communicator].ranks)
     return [scale * item * per_byte for item, per_byte in zip(share.bytes_by_dimension, unit, strict=True)]
@@ -402,9 +376,9 @@ def _shared(
 def _linear_rows(
     problem: HierarchicalProblem, network: HierarchicalNetwork, prices_usd: Sequence[float]
 ) -> list[LinearRow]:
-    rows = [LinearRow(item.coefficients, item.at_least, item.at_most) for item in network.constraints]
+    rows: list[LinearRow] = [(item.coefficients, item.at_least, item.at_most) for item in network.constraints]
     if problem.cost_cap_usd is not None:
-        rows.append(LinearRow(tuple(prices_usd), -INFINITE, problem.cost_cap_usd - network.fixed_cost_usd))
+        rows.append((tuple(prices_usd), -INFINITE, problem.cost_cap_usd - network.fixed_cost_usd))
     return rows
 
 
@@ -412,29 +386,29 @@ def _homogeneous(
     rows: Sequence[LinearRow], network: HierarchicalNetwork, prices_usd: Sequence[float]
 ) -> list[LinearRow]:
     """Rows over (tau, tau B): every one-sided row times tau, bounds as rows, and cost x tau = 1."""
-    made = []
-    for row in rows:
-        if row.low == row.high:
-            made.append(LinearRow((-row.low, *row.coefficients), 0.0, 0.0))
+    scaled: list[LinearRow] = []
+    for coefficients, least, most in rows:
+        if least == most:
+            scaled.append(((-least, *coefficients), 0.0, 0.0))
             continue
-        if row.low > -INFINITE:
-            made.append(LinearRow((-row.low, *row.coefficients), 0.0, INFINITE))
-        if row.high < INFINITE:
-            made.append(LinearRow((-row.high, *row.coefficients), -INFINITE, 0.0))
+        if least > -INFINITE:
+            scaled.append(((-least, *coefficients), 0.0, INFINITE))
+        if most < INFINITE:
+            scaled.append(((-most, *coefficients), -INFINITE, 0.0))
     for j, item in enumerate(network.dimensions):
         unit = tuple(1.0 if k == j else 0.0 for k in range(len(network.dimensions)))
         if item.min_gbytes_per_s > 0:
-            made.append(LinearRow((-item.min_gbytes_per_s, *unit), 0.0, INFINITE))
+            scaled.append(((-item.min_gbytes_per_s, *unit), 0.0, INFINITE))
         if item.max_gbytes_per_s < INFINITE:
-            made.append(LinearRow((-item.max_gbytes_per_s, *unit), -INFINITE, 0.0))
-    made.append(LinearRow((network.fixed_cost_usd, *prices_usd), 1.0, 1.0))
-    return made
+            scaled.append(((-item.max_gbytes_per_s, *unit), -INFINITE, 0.0))
+    scaled.append(((network.fixed_cost_usd, *prices_usd), 1.0, 1.0))
+    return scaled
 
 
 def _ceilings(rows: Sequence[LinearRow], low: Sequence[float], high: Sequence[float]) -> list[float]:
     """Upper bounds of the columns that the rows imply."""
-    one_sided = [(row.coefficients, row.high) for row in rows if row.high < INFINITE]
-    one_sided += [(tuple(-c for c in row.coefficients), -row.low) for row in rows if row.low > -INFINITE]
+    one_sided = [(coefficients, most) for coefficients, _, most in rows if most < INFINITE]
+    one_sided += [(tuple(-c for c in coefficients), -least) for coefficients, least, _ in rows if least > -INFINITE]
     ceiling = list(high)
     for _ in range(len(ceiling) + 1):
         for coefficients, side in one_sided:
@@ -624,14 +598,14 @@ def _prices(problem: HierarchicalProblem, certificates: Sequence[Certificate]) -
 
     Raises
     ------
-    CertificateError
+    ValueError
         A certificate proves nothing, or two are of the same design.
     """
     bounds = _byte_sums(problem)
     proofs = [BandwidthProof.of(problem, certificate) for certificate in certificates]
     proofs = [proof for proof in proofs if proof.point is None]
     if len({(proof.design, proof.too_slow) for proof in proofs}) < len(proofs):
-        raise CertificateError("two certificates of one design")
+        raise ValueError("two certificates of one design")
     for proof in proofs:
         bounds[proof.design] = max(bounds[proof.design], _certified(problem, proof))
     return bounds
@@ -645,7 +619,7 @@ def _certified(problem: HierarchicalProblem, proof: BandwidthProof) -> float:
         return min(best, certified_bound(problem, design, proof, best))
     limit = problem.time_limit_ns
     if problem.objective is not HierarchicalObjective.COST or limit is None:
-        raise CertificateError("there is no time limit")
+        raise ValueError("there is no time limit")
     as_time = replace(problem, objective=HierarchicalObjective.TIME, time_limit_ns=None)
     return math.inf if certified_bound(as_time, design, proof, math.inf) > limit else -math.inf
 
@@ -683,7 +657,7 @@ def point_bound(
             proof = BandwidthProof.of(cheapest, certificate)
             if proof.point == k and proof.design == plan.design:
                 bounds.append(_certified(cheapest, replace(proof, too_slow=False)))
-        except CertificateError:
+        except ValueError:
             continue
     if has_catalogue(design) and _few_speeds(design):
         bounds.append(least_by_speeds(cheapest, design))

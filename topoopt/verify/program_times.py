@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from math import ceil, floor
 
@@ -43,7 +43,7 @@ class MessageRoutes:
 
     @property
     def hops(self) -> int:
-        """Links of the longest way."""
+        """How many links the longest route has."""
         return int(self.arcs.shape[1])
 
 
@@ -135,14 +135,6 @@ def _through_switches(
     return None
 
 
-@dataclass(frozen=True, eq=False)
-class LinkBytes:
-    """int64[m] units over every link: every copy by itself, and copies that a switch could make counted once."""
-
-    single: Ints
-    multicast: Ints
-
-
 def _first_copies(program: ChunkProgram, routes: MessageRoutes) -> tuple[Bools, ...]:
     """bool[k] for each hop: whether no earlier message took the same bytes over that link at the same time."""
     messages = program.messages
@@ -165,15 +157,15 @@ def copies_in_switches(routes: MessageRoutes) -> bool:
     return not all(bool(first.all()) for first in routes.firsts)
 
 
-def link_units(program: ChunkProgram, network: RatedNetwork, routes: MessageRoutes) -> LinkBytes:
-    """What links carry in all."""
+def link_units(program: ChunkProgram, network: RatedNetwork, routes: MessageRoutes) -> tuple[Ints, Ints]:
+    """int64[m] each, units over every link: every copy by itself, and copies that a switch could make counted once."""
     single, multicast = (np.zeros(len(network.arcs), dtype=np.int64) for _ in range(2))
     for hop, first in enumerate(routes.firsts):
         arc = routes.hop(hop)
         used = arc >= 0
         np.add.at(single, arc[used], program.messages.units[used])
         np.add.at(multicast, arc[used & first], program.messages.units[used & first])
-    return LinkBytes(single, multicast)
+    return single, multicast
 
 
 @dataclass(frozen=True)
@@ -254,7 +246,7 @@ def _makespan(
     Of messages that wait for a link the one that was ready first goes first. Switches pass on while they receive;
     latencies are added at the end.
     """
-    links = _Links(program, routes, unit_us, slow, multicast=multicast)
+    send = _sender(program, routes, unit_us, slow, multicast=multicast)
     begin, later = _following(order)
     waiting = np.diff(order.first).tolist()
     ready = [0.0] * len(waiting)
@@ -273,7 +265,7 @@ def _makespan(
         heap = together[now]
         while heap:
             action = action_of[heapq.heappop(heap)]
-            done = links.sent(action, now)
+            done = send(action, now)
             end = max(end, done)
             for following in later[begin[action] : begin[action + 1]]:
                 ready[following] = max(ready[following], done)
@@ -297,43 +289,40 @@ def _following(order: Order) -> tuple[list[int], list[int]]:
     return begin.tolist(), action[by_earlier].tolist()
 
 
-class _Links:
-    """Links while messages take their turns."""
+def _sender(
+    program: ChunkProgram, routes: MessageRoutes, unit_us: Floats, slow: Floats, *, multicast: bool
+) -> Callable[[int, float], float]:
+    """Return what occupies links in turn: (action, moment) -> when what it sends has come; the moment for nothing."""
+    messages = program.messages
+    by_action = np.argsort(messages.action, kind="stable")
+    begin = np.searchsorted(messages.action[by_action], np.arange(len(program.places) + 1)).tolist()
+    different = [[arc for arc in row if arc >= 0] for row in routes.arcs.tolist()]
+    paths = [different[route] if route >= 0 else [] for route in routes.route[by_action].tolist()]
+    units, slow_us, us = messages.units[by_action].tolist(), slow[by_action].tolist(), unit_us.tolist()
+    free = [0.0] * len(unit_us)
+    columns = (messages.tail[by_action], messages.piece[by_action], messages.epoch[by_action])
+    copies = multicast and bool((messages.epoch != UNKNOWN).any())
+    keys = list(zip(*(column.tolist() for column in columns), strict=True)) if copies else []
+    copied: dict[tuple[int, tuple[int, int, int]], tuple[float, float]] = {}
 
-    def __init__(
-        self, program: ChunkProgram, routes: MessageRoutes, unit_us: Floats, slow: Floats, *, multicast: bool
-    ) -> None:
-        messages = program.messages
-        by_action = np.argsort(messages.action, kind="stable")
-        self.begin = np.searchsorted(messages.action[by_action], np.arange(len(program.places) + 1)).tolist()
-        paths = [[arc for arc in row if arc >= 0] for row in routes.arcs.tolist()]
-        self.paths = [paths[route] if route >= 0 else [] for route in routes.route[by_action].tolist()]
-        self.units, self.slow = messages.units[by_action].tolist(), slow[by_action].tolist()
-        self.unit_us = unit_us.tolist()
-        self.free = [0.0] * len(unit_us)
-        epochs = messages.epoch[by_action].tolist()
-        same = zip(messages.tail[by_action].tolist(), messages.piece[by_action].tolist(), epochs, strict=True)
-        copies = multicast and bool((messages.epoch != UNKNOWN).any())
-        self.same = [key if key[2] != UNKNOWN else None for key in same] if copies else []
-        self.copied: dict[tuple[int, tuple[int, int, int]], tuple[float, float]] = {}
-
-    def sent(self, action: int, began: float) -> float:
-        """When what an action sends from a moment on has come; that moment where it sends nothing."""
+    def send(action: int, began: float) -> float:
         done = began
-        for number in range(self.begin[action], self.begin[action + 1]):
+        for number in range(begin[action], begin[action + 1]):
             leave = sent = began
-            same = self.same[number] if self.same else None
-            for arc in self.paths[number]:
-                if same is not None and (arc, same) in self.copied:
-                    leave, last = self.copied[arc, same]
+            same = keys[number] if keys and keys[number][2] != UNKNOWN else None
+            for arc in paths[number]:
+                if same is not None and (arc, same) in copied:
+                    leave, last = copied[arc, same]
                 else:
-                    leave = max(leave, self.free[arc])
-                    last = self.free[arc] = leave + self.units[number] * self.unit_us[arc]
+                    leave = max(leave, free[arc])
+                    last = free[arc] = leave + units[number] * us[arc]
                     if same is not None:
-                        self.copied[arc, same] = leave, last
+                        copied[arc, same] = leave, last
                 sent = max(sent, last)
-            done = max(done, sent + self.slow[number])
+            done = max(done, sent + slow_us[number])
         return done
+
+    return send
 
 
 SLACK = 1e-6

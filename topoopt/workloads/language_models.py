@@ -7,7 +7,12 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import Annotated, Literal
 
+from annotated_types import Ge, Gt, Le, Len
+
+from topoopt.core.arrays import GIB
+from topoopt.core.data import STRICT
 from topoopt.core.hierarchy import (
     Collective,
     CollectiveCall,
@@ -259,17 +264,31 @@ Factors = tuple[int, int, int, int]
 DegreeMapping = tuple[Factors, ...]
 
 
+MAX_RANKS = 2**24
+Size = Annotated[int, Ge(1), Le(10**9)]
+Degrees = Annotated[tuple[Annotated[int, Ge(1), Le(MAX_RANKS)], ...], Len(1, 64)]
+
+
 @dataclass(frozen=True)
 class Transformer:
-    """Sizes of a model, and of the batch of one iteration (sequences over all NPUs)."""
+    """Sizes of a decoder-only transformer."""
 
-    blocks: int
-    hidden: int
-    sequence: int
-    batch: int
-    experts: int = 1
-    experts_per_token: int = 1
-    element_bytes: int = 2
+    __pydantic_config__ = STRICT
+
+    blocks: Size
+    """transformer blocks"""
+    hidden: Size
+    """width"""
+    sequence: Size
+    """tokens of a sequence"""
+    batch: Size
+    """sequences of one iteration, over all NPUs"""
+    experts: Size = 1
+    """experts of every feed-forward part; 1: dense"""
+    experts_per_token: Size = 1
+    """experts that see a token"""
+    element_bytes: Annotated[int, Ge(1), Le(16)] = 2
+    """bytes of an activation or gradient element"""
 
     @property
     def dense_parameters(self) -> int:
@@ -284,22 +303,41 @@ class Transformer:
 
 @dataclass(frozen=True)
 class Npu:
-    """An accelerator: sustained 10^12 operations/s, memory (None: not checked), bytes that a parameter takes."""
+    """One accelerator."""
 
-    tflops: float
-    memory_bytes: float | None = None
-    bytes_per_parameter: float = 16.0
+    __pydantic_config__ = STRICT
+
+    tflops: Annotated[float, Gt(0), Le(1e9)]
+    """sustained 10^12 floating-point operations a second"""
+    memory_gib: Annotated[float, Gt(0), Le(1e6)] | None = None
+    """null: memory is not checked"""
+    bytes_per_parameter: Annotated[float, Gt(0), Le(1000)] = 16.0
+    """memory of a parameter with gradient and optimizer state"""
+
+    @property
+    def memory_bytes(self) -> float | None:
+        """Memory in bytes; None: not checked."""
+        return None if self.memory_gib is None else self.memory_gib * GIB
 
 
 @dataclass(frozen=True)
-class DegreeChoices:
-    """Degrees to choose from (None: all that fit), micro-batches, and whether parallelisms go inner-first."""
+class Strategies:
+    """Degrees of parallelism to choose from; null: every one that fits. Data parallelism takes the rest."""
 
-    tensor: tuple[int, ...] | None = None
-    pipeline: tuple[int, ...] | None = None
-    expert: tuple[int, ...] | None = None
-    microbatches: int = 1
-    inner_first: bool = False
+    __pydantic_config__ = STRICT
+
+    tensor: Degrees | None = None
+    pipeline: Degrees | None = None
+    expert: Degrees | None = None
+    microbatches: Annotated[int, Ge(1), Le(10**6)] = 1
+    """of each pipeline, in an iteration"""
+    mapping: Literal["any", "inner-first"] = "any"
+    """any: every split of every dimension; inner-first: tensor on the innermost, then expert, data, pipeline"""
+
+    @property
+    def inner_first(self) -> bool:
+        """Whether parallelisms fill the dimensions from the inside."""
+        return self.mapping == "inner-first"
 
 
 def degrees_of(mapping: DegreeMapping) -> Factors:
@@ -308,7 +346,7 @@ def degrees_of(mapping: DegreeMapping) -> Factors:
     return tensor, expert, data, pipeline
 
 
-def mappings(model: Transformer, npu: Npu, choices: DegreeChoices, sizes: Sequence[int]) -> Iterator[DegreeMapping]:
+def mappings(model: Transformer, npu: Npu, choices: Strategies, sizes: Sequence[int]) -> Iterator[DegreeMapping]:
     """Every way to lay the parallelisms on the dimensions that fits model, memory and choices."""
     candidates = _inner_first(sizes) if choices.inner_first else itertools.product(*(_splits(size) for size in sizes))
     return (mapping for mapping in candidates if _fits(model, npu, choices, degrees_of(mapping)))
@@ -347,7 +385,7 @@ def _lay(degree: int, kind: int, left: list[int], parts: list[list[int]]) -> boo
     return degree == 1
 
 
-def _fits(model: Transformer, npu: Npu, choices: DegreeChoices, degrees: Factors) -> bool:
+def _fits(model: Transformer, npu: Npu, choices: Strategies, degrees: Factors) -> bool:
     tensor, expert, data, pipeline = degrees
     requested = ((choices.tensor, tensor), (choices.expert, expert), (choices.pipeline, pipeline))
     if any(allowed is not None and degree not in allowed for allowed, degree in requested):

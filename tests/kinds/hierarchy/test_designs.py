@@ -11,13 +11,14 @@ import pytest
 from solvers.hierarchy import best_design
 from solvers.stop import Stop
 from tests.support.hierarchical_cases import instance, job, network, problem_of, solved
+from topoopt.core.arrays import GIB
 from topoopt.core.errors import InputError
 from topoopt.core.hierarchy import Loop
 from topoopt.core.proofs import StopReason
 from topoopt.kinds.pipeline import solve
 from topoopt.workloads.language_models import (
-    DegreeChoices,
     Npu,
+    Strategies,
     Transformer,
     degrees_of,
     mappings,
@@ -86,7 +87,7 @@ def test_best_shape() -> None:
 def test_strategies_that_exist() -> None:
     """Degrees multiply to the NPUs and divide width, blocks, experts and batch; memory cuts off the rest."""
     model = Transformer(**{**MODEL, "batch": 192}, experts=4, experts_per_token=2)
-    free = list(mappings(model, Npu(100.0), DegreeChoices(), [4, 2, 3]))
+    free = list(mappings(model, Npu(100.0), Strategies(), [4, 2, 3]))
     assert free
     for mapping in free:
         tensor, expert, data, pipeline = degrees_of(mapping)
@@ -99,7 +100,7 @@ def test_strategies_that_exist() -> None:
     assert len(set(free)) == len(free)
     assert all(degrees_of(mapping)[2] % 3 == 0 for mapping in free)  # three divides nothing but the batch
     held = 16.0 * (4 * 1024**2 + 4 * 8 * 1024**2) * 8
-    tight = list(mappings(model, Npu(100.0, held / 6), DegreeChoices(), [4, 2, 3]))
+    tight = list(mappings(model, Npu(100.0, held / 6 / GIB), Strategies(), [4, 2, 3]))
     assert 0 < len(tight) < len(free)
     assert all(
         degrees_of(mapping)[0] > 1 or degrees_of(mapping)[1] > 1 or degrees_of(mapping)[3] > 1 for mapping in tight
@@ -109,7 +110,7 @@ def test_strategies_that_exist() -> None:
 def test_inner_first_has_one_mapping_for_the_degrees() -> None:
     """Tensor parallelism fills the inner dimensions, data parallelism the outer ones."""
     model = Transformer(**MODEL)
-    found = list(mappings(model, Npu(100.0), DegreeChoices(pipeline=(1,), inner_first=True), [4, 2, 4]))
+    found = list(mappings(model, Npu(100.0), Strategies(pipeline=(1,), mapping="inner-first"), [4, 2, 4]))
     by_tensor = {degrees_of(mapping)[0]: mapping for mapping in found}
     assert len(by_tensor) == len(found)
     assert by_tensor[8] == ((4, 1, 1, 1), (2, 1, 1, 1), (1, 1, 4, 1))

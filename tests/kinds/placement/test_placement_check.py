@@ -120,4 +120,4 @@ def test_three_evaluators_agree(seed: int, cpus: int) -> None:
         same = replace(problem, objective=choice)
         value = max_load_ms(choice, device_loads(same, device))
         assert value == pytest.approx(load_of(same, tuple(device.tolist())))
-        assert value == pytest.approx(objective_of(choice, loads_of(same, device.astype(np.int64))))
+        assert value == pytest.approx(objective_of(choice, *loads_of(same, device.astype(np.int64))))

@@ -22,7 +22,7 @@ from topoopt.core.collective import (
 )
 from topoopt.core.errors import LimitError
 from topoopt.core.rated_network import RatedNetwork
-from topoopt.kinds.collective.figures import cut_facts
+from topoopt.kinds.collective.figures import rate_sentence
 from topoopt.page.text import counted, percent, precise
 from topoopt.verify.collective import bandwidth_us
 from topoopt.verify.laws.schedules import Execution, OrderLimitError, execute
@@ -156,9 +156,7 @@ def rate_bound(
         return RateBound(rate, (), words)
     turned = collective in (CollectiveOp.REDUCE_SCATTER, CollectiveOp.REDUCE)
     cut = certificates[-1]["nodes"].tolist()
-    words = cut_facts(network.transposed() if turned else network, cut).sentence(network)
-    if turned:
-        words = words.replace(" enter ", " leave ", 1)
+    words = rate_sentence(network.transposed(), cut, "leave") if turned else rate_sentence(network, cut)
     return RateBound(rate, tuple(network.names[node] for node in cut), words)
 
 
@@ -241,17 +239,17 @@ def _busiest(
     program: ChunkProgram, network: RatedNetwork, routes: MessageRoutes, unit_us: Floats
 ) -> list[dict[str, Any]]:
     """The links that need most time for what they carry."""
-    loads = link_units(program, network, routes)
-    busy = loads.single * unit_us
+    single, multicast = link_units(program, network, routes)
+    busy = single * unit_us
     return [
         {
             "tail": network.names[network.arcs[arc, 0]],
             "head": network.names[network.arcs[arc, 1]],
             "busy_us": float(busy[arc]),
-            "busy_us_with_multicast": float(loads.multicast[arc] * unit_us[arc]),
+            "busy_us_with_multicast": float(multicast[arc] * unit_us[arc]),
         }
         for arc in np.argsort(-busy, kind="stable")[:BUSIEST].tolist()
-        if loads.single[arc]
+        if single[arc]
     ]
 
 

@@ -21,7 +21,7 @@ from topoopt.files.documents import Document, parse_yaml
 from topoopt.files.fields import FileModel
 from topoopt.files.findings import Findings, within
 from topoopt.files.rated_sections import FileNetwork, RatedSection, network_of
-from topoopt.kinds.collective.figures import cut_facts
+from topoopt.kinds.collective.figures import rate_sentence
 from topoopt.page.text import counted, precise
 from topoopt.verify.collective import all_to_all_units, allgather_ratio, allreduce_units
 
@@ -176,7 +176,7 @@ def network_bounds(
         rate,
         reached,
         tuple(network.names[node] for node in nodes),
-        cut_facts(network, nodes).sentence(network),
+        rate_sentence(network, nodes),
         stop.reason() or StopReason.CONVERGED,
     )
 

@@ -146,12 +146,8 @@ class AllocationInstance:
     search: SearchFile = SearchFile()  # noqa: RUF009 - frozen
 
 
-@dataclass(frozen=True, eq=False)
-class RoutedDemand:
-    """A routing taken apart: its links, and amount (in links) and route of every pair."""
-
-    topology: Topology
-    pairs: dict[tuple[int, int], tuple[float, Route]]
+RoutedDemand = tuple[Topology, dict[tuple[int, int], tuple[float, Route]]]
+"""A routing taken apart: its links, and amount (in links) and route of every pair."""
 
 
 def resolve(document: Document) -> AllocationProblem:
@@ -244,14 +240,14 @@ def _topology(
 ) -> TopologyContent | None:
     section = instance.topology
     if section is None:
-        return None if routed is None else TopologyContent(routed.topology)
+        return None if routed is None else TopologyContent(routed[0])
     # Transfers need paths between their ends only, so the links need not join all servers.
     content = findings.attempt(
         lambda: within("topology", lambda: topology_of(section, folder, connected=False)), ("topology",)
     )
     if content is None:
         return None
-    if routed is not None and not _same_links(content.topology, routed.topology):
+    if routed is not None and not _same_links(content.topology, routed[0]):
         text = "the solution has other links than this topology"
         findings.add([Fault(("topology",), text, allowed="the links of the solution, or no topology at all")])
     return content
@@ -409,7 +405,7 @@ def _routed_demand(folder: Path, name: str) -> RoutedDemand:
     }
     if not pairs:
         raise InputError([Problem("the solution routes nothing", path="transfers_from.solution", value=name)])
-    return RoutedDemand(topology, pairs)
+    return topology, pairs
 
 
 def _generated_transfers(
@@ -430,7 +426,7 @@ def _generated_transfers(
     """
     entry = source.entry or DEFAULT_ENTRY[goal]
     section, origin = source.demand, str(source.solution)
-    amounts = {pair: amount for pair, (amount, _) in sorted(routed.pairs.items())} if routed is not None else {}
+    amounts = {pair: amount for pair, (amount, _) in sorted(routed[1].items())} if routed is not None else {}
     if section is not None:
         if section.unit == "gbps" and entry not in ("min_gbps", "max_gbps"):
             text = f"an entry that is a {entry} has no unit"
@@ -442,7 +438,7 @@ def _generated_transfers(
         text, allowed = f"{len(amounts)} transfers in {origin}", f"at most {MAX_TRANSFERS}"
         raise InputError([Problem(text, path="transfers_from", allowed=allowed)])
     if section is None and routed is not None:
-        routes: list[Route] | Problem = [routed.pairs[pair][1] for pair in amounts]
+        routes: list[Route] | Problem = [routed[1][pair][1] for pair in amounts]
     else:
         routes = _shortest(topology, np.array([*amounts], dtype=np.int64).reshape(-1, 2))
     if isinstance(routes, Problem):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -19,15 +19,6 @@ from topoopt.kinds.collective.page import answer
 from topoopt.kinds.pipeline import Explanation, Question
 from topoopt.verify.checker import FULL
 from topoopt.verify.collective import CHECKER, bandwidth_us
-
-
-@dataclass(frozen=True)
-class WidenedCut:
-    """Links that are made faster, and how long the bytes of any schedule then take at least."""
-
-    links: tuple[str, ...]
-    added_gbytes_per_s: float
-    bytes_us: float
 
 
 def explain(problem: CollectiveProblem | None, result: CollectiveResult, question: Question) -> Explanation:
@@ -51,14 +42,14 @@ def explain(problem: CollectiveProblem | None, result: CollectiveResult, questio
     links = limiting_links(problem, result.certificates)
     units = max(int(network.units.max() * float(question.added_links or 1)), 1)
     added = float(units * network.unit_gbytes_per_s)
-    gains: list[WidenedCut] = []
+    gains: list[tuple[list[str], float]] = []  # faster links, least us of the bytes of any schedule then
     candidates = [[arc] for arc in links[: question.checks]] + ([links] if len(links) > 1 else [])
     for arcs in candidates:
         if not question.left_s():
             break
         wider = replace(problem, network=faster(network, arcs, units))
         certificates = limiting(wider, question.stop)
-        gains.append(WidenedCut(_link_names(network, arcs), added, float(bandwidth_us(wider, certificates))))
+        gains.append((_link_names(network, arcs), float(bandwidth_us(wider, certificates))))
     limit = limit_sentence(problem, result.certificates)
     sentences = [
         answer(result),
@@ -66,16 +57,15 @@ def explain(problem: CollectiveProblem | None, result: CollectiveResult, questio
         f"{time_text(bytes_us)} bytes on the fullest link of each; no schedule moves the bytes in less than "
         f"{time_text(least)}.",
         f"{limit[:1].upper()}{limit[1:]}.",
-        *(_sentence(gain, least) for gain in gains),
+        *(_sentence(*gain, added, least) for gain in gains),
     ]
     figures = {
         "latency_us": latency_us,
         "bytes_us": bytes_us,
         "least_bytes_us": least,
-        "links_of_the_cut": list(_link_names(network, links)),
+        "links_of_the_cut": _link_names(network, links),
         "faster": [
-            {"links": list(gain.links), "added_gbytes_per_s": gain.added_gbytes_per_s, "least_bytes_us": gain.bytes_us}
-            for gain in gains
+            {"links": names, "added_gbytes_per_s": added, "least_bytes_us": least_us} for names, least_us in gains
         ],
     }
     return Explanation(tuple(sentences), figures, late=len(gains) < len(candidates))
@@ -98,15 +88,12 @@ def faster(network: RatedNetwork, arcs: list[int], units: int) -> RatedNetwork:
     return replace(network, units=more)
 
 
-def _link_names(network: RatedNetwork, arcs: list[int]) -> tuple[str, ...]:
-    return tuple(f"{network.names[a]} → {network.names[b]}" for a, b in network.arcs[arcs].tolist())
+def _link_names(network: RatedNetwork, arcs: list[int]) -> list[str]:
+    return [f"{network.names[a]} → {network.names[b]}" for a, b in network.arcs[arcs].tolist()]
 
 
-def _sentence(gain: WidenedCut, least: float) -> str:
-    where = gain.links[0] if len(gain.links) == 1 else f"each of the {len(gain.links)} limiting links"
-    if gain.bytes_us >= least * (1 - 1e-9):
-        return f"With {gain.added_gbytes_per_s:g} GB/s more on {where} nothing is gained: another cut is as narrow."
-    saved = 1 - gain.bytes_us / least
-    return (
-        f"With {gain.added_gbytes_per_s:g} GB/s more on {where}: {time_text(gain.bytes_us)} at least, {saved:.1%} less."
-    )
+def _sentence(links: list[str], bytes_us: float, added: float, least: float) -> str:
+    where = links[0] if len(links) == 1 else f"each of the {len(links)} limiting links"
+    if bytes_us >= least * (1 - 1e-9):
+        return f"With {added:g} GB/s more on {where} nothing is gained: another cut is as narrow."
+    return f"With {added:g} GB/s more on {where}: {time_text(bytes_us)} at least, {1 - bytes_us / least:.1%} less."

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
@@ -36,7 +35,7 @@ BACKWARD = (CollectiveOp.REDUCE_SCATTER, CollectiveOp.REDUCE)
 
 @dataclass(frozen=True, eq=False)
 class CollectiveFigures:
-    """The figures of a plan."""
+    """What follows from the schedule of a collective: times, bandwidths, and the use of links."""
 
     problem: CollectiveProblem
     plan: CollectivePlan
@@ -48,12 +47,12 @@ class CollectiveFigures:
 
     @cached_property
     def timing(self) -> ScheduleTimes:
-        """Times of the schedule, us."""
+        """Times of the schedule with and without barriers, us."""
         return timing(self.problem, self.schedule)
 
     @property
     def steps(self) -> int:
-        """Synchronous rounds."""
+        """How many synchronous rounds the schedule has."""
         return self.schedule.steps
 
     @property
@@ -150,24 +149,6 @@ class CollectiveFigures:
 # What limits any schedule, by its certificates.
 
 
-@dataclass(frozen=True)
-class CutFacts:
-    """A cut: ranks inside and outside, and the rate of the links from the first to the second, GB/s."""
-
-    inside: tuple[int, ...]
-    outside: tuple[int, ...]
-    rate: Fraction
-
-    def sentence(self, network: RatedNetwork) -> str:
-        """Describe the cut; the smaller side is named."""
-        rate = f"{float(self.rate):.6g} GB/s"
-        if len(self.outside) <= len(self.inside):
-            who = f"rank {named(network, self.outside)}" if len(self.outside) == 1 else named(network, self.outside)
-            return f"only {rate} enter {who}, which {counted(len(self.inside), 'other rank')} must reach"
-        who = f"rank {named(network, self.inside)}" if len(self.inside) == 1 else named(network, self.inside)
-        return f"only {rate} leave {who}, for {counted(len(self.outside), 'other rank')}"
-
-
 def named(network: RatedNetwork, nodes: Iterable[int]) -> str:
     """List the names of nodes, of many only the first."""
     names = [network.names[node] for node in nodes]
@@ -175,17 +156,18 @@ def named(network: RatedNetwork, nodes: Iterable[int]) -> str:
     return ", ".join(names[:NAMED_NODES]) + (f" and {more} more" if more > 0 else "")
 
 
-def cut_facts(network: RatedNetwork, nodes: Iterable[int]) -> CutFacts:
-    """Return the ranks on both sides of a set of nodes, and the rate out of it."""
+def rate_sentence(network: RatedNetwork, nodes: Iterable[int], enter: str = "enter") -> str:
+    """Describe the rate out of a set of nodes; the side with fewer ranks is named."""
     side = np.zeros(network.nodes, dtype=np.bool_)
     side[list(nodes)] = True
     crossing = side[network.arcs[:, 0]] & ~side[network.arcs[:, 1]]
-    ranks = network.ranks
-    return CutFacts(
-        tuple(ranks[side[ranks]].tolist()),
-        tuple(ranks[~side[ranks]].tolist()),
-        int(network.units[crossing].sum()) * network.unit_gbytes_per_s,
-    )
+    inside, outside = network.ranks[side[network.ranks]].tolist(), network.ranks[~side[network.ranks]].tolist()
+    rate = f"{float(int(network.units[crossing].sum()) * network.unit_gbytes_per_s):.6g} GB/s"
+    smaller = outside if len(outside) <= len(inside) else inside
+    who = f"rank {named(network, smaller)}" if len(smaller) == 1 else named(network, smaller)
+    if smaller is outside:
+        return f"only {rate} {enter} {who}, which {counted(len(inside), 'other rank')} must reach"
+    return f"only {rate} leave {who}, for {counted(len(outside), 'other rank')}"
 
 
 def cut_of(certificates: Sequence[Certificate]) -> list[int]:
@@ -198,9 +180,10 @@ def cut_sentence(problem: CollectiveProblem, nodes: Iterable[int]) -> str:
     """Describe what a cut keeps any schedule from."""
     network = problem.network
     if problem.collective not in BACKWARD:
-        return cut_facts(network, nodes).sentence(network)
-    facts = cut_facts(network.transposed(), nodes)
-    return facts.sentence(network).replace(" enter ", " leave ", 1) if facts.outside else ""
+        return rate_sentence(network, nodes)
+    side = np.zeros(network.nodes, dtype=np.bool_)
+    side[list(nodes)] = True
+    return "" if side[network.ranks].all() else rate_sentence(network.transposed(), nodes, "leave")
 
 
 def limit_sentence(problem: CollectiveProblem, certificates: Sequence[Certificate]) -> str:

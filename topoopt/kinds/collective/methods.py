@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -61,14 +61,8 @@ THINNED = 16
 """One send of so many is written to measure how long all take."""
 
 
-@dataclass(frozen=True, eq=False)
-class _Candidate:
-    """The best schedule of a family; the score is what is minimised, and what decides where that is equal."""
-
-    score: tuple[float, float]
-    method: str
-    schedule: CollectiveSchedule
-    stopped_by: StopReason
+_Candidate = tuple[tuple[float, float], str, CollectiveSchedule, StopReason]
+"""Score (what is minimised, and what decides between equals), family, its best schedule, and why the family stopped."""
 
 
 def _search(names: tuple[str, ...], problem: CollectiveProblem, effort: Effort) -> SearchResult[CollectivePlan]:
@@ -91,9 +85,9 @@ def _search(names: tuple[str, ...], problem: CollectiveProblem, effort: Effort) 
         candidate = _best_of(name, problem, effort.stop, by_size)
         if candidate is None:
             continue
-        if problem.steps is not None and candidate.schedule.steps > problem.steps:
-            too_long.append(f"{name} needs {candidate.schedule.steps} steps")
-        elif best is None or candidate.score < best.score:
+        if problem.steps is not None and candidate[2].steps > problem.steps:
+            too_long.append(f"{name} needs {candidate[2].steps} steps")
+        elif best is None or candidate[0] < best[0]:
             best = candidate
             effort.keep(partial(_with_limits, problem, effort, best, tuple(by_size)))
     if best is None:
@@ -105,14 +99,15 @@ def _search(names: tuple[str, ...], problem: CollectiveProblem, effort: Effort) 
 def _with_limits(
     problem: CollectiveProblem, effort: Effort, best: _Candidate, by_size: tuple[TimeLine, ...]
 ) -> SearchResult[CollectivePlan]:
+    _, method, schedule, stopped_by = best
     certificates = limiting(problem, effort.stop)
     front = [TimeLine(line.method, line.pieces, line.steps, line.latency_us, line.us_per_mbyte)
              for line in best_by_size(by_size)]  # fmt: skip
     return SearchResult(
-        plan=CollectivePlan.of(best.schedule, front),
+        plan=CollectivePlan.of(schedule, front),
         certificates=certificates,
-        stopped_by=effort.stop.reason() or best.stopped_by,
-        method=best.method,
+        stopped_by=effort.stop.reason() or stopped_by,
+        method=method,
     )
 
 
@@ -128,7 +123,7 @@ def _best_of(name: str, problem: CollectiveProblem, stop: Stop, by_size: list[Ti
         return None
     _, _, pieces, planned = min(candidates, key=lambda row: row[:2])
     schedule = planned.pieces(pieces)
-    return _Candidate(_score(problem, schedule), name, schedule, planned.stopped_by)
+    return _score(problem, schedule), name, schedule, planned.stopped_by
 
 
 def _score(problem: CollectiveProblem, schedule: CollectiveSchedule) -> tuple[float, float]:

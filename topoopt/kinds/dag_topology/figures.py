@@ -34,7 +34,7 @@ class StepSpan:
 
 @dataclass(frozen=True, eq=False)
 class DagTopologyFigures:
-    """The figures of a plan."""
+    """What follows from the circuits for a job: when steps are under way, ports and channels in use."""
 
     problem: DagTopologyProblem
     plan: DagTopologyPlan
@@ -55,7 +55,7 @@ class DagTopologyFigures:
 
     @property
     def makespan(self) -> float:
-        """When the last step ends."""
+        """When the last step of the job ends."""
         return float(self.spans[1].max())
 
     @property
@@ -75,18 +75,18 @@ class DagTopologyFigures:
 
     @cached_property
     def circuits(self) -> tuple[PairCircuits, ...]:
-        """By pair, ascending."""
+        """The circuits of each pair of pods, by pair, ascending."""
         rows = zip(self.problem.pairs, self.plan.circuits.tolist(), strict=True)
         return tuple(PairCircuits(*pair, count) for pair, count in rows)
 
     @property
     def circuits_total(self) -> int:
-        """Of all pairs."""
+        """The circuits of all pairs together."""
         return int(self.plan.circuits.sum())
 
     @cached_property
     def ports_used(self) -> tuple[int, ...]:
-        """Of each pod."""
+        """How many ports of each pod have a circuit."""
         used = [0] * self.problem.pods
         for row in self.circuits:
             used[row.one] += row.count
@@ -123,7 +123,7 @@ class DagTopologyFigures:
         return shares
 
     def columns(self) -> dict[str, Columns]:
-        """Return the circuits as links."""
+        """Return the circuits as a table of links."""
         links: Columns = {
             "one": [row.one for row in self.circuits],
             "other": [row.other for row in self.circuits],

@@ -41,7 +41,7 @@ class CollectiveTime:
 
     @property
     def time_ns(self) -> float:
-        """In all dimensions together."""
+        """How long the collectives take in all dimensions together."""
         return max(self.times_ns)
 
     @property
@@ -79,12 +79,12 @@ class HierarchicalFigures:
 
     @property
     def design(self) -> Design:
-        """The chosen design."""
+        """The design that the plan selects."""
         return self.problem.designs[self.plan.design]
 
     @property
     def dimensions(self) -> tuple[Dimension, ...]:
-        """Those of its network."""
+        """The dimensions of the network of that design."""
         return self.design.network.dimensions
 
     @cached_property
@@ -94,7 +94,7 @@ class HierarchicalFigures:
 
     @cached_property
     def bandwidth(self) -> Floats:
-        """float64[D], GB/s per NPU."""
+        """float64[D], bandwidth of each dimension in GB/s per NPU."""
         return np.array(self.plan.bandwidth_gbytes_per_s, dtype=np.float64)
 
     @cached_property
@@ -110,7 +110,7 @@ class HierarchicalFigures:
 
     @cached_property
     def equal_cost_usd(self) -> float | None:
-        """Of the equal split."""
+        """Cost of the equal split; None without prices."""
         return self.program.cost_of(self.equal) if self.design.network.priced else None
 
     @cached_property
@@ -120,7 +120,7 @@ class HierarchicalFigures:
 
     @cached_property
     def jobs(self) -> tuple[JobTime, ...]:
-        """The times of every job."""
+        """The times of every job, here, without communication and under the equal split."""
         endless = np.full(len(self.bandwidth), np.inf)
         return tuple(
             JobTime(

@@ -16,7 +16,6 @@ from typing import Annotated, Literal
 from annotated_types import Ge, Le, Len
 from pydantic import Discriminator, Field, Tag
 
-from topoopt.core.arrays import GIB
 from topoopt.core.data import STRICT, FileName, SchemaVersion
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.hierarchy import (
@@ -46,16 +45,15 @@ from topoopt.files.faults import Fault, Path, nearest_text, value_text
 from topoopt.files.fields import FileModel, Label, SearchFile
 from topoopt.files.findings import Findings
 from topoopt.workloads.language_models import (
+    MAX_RANKS,
     PARALLELISMS,
-    DegreeChoices,
-    DegreeMapping,
     Npu,
+    Strategies,
     Transformer,
     mappings,
     transformer_workload,
 )
 
-MAX_RANKS = 2**24
 MAX_LAYERS = 20_000
 MAX_TASKS = 500_000
 MAX_WORKLOADS = 1000
@@ -68,8 +66,6 @@ TimeNs = Annotated[float, Field(ge=0, le=1e18)]
 SizeBytes = Annotated[float, Field(gt=0, le=1e18)]
 Ranks = Annotated[int, Field(ge=1, le=MAX_RANKS)]
 Side = Annotated[float, Field(ge=-1e12, le=1e12)]
-Degrees = Annotated[list[Ranks], Field(min_length=1, max_length=64)]
-Size = Annotated[int, Field(ge=1, le=10**9)]
 
 _WORKLOAD = "a mapping with name and one of layers, tasks and model"
 
@@ -189,51 +185,15 @@ class TasksWorkload(FileModel):
     tasks: Annotated[list[TaskFile], Field(min_length=1, max_length=MAX_TASKS)]
 
 
-class TransformerFile(FileModel):
-    """Sizes of a decoder-only transformer."""
-
-    blocks: Size = Field(description="transformer blocks")
-    hidden: Size = Field(description="width")
-    sequence: Size = Field(description="tokens of a sequence")
-    batch: Size = Field(description="sequences of one iteration, over all NPUs")
-    experts: Size = Field(default=1, description="experts of every feed-forward part; 1: dense")
-    experts_per_token: Size = Field(default=1, description="experts that see a token")
-    element_bytes: int = Field(default=2, ge=1, le=16, description="bytes of an activation or gradient element")
-
-
-class NpuFile(FileModel):
-    """One accelerator."""
-
-    tflops: float = Field(gt=0, le=1e9, description="sustained 10^12 floating-point operations a second")
-    memory_gib: float | None = Field(default=None, gt=0, le=1e6, description="null: memory is not checked")
-    bytes_per_parameter: float = Field(
-        default=16.0, gt=0, le=1000, description="memory of a parameter with gradient and optimizer state"
-    )
-
-
-class StrategiesFile(FileModel):
-    """Degrees of parallelism to choose from; null: every one that fits. Data parallelism takes the rest."""
-
-    tensor: Degrees | None = None
-    pipeline: Degrees | None = None
-    expert: Degrees | None = None
-    microbatches: int = Field(default=1, ge=1, le=10**6, description="of each pipeline, in an iteration")
-    mapping: Literal["any", "inner-first"] = Field(
-        default="any",
-        description="any: every split of every dimension; inner-first: tensor on the innermost, then expert, data, "
-        "pipeline",
-    )
-
-
 class TransformerWorkload(FileModel):
     """A job by the sizes of its model; parallelization and its dimensions are chosen with the bandwidths."""
 
     name: Label
     weight: float = Field(default=1.0, gt=0, le=1e12, description="of its iteration time in the objective")
     loop: Literal["no-overlap", "dp-overlap"] = "no-overlap"
-    model: TransformerFile
-    npu: NpuFile
-    strategies: StrategiesFile = StrategiesFile()
+    model: Transformer
+    npu: Npu
+    strategies: Strategies = Strategies()
 
 
 def workload_shape(value: object) -> str:
@@ -611,31 +571,17 @@ def _options(file: WorkloadFile, network: HierarchicalNetwork) -> Iterator[Hiera
     if not isinstance(file, TransformerWorkload):
         yield workload_of(file, network)
         return
-    model, npu, choices = _model(file)
-    candidates = mappings(model, npu, choices, [dimension.size for dimension in network.dimensions])
+    candidates = mappings(file.model, file.npu, file.strategies, [dimension.size for dimension in network.dimensions])
     for mapping in itertools.islice(candidates, MAX_DESIGNS + 1):
-        yield _made(file, model, npu, mapping, choices)
-
-
-def _model(file: TransformerWorkload) -> tuple[Transformer, Npu, DegreeChoices]:
-    npu, own = file.npu, file.strategies
-    memory = None if npu.memory_gib is None else npu.memory_gib * GIB
-    choices = DegreeChoices(
-        tensor=None if own.tensor is None else tuple(own.tensor),
-        pipeline=None if own.pipeline is None else tuple(own.pipeline),
-        expert=None if own.expert is None else tuple(own.expert),
-        microbatches=own.microbatches,
-        inner_first=own.mapping == "inner-first",
-    )
-    return Transformer(**file.model.model_dump()), Npu(npu.tflops, memory, npu.bytes_per_parameter), choices
-
-
-def _made(
-    file: TransformerWorkload, model: Transformer, npu: Npu, mapping: DegreeMapping, choices: DegreeChoices
-) -> HierarchicalWorkload:
-    return transformer_workload(
-        model, npu, mapping, name=file.name, loop=Loop(file.loop), weight=file.weight, microbatches=choices.microbatches
-    )
+        yield transformer_workload(
+            file.model,
+            file.npu,
+            mapping,
+            name=file.name,
+            loop=Loop(file.loop),
+            weight=file.weight,
+            microbatches=file.strategies.microbatches,
+        )
 
 
 def _name(

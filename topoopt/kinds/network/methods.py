@@ -419,8 +419,8 @@ def models_of(problem: NetworkProblem) -> Mapping[str, PlanModel]:
     if problem.several:
         return {}
     if isinstance(problem, RoutingProblem):
-        return {"concurrent_flow": PlanModel(_flow_model, _flow_plan)}
-    return {"joint_topology": PlanModel(_joint_model, _joint_plan)}
+        return {"concurrent_flow": (_flow_model, _flow_plan)}
+    return {"joint_topology": (_joint_model, _joint_plan)}
 
 
 # From a search to a result, and solution files of format 2.

@@ -102,7 +102,7 @@ class PlacementFigures:
 
     @cached_property
     def operator_counts(self) -> list[int]:
-        """Operators on each device."""
+        """How many operators are on each device."""
         return [int(count) for count in np.bincount(self.plan.device, minlength=len(self.problem.devices))]
 
     @cached_property

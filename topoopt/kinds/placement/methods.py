@@ -273,7 +273,7 @@ def _small(search: LatencySearch) -> bool:
 
 
 def listed(search: LatencySearch, effort: SearchSettings) -> None:
-    """First placements only."""
+    """Take the best of the first placements, without annealing."""
     engines.start(search)
     engines.finish(search, 0, None)
 

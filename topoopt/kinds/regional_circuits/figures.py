@@ -39,7 +39,7 @@ def timed_step(traffic: RegionTraffic, circuits: Ints, topology: int, stall_s: f
 
 @dataclass(frozen=True, eq=False)
 class RegionalCircuitsFigures:
-    """The figures of a plan."""
+    """What follows from the circuits of every step: transfers, stalls, and bottlenecks."""
 
     problem: RegionalCircuitsProblem
     plan: RegionalCircuitsPlan
@@ -51,7 +51,7 @@ class RegionalCircuitsFigures:
 
     @cached_property
     def steps(self) -> tuple[StepTimes, ...]:
-        """The times of every step."""
+        """The times of every step, in their order."""
         problem, circuits = self.problem, self.plan.circuits(self.problem)
         return tuple(
             timed_step(RegionTraffic.of(problem, problem.demands[k]), circuits[k], topology, stall if new else 0.0)
@@ -67,7 +67,7 @@ class RegionalCircuitsFigures:
 
     @property
     def switchings(self) -> int:
-        """How often circuits are reconfigured."""
+        """How many steps begin with other circuits than the step before."""
         return sum(self.reconfigured)
 
     @property

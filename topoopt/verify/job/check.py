@@ -32,8 +32,8 @@ from topoopt.verify.checker import (
     Derivation,
     ViolationLog,
     as_float,
+    check_bound,
     check_claim,
-    check_stated,
     differs,
     float_array,
     int_array,
@@ -577,7 +577,7 @@ class JobChecker(Checker):
             argument: partial(derive, problem, result.certificates)
             for argument, derive in self.arguments(problem).items()
         }
-        check_stated(log, result.bound, derivations, value)
+        check_bound(log, result.bound, derivations, value)
         check_claim(log, result, self.claims)
 
     @staticmethod

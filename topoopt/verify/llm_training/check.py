@@ -35,9 +35,9 @@ from topoopt.verify.checker import (
     CheckDepth,
     CheckFindings,
     ViolationLog,
+    check_bound,
     check_claim,
     check_identity,
-    check_stated,
     differs,
 )
 from topoopt.verify.llm_training.bounds import (
@@ -306,7 +306,7 @@ class _Check:
             argument, rounding = Argument.POD_CIRCUITS, Tolerance.EVENTS
         if hopped is not None:
             reached = hopped
-            check_stated(findings, bound, {argument: lambda: self._proven(first.fabric, reached) or 0.0}, value)
+            check_bound(findings, bound, {argument: lambda: self._proven(first.fabric, reached) or 0.0}, value)
         elif bound.argument is not argument:
             findings.add("bound", f"{bound.argument} proves no bound; what is derived again: {argument}")
         check_claim(findings, result, ())

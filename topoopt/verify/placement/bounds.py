@@ -22,7 +22,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -218,7 +217,7 @@ def _chain_cuts(
 
 
 def latency_floor(problem: PlacementProblem) -> Bound:
-    """The largest of them."""
+    """Return the largest of the bounds on the makespan, with its argument."""
     bounds = latency_bounds(problem)
     argument = max(bounds, key=lambda key: bounds[key])
     return Bound(bounds[argument], argument)
@@ -227,16 +226,11 @@ def latency_floor(problem: PlacementProblem) -> Bound:
 # Makespans: the links of one server.
 
 
-@dataclass(frozen=True)
-class Forced:
-    """Bytes that pass a port: not before `head_ms`, and with a path of `tail_ms` behind them."""
-
-    size_bytes: int
-    head_ms: float
-    tail_ms: float
+Forced = tuple[int, float, float]
+"""Bytes that pass a port, ms before which they do not, and ms of the path behind them."""
 
 
-class Rooms:
+class SharedServers:
     """Which groups can be on which server, alone and in pairs."""
 
     def __init__(self, problem: PlacementProblem, groups: Sequence[Sequence[int]], memory: Sequence[int]) -> None:
@@ -285,14 +279,14 @@ class Rooms:
 def _crossing(forced: list[Forced], bytes_per_ms: float, latency_ms: float) -> float:
     """The bound of the module text, best over all sets that are cut off by a least head and a least tail."""
     best = 0.0
-    by_tail = sorted(forced, key=lambda row: -row.tail_ms)
-    heads = sorted({row.head_ms for row in forced})
+    by_tail = sorted(forced, key=lambda row: -row[2])
+    heads = sorted({head_ms for _, head_ms, _ in forced})
     for least in heads[:: 1 + len(heads) // MOST_HEADS]:
         total = 0
-        for row in by_tail:
-            if row.head_ms >= least:
-                total += row.size_bytes
-                best = max(best, least + latency_ms + total / bytes_per_ms + row.tail_ms)
+        for size_bytes, head_ms, tail_ms in by_tail:
+            if head_ms >= least:
+                total += size_bytes
+                best = max(best, least + latency_ms + total / bytes_per_ms + tail_ms)
     return best
 
 
@@ -314,7 +308,7 @@ def port_bounds(
     if not isinstance(settings, Latency) or settings.sharing is Sharing.NONE:
         return {}
     group_of = {i: g for g, members in enumerate(groups) for i in members}
-    rooms = Rooms(problem, groups, memory)
+    servers = SharedServers(problem, groups, memory)
     leaving: dict[int, list[Forced]] = defaultdict(list)
     entering: dict[int, list[Forced]] = defaultdict(list)
     for tensor in problem.tensors:
@@ -325,19 +319,19 @@ def port_bounds(
         for user in tensor.consumers:
             group = group_of[user]
             behind[group] = max(behind.get(group, 0.0), tails_ms[user])
-        apart = [group for group in behind if not rooms.together(home, group)]
+        apart = [group for group in behind if not servers.together(home, group)]
         for group in apart:
-            entering[group].append(Forced(tensor.size_bytes, head, behind[group]))
+            entering[group].append((tensor.size_bytes, head, behind[group]))
         goals: list[int] = []
         for group in sorted(apart, key=lambda group: -behind[group]):
-            if not any(rooms.together(group, other) for other in goals):
+            if not any(servers.together(group, other) for other in goals):
                 goals.append(group)
-        leaving[home] += [Forced(tensor.size_bytes, head, behind[group]) for group in goals]
+        leaving[home] += [(tensor.size_bytes, head, behind[group]) for group in goals]
     bounds = {}
     for argument, table in ((Argument.GROUP_EGRESS, leaving), (Argument.GROUP_INGRESS, entering)):
         value = 0.0
         for group, forced in table.items():
-            rate = max((_links(problem, s) for s in rooms.servers_of(group)), default=0.0)
+            rate = max((_links(problem, s) for s in servers.servers_of(group)), default=0.0)
             if forced and rate > 0:
                 value = max(value, _crossing(forced, rate, problem.transfer_latency_ms))
         if value > 0:

@@ -112,17 +112,13 @@ def without_schedule(problem: PlacementProblem, plan: PlacementPlan) -> Iterator
         yield "a schedule is stated, but the objective is throughput"
 
 
-@dataclass(frozen=True, eq=False)
-class Loads:
-    """float64[2, devices] each, forward then backward: compute, communication; and int[devices] resident bytes."""
+def loads_of(problem: PlacementProblem, device: Ints) -> tuple[Floats, Floats]:
+    """Return what each device does per micro-batch; the devices exist and can run their operators.
 
-    compute: Floats
-    communication: Floats
-    memory: list[int]
-
-
-def loads_of(problem: PlacementProblem, device: Ints) -> Loads:
-    """Return what each device does per micro-batch; the devices exist and can run their operators."""
+    Returns
+    -------
+    Compute and communication, float64[2, devices] each, forward then backward.
+    """
     k = len(problem.devices)
     table = np.array([operator.times_ms for operator in problem.operators])
     phase = np.array([operator.backward for operator in problem.operators], dtype=np.int64)
@@ -140,15 +136,15 @@ def loads_of(problem: PlacementProblem, device: Ints) -> Loads:
             row[home] += max(times)
             row[away] += times
     communication[:, [entry.host for entry in problem.devices]] = 0.0
-    return Loads(compute, communication, resident_bytes(problem, device))
+    return compute, communication
 
 
-def objective_of(settings: Throughput, loads: Loads) -> float:
-    """The throughput objective, ms."""
+def objective_of(settings: Throughput, compute: Floats, communication: Floats) -> float:
+    """Return the load of the busiest device, ms; under GPipe its sum over both phases."""
     together = np.add if settings.communication == "added" else np.maximum
     if settings.schedule == "gpipe":
-        return float(together(loads.compute, loads.communication).max(axis=1).sum())
-    return float(together(loads.compute.sum(axis=0), loads.communication.sum(axis=0)).max())
+        return float(together(compute, communication).max(axis=1).sum())
+    return float(together(compute.sum(axis=0), communication.sum(axis=0)).max())
 
 
 def device_order(problem: PlacementProblem, device: Ints) -> list[int] | None:
@@ -362,7 +358,7 @@ def _times(problem: PlacementProblem, plan: PlacementPlan) -> ScheduledStep:
             inside = problem.servers[s].intra_gbps
             gbps, latency = gbps if inside is None else inside, problem.intra_latency_ms
         elif size and sharing is Sharing.FAIR:
-            fluid.append(FluidTransfer(key, begin, s, t, size))
+            fluid.append((begin, key, (s, t), size))
             continue
         elif sharing is Sharing.STATIC:
             gbps = rates.item(s, t)
@@ -374,15 +370,8 @@ def _times(problem: PlacementProblem, plan: PlacementPlan) -> ScheduledStep:
     return ScheduledStep(device, start, end, transfers, producer, RELATIVE * value, FLUID * value)
 
 
-@dataclass(frozen=True)
-class FluidTransfer:
-    """A transfer between servers that shares their links fairly; `key` is the tensor and the target device."""
-
-    key: tuple[int, int]
-    start_ms: float
-    source: int
-    target: int
-    size_bytes: int
+FluidTransfer = tuple[float, tuple[int, int], tuple[int, int], int]
+"""Start in ms, tensor and target device, source and target server, bytes: a transfer that shares links fairly."""
 
 
 def fluid_transfers(
@@ -396,24 +385,25 @@ def fluid_transfers(
     latency : ms before a transfer loads the links.
     capacity : bytes/ms of each server, out and in.
     """
-    flows = sorted(flows, key=lambda flow: flow.start_ms)
+    flows = sorted(flows, key=lambda flow: flow[0])
     remaining: dict[int, float] = {}
     transfers = {}
     now, coming = 0.0, 0
     while remaining or coming < len(flows):
-        rates = fair_rates([(flows[f].source, flows[f].target) for f in remaining], capacity)
+        rates = fair_rates([flows[f][2] for f in remaining], capacity)
         soonest = min(
             (now + remaining[f] / rate for f, rate in zip(remaining, rates, strict=True)), default=float("inf")
         )
-        entering = flows[coming].start_ms + latency if coming < len(flows) else float("inf")
+        entering = flows[coming][0] + latency if coming < len(flows) else float("inf")
         step, now = min(soonest, entering) - now, min(soonest, entering)
         for f, rate in zip(list(remaining), rates, strict=True):
             remaining[f] -= step * rate
             if remaining[f] <= 1e-11 * max(now, 1e-300) * rate:
                 del remaining[f]
-                transfers[flows[f].key] = TensorTransfer(*flows[f].key, flows[f].start_ms, now)
-        while coming < len(flows) and flows[coming].start_ms + latency <= now:
-            remaining[coming] = float(flows[coming].size_bytes)
+                begin, key = flows[f][:2]
+                transfers[key] = TensorTransfer(*key, begin, now)
+        while coming < len(flows) and flows[coming][0] + latency <= now:
+            remaining[coming] = float(flows[coming][3])
             coming += 1
     return transfers
 
@@ -497,7 +487,7 @@ def _rates_gbps(problem: PlacementProblem, plan: PlacementPlan) -> Floats:
 def max_load(problem: PlacementProblem, plan: PlacementPlan) -> float:
     """Return the load of the busiest device, ms."""
     assert isinstance(problem.objective, Throughput)
-    return objective_of(problem.objective, loads_of(problem, plan.device.astype(np.int64)))
+    return objective_of(problem.objective, *loads_of(problem, plan.device.astype(np.int64)))
 
 
 def makespan(problem: PlacementProblem, plan: PlacementPlan) -> float:

@@ -141,7 +141,7 @@ class _AssignmentTables:
         return pairs
 
     def first(self) -> _PartialAssignments:
-        """Nothing placed."""
+        """The partial assignment in which no group has a device."""
         none, idle = np.zeros((1, 0), dtype=np.int64), np.zeros((1, 2, self.k))
         return _PartialAssignments(
             none, idle, idle, np.zeros((1, self.k), np.int64), np.zeros((1, self.k, self.k), dtype=bool)
@@ -287,21 +287,45 @@ def _equal_links(problem: PlacementProblem) -> bool:
 
 
 class _PipelineTables:
-    """Tables of one problem: work and bytes of groups by kind of device, and tensors between groups."""
+    """Tables of one problem by kind of device: sums over every closed set, of which those of a stage are differences.
 
-    def __init__(self, problem: PlacementProblem, settings: Throughput) -> None:
-        self.groups = problem.colocated()
-        group_of = {i: g for g, members in enumerate(self.groups) for i in members}
+    Raises
+    ------
+    ValueError
+        There are too many ways to use the devices, or too many closed sets.
+    """
+
+    def __init__(self, problem: PlacementProblem, settings: Throughput, max_sets: int) -> None:
+        groups = problem.colocated()
+        group_of = {i: g for g, members in enumerate(groups) for i in members}
         kinds = [(entry.class_index, entry.memory_bytes, entry.host) for entry in problem.devices]
         self.kinds = list(dict.fromkeys(kinds))
         self.counts = [kinds.count(kind) for kind in self.kinds]
-        self.phases = 2 if settings.schedule == "gpipe" else 1
-        self.work = np.zeros((self.phases, len(self.groups), len(self.kinds)))
-        self.bytes = np.zeros(len(self.groups), dtype=np.int64)
+        if prod(count + 1 for count in self.counts) > MAX_STATES:
+            raise ValueError(f"more than {MAX_STATES} ways to use the devices")
+        self.phases, self.overlapped = 2 if settings.schedule == "gpipe" else 1, settings.communication == "overlapped"
+        work, size_bytes = np.zeros((self.phases, len(groups), len(self.kinds))), np.zeros(len(groups), dtype=np.int64)
         for i, operator in enumerate(problem.operators):
             phase = int(operator.backward) % self.phases
-            self.work[phase, group_of[i]] += [operator.times_ms[kind[0]] for kind in self.kinds]
-            self.bytes[group_of[i]] += operator.memory_bytes
+            work[phase, group_of[i]] += [operator.times_ms[kind[0]] for kind in self.kinds]
+            size_bytes[group_of[i]] += operator.memory_bytes
+        ends, self.cost = self._tensors(problem, group_of, len(groups))
+        edges = {(group_of[a], group_of[b]) for a, b in order_edges(problem)}
+        self.sets = _closed_sets(len(groups), edges, max_sets)
+        member = np.zeros((len(self.sets), len(groups)))
+        for row, ideal in zip(member, self.sets, strict=True):
+            row[sorted(ideal)] = 1.0
+        able = np.isfinite(work)
+        self.member = member.astype(bool)
+        self.least = (member @ work.min(axis=2).T).sum(axis=1)
+        self.work = member @ np.where(able, work, 0.0)
+        self.lame = member @ ~able.all(axis=0)
+        self.bytes = member.astype(np.int64) @ size_bytes
+        self.ends = (member @ ends.T).astype(np.int16)
+        self.size = ends.sum(axis=1).astype(np.int16)
+
+    def _tensors(self, problem: PlacementProblem, group_of: dict[int, int], groups: int) -> tuple[Floats, Floats]:
+        """float64[tensors, groups], 1 where a tensor ends; float64[tensors, phases], ms of its transfer."""
         host = [entry.host for entry in problem.devices]
         payer = host.index(False) if False in host else 0
         other = next((d for d in range(len(host)) if d != payer), payer)
@@ -309,47 +333,31 @@ class _PipelineTables:
         for tensor in problem.tensors:
             ends = {group_of[tensor.producer], *(group_of[user] for user in tensor.consumers)}
             if len(ends) > 1:
-                rows.append([g in ends for g in range(len(self.groups))])
+                rows.append([g in ends for g in range(groups)])
                 cost = [0.0] * self.phases
                 phase = int(problem.operators[tensor.producer].backward) % self.phases
                 cost[phase] = float(transfer_table(problem, tensor.size_bytes)[payer, other])
                 costs.append(cost)
-        self.ends = np.array(rows, dtype=np.float64).reshape(len(rows), len(self.groups))
-        self.cost = np.array(costs).reshape(len(rows), self.phases)
-        self.edges = {(group_of[a], group_of[b]) for a, b in order_edges(problem)}
-
-
-class _SetSums:
-    """Sums over every closed set, of which those of a stage are differences."""
-
-    def __init__(self, case: _PipelineTables, member: Floats, overlapped: bool) -> None:
-        self._case, self._overlapped = case, overlapped
-        able = np.isfinite(case.work)
-        self._member = member.astype(bool)
-        self._least = (member @ case.work.min(axis=2).T).sum(axis=1)
-        self._work = member @ np.where(able, case.work, 0.0)
-        self._lame = member @ ~able.all(axis=0)
-        self._held = member.astype(np.int64) @ case.bytes
-        self._ends = (member @ case.ends.T).astype(np.int16)
-        self._size = case.ends.sum(axis=1).astype(np.int16)
+        table = np.array(rows, dtype=np.float64).reshape(len(rows), groups)
+        return table, np.array(costs).reshape(len(rows), self.phases)
 
     def stages(self, at: int, limit: float) -> tuple[Ints, Floats]:
         """Sets int64[stages] within which a set is, and float64[phases, stages, kinds] loads of what they have more.
 
         Loads are inf where a stage cannot be; stages of more work than the limit are left out.
         """
-        later: Ints = at + 1 + np.flatnonzero(self._least[at + 1 :] < self._least[at] + limit)
-        later = later[~(self._member[at] & ~self._member[later]).any(axis=1)]
-        inside = self._ends[later] - self._ends[at]
-        sent = ((inside > 0) & (inside < self._size)) @ self._case.cost
-        held = self._held[later] - self._held[at]
-        table: Floats = self._work[:, later] - self._work[:, at, None]
-        for q, (_, capacity, host) in enumerate(self._case.kinds):
+        later: Ints = at + 1 + np.flatnonzero(self.least[at + 1 :] < self.least[at] + limit)
+        later = later[~(self.member[at] & ~self.member[later]).any(axis=1)]
+        inside = self.ends[later] - self.ends[at]
+        sent = ((inside > 0) & (inside < self.size)) @ self.cost
+        held = self.bytes[later] - self.bytes[at]
+        table: Floats = self.work[:, later] - self.work[:, at, None]
+        for q, (_, capacity, host) in enumerate(self.kinds):
             own = np.zeros_like(sent.T) if host else sent.T
-            table[:, :, q] = np.maximum(table[:, :, q], own) if self._overlapped else table[:, :, q] + own
+            table[:, :, q] = np.maximum(table[:, :, q], own) if self.overlapped else table[:, :, q] + own
             if capacity is not None:
                 table[:, held > capacity, q] = np.inf
-        table[:, self._lame[later] - self._lame[at] > 0] = np.inf
+        table[:, self.lame[later] - self.lame[at] > 0] = np.inf
         return later, table
 
 
@@ -365,16 +373,9 @@ def least_pipeline(problem: PlacementProblem, settings: Throughput, value: float
     """
     if settings.stages != "contiguous" or not _equal_links(problem):
         raise ValueError("not a contiguous pipeline over equal links")
-    case = _PipelineTables(problem, settings)
-    if prod(count + 1 for count in case.counts) > MAX_STATES:
-        raise ValueError(f"more than {MAX_STATES} ways to use the devices")
-    sets = _closed_sets(len(case.groups), case.edges, max_sets)
-    member = np.zeros((len(sets), len(case.groups)))
-    for row, ideal in zip(member, sets, strict=True):
-        row[sorted(ideal)] = 1.0
+    case = _PipelineTables(problem, settings, max_sets)
     limit = value * (1 - Tolerance.ROUNDING.relative)
-    sums = _SetSums(case, member, settings.communication == "overlapped")
-    steps = [sums.stages(at, limit) for at in range(len(sets) - 1)]
+    steps = [case.stages(at, limit) for at in range(len(case.sets) - 1)]
     if case.phases == 1:
         return min(value, _least_peak(case.counts, [(later, loads[0]) for later, loads in steps], limit))
     best, cap = value, limit
@@ -440,7 +441,7 @@ class _PartialSchedules:
 
 
 class _ScheduleTables:
-    """Tables of one problem."""
+    """Times, transfers and exchangeable devices of one problem, for all partial schedules."""
 
     def __init__(self, problem: PlacementProblem) -> None:
         self.problem = problem
