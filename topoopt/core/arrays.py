@@ -40,8 +40,8 @@ def stable_order(values: Floats) -> Ints:
 
 def divisors(number: int) -> list[int]:
     """All of them, ascending."""
-    low = [one for one in range(1, int(number**0.5) + 1) if number % one == 0]
-    return sorted({*low, *(number // one for one in low)})
+    low = [factor for factor in range(1, int(number**0.5) + 1) if number % factor == 0]
+    return sorted({*low, *(number // factor for factor in low)})
 
 
 BYTES_PER_MS_PER_GBPS = 125_000.0

@@ -219,19 +219,19 @@ def shape_faults(shape: ShardShape, *, paired: bool = False) -> list[str]:
     if arcs.ndim != 2 or not arcs.shape[1]:
         return ["a shape has one server at least"]
     ranks = np.arange(shape.servers)
-    faults = []
+    issues = []
     for interface, row in enumerate(arcs):
         if row.min() < -1 or row.max() >= shape.servers:
-            faults.append(f"interface {interface} sends to a rank outside 0 to {shape.servers - 1}")
+            issues.append(f"interface {interface} sends to a rank outside 0 to {shape.servers - 1}")
             continue
         used = row >= 0
         if (row == ranks).any():
-            faults.append(f"interface {interface} of rank {int(np.argmax(row == ranks))} sends to itself")
+            issues.append(f"interface {interface} of rank {int(np.argmax(row == ranks))} sends to itself")
         if len(np.unique(row[used])) < used.sum():
-            faults.append(f"two ranks send to one rank on interface {interface}")
+            issues.append(f"two ranks send to one rank on interface {interface}")
         elif paired and (row[row[used]] != ranks[used]).any():
-            faults.append(f"interface {interface} has one-way circuits, and switches join ports in pairs")
-    return faults
+            issues.append(f"interface {interface} has one-way circuits, and switches join ports in pairs")
+    return issues
 
 
 def realisable(layer: OpticalLayer, shape: ShardShape, shard: Shard) -> bool:

@@ -445,7 +445,7 @@ def schedule_for(
 ) -> GroupSchedule | None:
     """The schedule of an AllReduce; None: it runs on rings."""
     own = tuple(sorted(members))
-    return next((one for one in schedules if one.members == own and one.covers(payload_bytes)), None)
+    return next((schedule for schedule in schedules if schedule.members == own and schedule.covers(payload_bytes)), None)
 
 
 ALL_RANKS = -1

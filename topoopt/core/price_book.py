@@ -141,11 +141,11 @@ class PriceBook:
 
     def quote(self, name: str, gbps: float) -> Quote:
         """One piece at a rate within the listed ones; of fibre, one of mean length."""
-        found = self.part(name).quote(gbps)
+        quote = self.part(name).quote(gbps)
         if name != FIBRE:
-            return found
+            return quote
         metres = self.length.mean_m
-        return Quote(found.usd * metres, None if found.watts is None else found.watts * metres)
+        return Quote(quote.usd * metres, None if quote.watts is None else quote.watts * metres)
 
     def priced_as(self, gbps: float) -> tuple[float, float]:
         """A listed rate, or one between two listed ones, and how many links of it stand for one of `gbps`."""

@@ -171,8 +171,8 @@ MI250 = (
 
 def _inside(box: int, size: int, links: tuple[tuple[int, int, int], ...], rate: Fraction) -> list[Link]:
     """Links inside a box, both ways."""
-    ends = [(size * box + one, size * box + other, count * rate) for one, other, count in links]
-    return [*ends, *((other, one, both) for one, other, both in ends)]
+    ends = [(size * box + tail, size * box + other, count * rate) for tail, other, count in links]
+    return [*ends, *((other, tail, both) for tail, other, both in ends)]
 
 
 def _to_switch(switch: int, members: range, rate: Fraction) -> list[Link]:
@@ -180,7 +180,7 @@ def _to_switch(switch: int, members: range, rate: Fraction) -> list[Link]:
 
 
 def _network(name: str, ranks: int, switches: int, links: list[Link]) -> MachineLinks:
-    names = [f"gpu{rank}" for rank in range(ranks)] + [f"switch{place}" for place in range(switches)]
+    names = [f"gpu{rank}" for rank in range(ranks)] + [f"switch{index}" for index in range(switches)]
     return MachineLinks(name, tuple(names), (False,) * ranks + (True,) * switches, tuple(links))
 
 

@@ -237,14 +237,14 @@ class RailJob(Shown):
     @property
     def uses(self) -> tuple[PortUse, ...]:
         """What crosses the rail at all."""
-        found = []
+        uses = []
         if self.ranks > 1:
-            found.append(PortUse.PIPELINE)
+            uses.append(PortUse.PIPELINE)
         if self.data_servers > 1 and (self.inside is PortUse.DATA or any(self.reduced_s)):
-            found.append(PortUse.DATA)
+            uses.append(PortUse.DATA)
         if self.inside is PortUse.EXPERT:
-            found.append(PortUse.EXPERT)
-        return tuple(found)
+            uses.append(PortUse.EXPERT)
+        return tuple(uses)
 
     @property
     def reduces(self) -> bool:
@@ -312,12 +312,12 @@ class PortChange:
 
 def changes_of(events: Iterable[RailEvent]) -> tuple[PortChange, ...]:
     """Those among events of a step, by rank and time."""
-    found = [
-        PortChange(one.rank, one.begin_s, one.boundary, one.after)
-        for one in events
-        if one.boundary is not None and one.after is not None
+    changes = [
+        PortChange(event.rank, event.begin_s, event.boundary, event.after)
+        for event in events
+        if event.boundary is not None and event.after is not None
     ]
-    return tuple(sorted(found, key=lambda one: (one.rank, one.begin_s)))
+    return tuple(sorted(changes, key=lambda event: (event.rank, event.begin_s)))
 
 
 class PortAction(StrEnum):

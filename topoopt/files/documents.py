@@ -148,38 +148,38 @@ def walk_lines(text: str) -> Iterator[tuple[Path, int]]:
 
 def locate_in(text: str, wanted: frozenset[Path]) -> dict[Path, int]:
     """Lines of the wanted paths; stops reading once all are found."""
-    found: dict[Path, int] = {}
+    lines: dict[Path, int] = {}
     missing = set(wanted)
     if not missing:
-        return found
+        return lines
     for path, line in walk_lines(text):
         if path in missing:
-            found[path] = line
+            lines[path] = line
             missing.discard(path)
             if not missing:
                 break
-    return found
+    return lines
 
 
 def _duplicates(text: str, suspects: set[str]) -> list[Fault]:
     """Every entry whose key stood before in the same mapping, looking at the given keys only."""
     first: dict[Path, int] = {}
-    faults = []
+    issues = []
     for path, line in walk_lines(text):
         if path and path[-1] in suspects:
             if path in first:
-                faults.append(
+                issues.append(
                     Fault(path, f"duplicate key, first on line {first[path]}", allowed="each key once", line=line)
                 )
             else:
                 first[path] = line
-    return faults
+    return issues
 
 
 def _not_finite(data: object) -> list[Fault]:
     """Every NaN and infinity in the data."""
-    found = values(data)
-    return [not_finite(path, value) for path, value in found if isinstance(value, float) and not math.isfinite(value)]
+    numbers = values(data)
+    return [not_finite(path, value) for path, value in numbers if isinstance(value, float) and not math.isfinite(value)]
 
 
 def _depth(text: str) -> int:
@@ -238,10 +238,10 @@ def parse_json(text: str, max_nodes: int) -> Parsed:
         data = json.loads(text, object_pairs_hook=mapping, parse_float=real, parse_int=whole, parse_constant=real)
     except json.JSONDecodeError as error:
         return broken(f"broken JSON: {error.msg}", error.lineno, allowed="valid JSON (RFC 8259)")
-    faults = _duplicates(text, repeated) if repeated else []
+    issues = _duplicates(text, repeated) if repeated else []
     if unbounded:
-        faults += _not_finite(data)
-    return Parsed(data, partial(locate_in, text), tuple(faults))
+        issues += _not_finite(data)
+    return Parsed(data, partial(locate_in, text), tuple(issues))
 
 
 Scalar = str | int | float | bool | None
@@ -275,9 +275,9 @@ def resolve(text: str) -> Scalar:
 class _RefusedError(Exception):
     """Carries the fault that ends parsing."""
 
-    def __init__(self, fault: Fault) -> None:
-        self.fault = fault
-        super().__init__(fault.message)
+    def __init__(self, issue: Fault) -> None:
+        self.fault = issue
+        super().__init__(issue.message)
 
 
 @dataclass
@@ -451,40 +451,40 @@ class Document:
     def lines(self, paths: Iterable[Path]) -> dict[Path, int | None]:
         """Lines of many paths in one pass, each its own or that of the nearest thing around it."""
         wanted = set(paths)
-        found = self.locate(frozenset(path[:end] for path in wanted for end in range(len(path) + 1)))
+        lines = self.locate(frozenset(path[:end] for path in wanted for end in range(len(path) + 1)))
         return {
-            path: next((found[path[:end]] for end in range(len(path), -1, -1) if path[:end] in found), None)
+            path: next((lines[path[:end]] for end in range(len(path), -1, -1) if path[:end] in lines), None)
             for path in wanted
         }
 
-    def problems(self, faults: Iterable[Fault]) -> list[Problem]:
+    def problems(self, issues: Iterable[Fault]) -> list[Problem]:
         """The document's own faults and the given ones, in file order, each path and message once, with lines."""
         unique: dict[tuple[Path, str], Fault] = {}
-        given = list(faults)
-        better = {fault.path for fault in given}
-        for fault in (*(own for own in self.faults if not (own.general and own.path in better)), *given):
-            unique.setdefault((fault.path, fault.message), fault)
+        given = list(issues)
+        better = {issue.path for issue in given}
+        for issue in (*(own for own in self.faults if not (own.general and own.path in better)), *given):
+            unique.setdefault((issue.path, issue.message), issue)
         shown = list(unique.values())[:MAX_LISTED]
-        lines = self.lines({fault.path for fault in shown if fault.line is None})
+        lines = self.lines({issue.path for issue in shown if issue.line is None})
         problems = [
             Problem(
-                fault.message,
+                issue.message,
                 file=self.file,
-                line=fault.line if fault.line is not None else lines[fault.path],
-                path=path_text(fault.path),
-                value=fault.value,
-                allowed=fault.allowed,
+                line=issue.line if issue.line is not None else lines[issue.path],
+                path=path_text(issue.path),
+                value=issue.value,
+                allowed=issue.allowed,
             )
-            for fault in shown
+            for issue in shown
         ]
         problems.sort(key=lambda problem: problem.line or 0)
         if len(unique) > MAX_LISTED:
             problems.append(Problem(f"{len(unique) - MAX_LISTED} further problems are not listed", file=self.file))
         return problems
 
-    def refuse(self, faults: Iterable[Fault]) -> None:
+    def refuse(self, issues: Iterable[Fault]) -> None:
         """Raise InputError when the document has faults of its own or any are given."""
-        problems = self.problems(faults)
+        problems = self.problems(issues)
         if problems:
             raise InputError(problems)
 

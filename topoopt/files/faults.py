@@ -100,8 +100,8 @@ REMOVED: Mapping[tuple[str, str, str | None], str] = {
 """Messages by kind, path in the file, and value (None: the field itself)."""
 
 
-def said_removed(kind: object, fault: Fault) -> Fault:
+def said_removed(kind: object, issue: Fault) -> Fault:
     """The fault, with what replaced the field or the value where it was removed."""
-    path = path_text(fault.path) or ""
-    text = REMOVED.get((str(kind), path, fault.value)) or REMOVED.get((str(kind), path, None))
-    return fault if text is None else replace(fault, message=text, allowed="left out")
+    path = path_text(issue.path) or ""
+    text = REMOVED.get((str(kind), path, issue.value)) or REMOVED.get((str(kind), path, None))
+    return issue if text is None else replace(issue, message=text, allowed="left out")

@@ -91,8 +91,8 @@ class FilePart(FileModel):
 
     def arguments(self) -> dict[str, Any]:
         """Arguments of `core` that the file states."""
-        stated = type(self).model_fields
-        return {name: built(getattr(self, name)) for name in _arguments(self.core) if name in stated}
+        names = type(self).model_fields
+        return {name: built(getattr(self, name)) for name in _arguments(self.core) if name in names}
 
     def build(self) -> Any:
         """The value of core."""
@@ -123,12 +123,12 @@ def built(value: Any) -> Any:
 
 
 def _schema(
-    listed: CoreSchema, known: type[Any], read: Callable[[Any], Any], write: Callable[[Any], Any]
+    listed: CoreSchema, kind: type[Any], read: Callable[[Any], Any], write: Callable[[Any], Any]
 ) -> CoreSchema:
-    """What is of type `known` passes; anything else must be as `listed`, and goes through `read`."""
+    """What is of type `kind` passes; anything else must be as `listed`, and goes through `read`."""
 
     def take(value: object, inner: Callable[[object], Any]) -> Any:
-        return value if isinstance(value, known) else read(inner(value))
+        return value if isinstance(value, kind) else read(inner(value))
 
     written = core_schema.plain_serializer_function_ser_schema(write)
     return core_schema.no_info_wrap_validator_function(take, listed, serialization=written)
@@ -221,9 +221,9 @@ def table(*columns: NDArray[Any]) -> list[tuple[Any, ...]]:
     return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
-def column(rows: tuple[Any, ...], place: int, dtype: type[np.generic]) -> NDArray[Any]:
+def column(rows: tuple[Any, ...], index: int, dtype: type[np.generic]) -> NDArray[Any]:
     """One column of rows, as an array."""
-    return np.array([row[place] for row in rows], dtype=dtype)
+    return np.array([row[index] for row in rows], dtype=dtype)
 
 
 def _is_rings(value: object) -> bool:

@@ -60,8 +60,8 @@ Entry = dict[str, object]
 
 def split_document(split: Split) -> Entry:
     """One entry of `splits`."""
-    ways = ("sample_ways", "channel_ways", "reduce_ways")
-    return {name: getattr(split, name) for name in (*ways, "forward_ms", "backward_ms", "server_memory_bytes")}
+    keys = ("sample_ways", "channel_ways", "reduce_ways")
+    return {name: getattr(split, name) for name in (*keys, "forward_ms", "backward_ms", "server_memory_bytes")}
 
 
 def operator_document(operator: Operator, workload: Workload) -> Entry:
@@ -208,17 +208,17 @@ class _Reader:
         if len(fields) < 2 or not all(f.isascii() and f.isdigit() and len(f) <= 9 for f in fields):
             self.refuse("not a split", where, text, "<dimensions>-<ways>-...-<ways>")
             return None
-        dimensions, *ways = (int(f) for f in fields)
-        if dimensions != len(ways):
+        dimensions, *counts = (int(f) for f in fields)
+        if dimensions != len(counts):
             self.refuse("the number of ways differs from the number of dimensions", where, text)
             return None
-        if any(way != 1 for way in ways[:-1]):
+        if any(parts != 1 for parts in counts[:-1]):
             self.refuse("only the sample dimension, the last one, may be split", where, text)
             return None
-        if ways[-1] < 1 or (servers is not None and servers % ways[-1]):
+        if counts[-1] < 1 or (servers is not None and servers % counts[-1]):
             self.refuse("the split does not divide the servers", where, text, f"a divisor of {servers}")
             return None
-        return ways[-1]
+        return counts[-1]
 
 
 def read_profile(path: Path | str) -> Profile:

@@ -359,8 +359,8 @@ def _regular_arcs(n: int, d: int, draw: np.random.Generator) -> Arcs | None:
             clash = np.flatnonzero(taken[start, head])
             if not len(clash):
                 break
-            one, other = int(clash[0]), int(draw.integers(n))
-            head[[one, other]] = head[[other, one]]
+            clashing, other = int(clash[0]), int(draw.integers(n))
+            head[[clashing, other]] = head[[other, clashing]]
         if taken[start, head].any():
             return None
         taken[start, head] = True
@@ -530,12 +530,12 @@ def family_arcs(name: str, values: Mapping[str, Any], *, seed: int, max_servers:
     if nested > MOST_NESTED:
         raise refused("too many families in each other", "family", name, f"at most {MOST_NESTED}")
     parts = given.pop("factors", (given.pop("of"),) if "of" in given else ())
-    known = DISTANCE_REGULAR if name == "distance-regular" else None
-    if known is not None and given["graph"] not in known:
-        raise refused("no such graph", "graph", value_text(given["graph"]), nearest_text(given["graph"], known))
+    graphs = DISTANCE_REGULAR if name == "distance-regular" else None
+    if graphs is not None and given["graph"] not in graphs:
+        raise refused("no such graph", "graph", value_text(given["graph"]), nearest_text(given["graph"], graphs))
     factors = []
-    for place, part in enumerate(parts):
-        path = "of" if "of" in values else f"factors[{place}]"
+    for index, part in enumerate(parts):
+        path = "of" if "of" in values else f"factors[{index}]"
         inner = {key: value for key, value in part.items() if key != "family" and value is not None}
         factors.append(
             within(
