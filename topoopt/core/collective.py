@@ -445,7 +445,8 @@ def schedule_for(
 ) -> GroupSchedule | None:
     """The schedule of an AllReduce; None: it runs on rings."""
     own = tuple(sorted(members))
-    return next((schedule for schedule in schedules if schedule.members == own and schedule.covers(payload_bytes)), None)
+    covering = (schedule for schedule in schedules if schedule.members == own and schedule.covers(payload_bytes))
+    return next(covering, None)
 
 
 ALL_RANKS = -1

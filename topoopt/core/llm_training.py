@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
+from typing import Annotated, Any, ClassVar, Literal
+
+from annotated_types import Ge, Gt, Le
 
 from topoopt.core.cluster import LinkDirection
+from topoopt.core.data import STRICT, Names
 from topoopt.core.parallelism import LanguageModel, Overlap, StrategySpace
-from topoopt.core.search_settings import SearchSettings, Stated
+from topoopt.core.search_settings import AllReduceChoice, SearchSettings, Stated
 from topoopt.core.switching import SwitchSettings
 
 STRATEGIES = 256
@@ -74,38 +79,37 @@ class NumberFormats:
     flash: bool = True
 
 
+Efficiency = Annotated[float, Gt(0), Le(1)]
+
+
 @dataclass(frozen=True)
 class ReachedRates:
-    """How much of its peaks a GPU reaches in training.
+    """How much of its peaks a GPU reaches, as `topoopt calibrate` prints it."""
 
-    The efficiency of a product of matrices is `products` x / (x + half), x its operations.
+    __pydantic_config__ = STRICT
 
-    Attributes:
-        products: of the peak of 16-bit products of matrices, for ever larger ones.
-        fp8_products: of the peak of 8-bit ones.
-        half_gflops: size at which half of that is reached, 10^9 operations.
-        attention: of the peak of 16-bit products, in the core of attention.
-        memory: of the rate of memory.
-        scale_up: of the rate of links inside a server.
-        network: of the rate of interfaces.
-        pass_us: fixed cost of one layer in one pass over it, forward or backward.
-        expert_us: fixed cost of one expert of a GPU in one pass, forward, gradients of inputs or of weights: its
-            products are started one by one.
-        chunk_us: fixed cost of one pass over the layers of a chunk, and of the messages before and behind it.
-        iteration_ms: fixed cost of an iteration: data, norms of gradients, the step.
-    """
-
-    products: float
-    fp8_products: float
-    half_gflops: float
-    attention: float
-    memory: float
-    scale_up: float
-    network: float
-    pass_us: float
-    expert_us: float
-    chunk_us: float
-    iteration_ms: float
+    products: Efficiency
+    """of the peak of 16-bit products of matrices"""
+    fp8_products: Efficiency
+    """of the peak of 8-bit products"""
+    half_gflops: Annotated[float, Gt(0), Le(1e6)]
+    """10^9 operations at which half of that is reached"""
+    attention: Efficiency
+    """of the peak of 16-bit products, in the core of attention"""
+    memory: Efficiency
+    """of the rate of memory"""
+    scale_up: Efficiency
+    """of the rate inside a server"""
+    network: Efficiency
+    """of the rate of interfaces"""
+    pass_us: Annotated[float, Ge(0), Le(1e7)]
+    """of a layer and pass"""
+    expert_us: Annotated[float, Ge(0), Le(1e7)]
+    """of an expert of a GPU and pass"""
+    chunk_us: Annotated[float, Ge(0), Le(1e7)]
+    """of a chunk and pass"""
+    iteration_ms: Annotated[float, Ge(0), Le(1e7)]
+    """of an iteration"""
 
 
 @dataclass(frozen=True)
@@ -189,6 +193,31 @@ class InterfaceSplit(StrEnum):
     BEST = "best"
 
 
+@dataclass(frozen=True)
+class LlmSearchSettings(SearchSettings):
+    """How hard to search."""
+
+    topology: Literal["auto", "dag"] = "auto"
+    """auto: as the fabrics have it; dag: circuits between pods, chosen by what an iteration needs when"""
+    allreduce: Annotated[AllReduceChoice, Names(AllReduceChoice)] = AllReduceChoice.RINGS
+    """what AllReduces run on: rings, trees, bfb (breadth-first broadcasts), or the best by size"""
+    rank_map: Annotated[RankMap, Names(RankMap)] = RankMap.BEST
+    """where ranks stand on given links: best, or in-order, as servers follow"""
+    degree_split: Annotated[InterfaceSplit, Names(InterfaceSplit)] = InterfaceSplit.BEST
+    """interfaces of each family where links are made: best, or even"""
+    proof: bool = True
+    """search until the best is proven"""
+    top: Annotated[int, Ge(1), Le(1000)] = 10
+    """next best strategies that are reported"""
+
+    OMITTED: ClassVar[Mapping[str, Any]] = {
+        "topology": "auto",
+        "allreduce": AllReduceChoice.RINGS,
+        "rank_map": RankMap.BEST,
+        "degree_split": InterfaceSplit.BEST,
+    }
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class LlmTrainingProblem(Stated):
     """An instance of kind `llm-training`.
@@ -214,7 +243,7 @@ class LlmTrainingProblem(Stated):
     fabrics: tuple[str, ...]
     top: int
     prove: bool
-    search: SearchSettings
+    search: LlmSearchSettings
     sha256: str
     rank_map: RankMap = RankMap.BEST
     degree_split: InterfaceSplit = InterfaceSplit.BEST

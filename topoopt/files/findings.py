@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -33,7 +34,7 @@ def fitting(shape: type[Value] | TypeAdapter[Value], raw: object) -> Value | Non
     """A section of a document that has faults elsewhere, in its shape; None if it has some itself."""
     try:
         adapter = shape if isinstance(shape, TypeAdapter) else TypeAdapter(shape)
-        return adapter.validate_python(raw)
+        return adapter.validate_json(json.dumps(raw))
     except ValidationError:
         return None
 

@@ -323,7 +323,8 @@ def copied(file: ShippedFile) -> dict[str, bytes]:
             files = sorted(input_file for input_file in path.parent.glob(name) if input_file.is_file())
             if files:
                 text = text.replace(name, _beside(name))
-                waiting += [input_file for input_file in files if input_file.resolve() not in {item.resolve() for item in waiting}]
+                queued = {item.resolve() for item in waiting}
+                waiting += [input_file for input_file in files if input_file.resolve() not in queued]
         made[path.name] = text.encode()
     return made
 

@@ -181,7 +181,7 @@ def json_schema(kind: str | None = None) -> dict[str, Any]:
     if kind is None:
         inputs: list[tuple[str, JsonSchemaMode, TypeAdapter[Any]]]
         inputs = [(name, "validation", codec.adapter(kind_named(name).files.schema)) for name in KINDS]
-        references, shared = TypeAdapter.json_schemas(inputs)
+        references, shared = TypeAdapter.json_schemas(inputs, schema_generator=codec.SchemaOfFiles)
         return {"$schema": DIALECT, "oneOf": [references[name, mode] for name, mode, _ in inputs], **shared}
     if kind in OTHER_FILES:
         module, model = OTHER_FILES[kind]

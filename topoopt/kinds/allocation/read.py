@@ -40,12 +40,12 @@ from topoopt.core.data import (
     Server,
 )
 from topoopt.core.errors import InputError, Problem
+from topoopt.core.search_settings import SearchSettings
 from topoopt.core.topology import Topology
 from topoopt.files import codec
 from topoopt.files.demand_files import ServerNames
 from topoopt.files.documents import Document, canonical_sha256
 from topoopt.files.faults import Fault
-from topoopt.files.fields import SearchFile
 from topoopt.files.findings import Findings, within
 from topoopt.files.results import LIMITS, solution_kind
 from topoopt.files.sections import DemandSection, FamilyDemand, TopologyContent, TopologySection, demand_of, topology_of
@@ -143,7 +143,7 @@ class AllocationInstance:
     objective: Literal["max-min", "weighted", "min-guarantee", "completion-time"] = "max-min"
     surplus: Literal["max-min", "sum"] = "max-min"
     """how min-guarantee shares what is left: fairly by weight, or for the largest sum"""
-    search: SearchFile = SearchFile()  # noqa: RUF009 - frozen
+    search: SearchSettings = SearchSettings()  # noqa: RUF009 - frozen
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,7 +203,7 @@ def resolve(document: Document) -> AllocationProblem:
         surplus=Surplus(instance.surplus),
         egress_gbps=egress,
         ingress_gbps=ingress,
-        search=instance.search.build(),
+        search=instance.search,
         sha256=_identity(instance, topology, transfers),
         notes=(*content.notes, *findings.notes),
     )

@@ -6,15 +6,15 @@ import dataclasses
 import math
 from collections.abc import Callable, Mapping
 from pathlib import Path as FilePath
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import Discriminator, Field, Tag, ValidationError, field_validator
-from pydantic_core import PydanticCustomError
+from pydantic import Discriminator, Field, Tag, ValidationError
 
 from topoopt.core.arrays import GIB
 from topoopt.core.cluster import Cluster, LinkDirection, LinkSharing, LocalAllReduce
-from topoopt.core.job import DEFAULT_FABRICS, BaselineSettings, CoOptimisation
-from topoopt.core.search_settings import AllReduceChoice
+from topoopt.core.data import Names
+from topoopt.core.job import BaselineSettings, CoOptimisation
+from topoopt.core.search_settings import JobSearchSettings
 from topoopt.core.workload import GRADIENT_BYTES, Operator, OperatorInput, Split, Workload
 from topoopt.files.documents import Document, canonical_sha256
 from topoopt.files.faults import MAX_LISTED, Fault, Path, nearest_text, value_text
@@ -22,27 +22,21 @@ from topoopt.files.fields import (
     MAX_OPERATORS,
     MAX_SAMPLES,
     MAX_SERVERS,
-    AllReduceField,
     Bytes,
     Count,
     FileModel,
     FileName,
-    FilePart,
     KindName,
     Label,
     LatencyUs,
-    Listed,
-    NameOf,
     PositiveCount,
     Rate,
-    RobustSearchFile,
     SchemaVersion,
     TimeMs,
     Ways,
-    is_none,
 )
 from topoopt.files.findings import Findings, fitting
-from topoopt.files.job_document import FabricEntry, read_profile, topological_order
+from topoopt.files.job_document import read_profile, topological_order
 from topoopt.workloads.device import DEVICES, Profile, ProfileCosts
 from topoopt.workloads.models import MODELS, build_workload, find_model
 from topoopt.workloads.operators import CostModel, all_parameters, complete_sizes
@@ -53,35 +47,28 @@ _SIZES = "; ".join(
 )
 
 
-class ClusterFields(FilePart):
-    """Everything about the cluster but its memory."""
-
-    core = Cluster
+class ClusterFile(FileModel):
+    """The servers and their links."""
 
     servers: int = Field(ge=2, le=MAX_SERVERS, description="n")
     gpus_per_server: int = Field(ge=1, le=64)
     degree: int = Field(ge=1, le=64, description="d, optical interfaces of a server")
     link_gbps: Rate = Field(description="rate of one interface in each direction, Gbit/s")
-    links: Annotated[LinkDirection, NameOf(LinkDirection)] = Field(
+    links: Annotated[LinkDirection, Names(LinkDirection)] = Field(
         LinkDirection.BIDIRECTIONAL,
         description="a link takes an interface at both ends, or its two fibres are patched apart",
     )
     hop_latency_us: LatencyUs = Field(1.0, description="latency of one hop, microseconds")
     ring_round_latency_us: LatencyUs = Field(2.1, description="fixed cost of one AllReduce ring round, microseconds")
     intra_server_gbps: Rate = Field(2400.0, description="rate between the GPUs of a server, Gbit/s")
-    local_allreduce: Annotated[LocalAllReduce, NameOf(LocalAllReduce)] = Field(
+    local_allreduce: Annotated[LocalAllReduce, Names(LocalAllReduce)] = Field(
         LocalAllReduce.RING, description="time model of the AllReduce in a server"
     )
-    link_sharing: Annotated[LinkSharing, NameOf(LinkSharing)] = Field(
+    link_sharing: Annotated[LinkSharing, Names(LinkSharing)] = Field(
         LinkSharing.FIFO,
         description="flows take turns of a segment on a link, each request is served whole, or transfers go before "
         "AllReduces",
     )
-
-
-class ClusterFile(ClusterFields):
-    """The servers and their links."""
-
     gpu_memory_gib: float | None = Field(
         None,
         gt=0,
@@ -171,58 +158,6 @@ WorkloadFile = Annotated[
 ]
 
 
-class BaselinesFile(FilePart):
-    """Fabrics to compare with."""
-
-    core = BaselineSettings
-
-    fat_tree_gbps: Rate | None = Field(
-        default=None, description="rate of a server on the fat-tree; null: that of equal cost"
-    )
-    fat_tree_oversubscription: float = Field(default=1.0, ge=1, le=1000)
-    fabrics: Annotated[Listed[FabricEntry], Field(max_length=100)] | None = Field(
-        default=None,
-        exclude_if=is_none,
-        description="fabrics the plan is compared with; null: " + ", ".join(c.name for c in DEFAULT_FABRICS),
-    )
-
-    def arguments(self) -> dict[str, Any]:
-        """Fabrics that are null are those by default."""
-        return {name: value for name, value in super().arguments().items() if value is not None}
-
-
-class JobSearchFile(RobustSearchFile):
-    """How hard to search, and what AllReduces may run on."""
-
-    allreduce: AllReduceField = AllReduceChoice.RINGS
-    # Not written where it is the default, so that the hash of an instance is the same as without.
-    bound_programs: int | None = Field(
-        default=None,
-        ge=1,
-        le=100_000,
-        exclude_if=is_none,
-        description="linear programs that the proof of the bound may take; null: some seconds' worth",
-    )
-    link_sharing: Listed[Annotated[LinkSharing, NameOf(LinkSharing)]] | None = Field(
-        default=None,
-        exclude_if=is_none,
-        description="how the plan may have links shared, whatever `cluster.link_sharing` says: the best of these; "
-        "null: as the cluster says",
-    )
-
-    @field_validator("link_sharing")
-    @classmethod
-    def _some_once(cls, value: tuple[LinkSharing, ...] | None) -> tuple[LinkSharing, ...] | None:
-        if value is not None and len(set(value)) < max(1, len(value)):
-            text = "a way to share links is listed twice" if value else "no way to share links is listed"
-            raise PydanticCustomError("ways", text)
-        return value
-
-    def arguments(self) -> dict[str, Any]:
-        """Null is none in particular."""
-        return {name: value for name, value in super().arguments().items() if value is not None}
-
-
 class CoOptimisationFile(FileModel):
     """Find strategy, topology and routes of least iteration time."""
 
@@ -231,8 +166,8 @@ class CoOptimisationFile(FileModel):
     name: FileName
     cluster: ClusterFile
     workload: WorkloadFile
-    search: JobSearchFile = JobSearchFile()
-    baselines: BaselinesFile = BaselinesFile()
+    search: JobSearchSettings = JobSearchSettings()
+    baselines: BaselineSettings = BaselineSettings()
 
 
 _OPERATORS: Path = ("workload", "operators")
@@ -510,7 +445,7 @@ def _cluster(file: ClusterFile, device: str | None) -> tuple[Cluster, tuple[str,
         memory_gib = float(DEVICES[device].memory_gib)
         notes = (f"memory of a GPU taken as {memory_gib:g} GiB, that of {device}",)
     memory = None if memory_gib is None else int(memory_gib * GIB)
-    return dataclasses.replace(file.build(), gpu_memory_bytes=memory), notes
+    return Cluster(**file.model_dump(exclude={"gpu_memory_gib"}), gpu_memory_bytes=memory), notes
 
 
 def _costs(times: OperatorTimes, profile: Profile | None, cluster: Cluster) -> CostModel:
@@ -577,8 +512,8 @@ def read_co_optimisation(document: Document) -> CoOptimisation:
                 name=file.name,
                 cluster=cluster,
                 workload=workload,
-                search=file.search.build(),
-                baselines=file.baselines.build(),
+                search=file.search,
+                baselines=file.baselines,
                 source=document.file,
                 sha256=_identity(file, profile),
                 notes=notes,

@@ -36,7 +36,6 @@ from topoopt.core.parallelism import (
     Recompute,
     StrategySpace,
 )
-from topoopt.core.search_settings import SearchSettings
 from topoopt.core.switching import SwitchSettings, parse_delay
 from topoopt.files import codec
 from topoopt.files.documents import Document, canonical_sha256
@@ -350,13 +349,7 @@ def read_llm_training(document: Document) -> LlmTrainingProblem:
         fabrics=_fabrics(file),
         top=file.search.top,
         prove=file.search.proof,
-        search=SearchSettings(
-            file.search.method,
-            file.search.budget,
-            file.search.time_limit_s,
-            file.search.seed,
-            allreduce=file.search.allreduce,
-        ),
+        search=file.search,
         rank_map=file.search.rank_map,
         degree_split=file.search.degree_split,
         sha256=canonical_sha256({**codec.plain(file), **ONCE, "model": _hashed(model)}),
@@ -393,7 +386,7 @@ def _cluster(section: GpuClusterSection) -> GpuCluster:
 
 def _device(file: LlmTrainingInstance) -> TrainingDevice:
     device = TRAINING_DEVICES[file.cluster.device]
-    return device if file.efficiencies is None else replace(device, reached=file.efficiencies.build())
+    return device if file.efficiencies is None else replace(device, reached=file.efficiencies)
 
 
 def _fabrics(file: LlmTrainingInstance) -> tuple[str, ...]:

@@ -9,12 +9,11 @@ from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from topoopt.core.data import STRICT, FileName, SchemaVersion
-from topoopt.core.llm_training import STRATEGIES, InterfaceSplit, RankMap, ReachedRates
+from topoopt.core.data import STRICT, FileName, Names, SchemaVersion
+from topoopt.core.llm_training import STRATEGIES, LlmSearchSettings, ReachedRates
 from topoopt.core.parallelism import LayerDivision
-from topoopt.core.search_settings import AllReduceChoice
 from topoopt.core.switching import PORTS
-from topoopt.files.fields import AllReduceField, FileModel, FilePart, LatencyUs, NameOf, Rate, SearchFile, is_none
+from topoopt.files.fields import FileModel, LatencyUs, Rate, is_none
 
 MOST_LAYERS = 10_000
 MOST_EXPERTS = 65_536
@@ -157,7 +156,7 @@ def _is_even(value: object) -> bool:
 
 LayerDivisionField = Annotated[
     LayerDivision,
-    NameOf(LayerDivision),
+    Names(LayerDivision),
     Field(
         exclude_if=_is_even,
         description="layers of stages: even, or balanced, so that the slowest rank is as fast as memory lets it be",
@@ -198,63 +197,8 @@ class OverlapSection(FileModel):
     pipeline: bool = Field(default=True, description="transfers between stages")
 
 
-class EfficienciesSection(FilePart):
-    """How much of its peaks a GPU reaches, as `topoopt calibrate` prints it."""
-
-    core = ReachedRates
-
-    products: Efficiency = Field(description="of the peak of 16-bit products of matrices")
-    fp8_products: Efficiency = Field(description="of the peak of 8-bit products")
-    half_gflops: float = Field(gt=0, le=1e6, description="10^9 operations at which half of that is reached")
-    attention: Efficiency = Field(description="of the peak of 16-bit products, in the core of attention")
-    memory: Efficiency = Field(description="of the rate of memory")
-    scale_up: Efficiency = Field(description="of the rate inside a server")
-    network: Efficiency = Field(description="of the rate of interfaces")
-    pass_us: float = Field(ge=0, le=1e7, description="of a layer and pass")
-    expert_us: float = Field(ge=0, le=1e7, description="of an expert of a GPU and pass")
-    chunk_us: float = Field(ge=0, le=1e7, description="of a chunk and pass")
-    iteration_ms: float = Field(ge=0, le=1e7, description="of an iteration")
-
-
-def _is_best(value: object) -> bool:
-    return value in (RankMap.BEST, InterfaceSplit.BEST)
-
-
-# Not written where they are searched, so that the hash of an instance is the same as without.
-RankMapField = Annotated[
-    RankMap,
-    NameOf(RankMap),
-    Field(exclude_if=_is_best, description="where ranks stand on given links: best, or in-order, as servers follow"),
-]
-InterfaceSplitField = Annotated[
-    InterfaceSplit,
-    NameOf(InterfaceSplit),
-    Field(exclude_if=_is_best, description="interfaces of each family where links are made: best, or even"),
-]
-
-
-def _is_auto(value: object) -> bool:
-    return value == "auto"
-
-
 def _is_none_saved(value: object) -> bool:
     return value == 0.0
-
-
-class LlmSearchFile(SearchFile):
-    """How hard to search."""
-
-    topology: Literal["auto", "dag"] = Field(
-        default="auto",
-        exclude_if=_is_auto,
-        description="auto: as the fabrics have it; dag: circuits between pods, chosen by what an iteration needs when",
-    )
-
-    allreduce: AllReduceField = AllReduceChoice.RINGS
-    rank_map: RankMapField = RankMap.BEST
-    degree_split: InterfaceSplitField = InterfaceSplit.BEST
-    proof: bool = Field(default=True, description="search until the best is proven")
-    top: int = Field(default=10, ge=1, le=1000, description="next best strategies that are reported")
 
 
 class SwitchingSection(FileModel):
@@ -297,7 +241,7 @@ class LlmTrainingInstance:
     formats: FormatsSection = FormatsSection()  # noqa: RUF009 - frozen
     strategy: StrategySection = StrategySection()  # noqa: RUF009 - frozen
     overlap: OverlapSection = OverlapSection()  # noqa: RUF009 - frozen
-    efficiencies: EfficienciesSection | None = None
+    efficiencies: ReachedRates | None = None
     """default: those of the device"""
     fabrics: Annotated[
         Annotated[list[str], Field(min_length=1, max_length=16)] | None,
@@ -319,4 +263,4 @@ class LlmTrainingInstance:
             description="with search.topology: dag, how much longer an iteration may take where that saves circuits",
         ),
     ] = 0.0
-    search: LlmSearchFile = LlmSearchFile()  # noqa: RUF009 - frozen
+    search: LlmSearchSettings = LlmSearchSettings()  # noqa: RUF009 - frozen
