@@ -191,16 +191,8 @@ UNDECIDED_MOORE_DEGREE = 57
 """The one degree for which nobody knows whether a Moore graph of diameter 2 exists."""
 
 
-@dataclass(frozen=True)
-class MooreBound:
-    """What no network of so many servers and links betters: diameter, and sum of distances from a server."""
-
-    diameter: int
-    distances: int
-
-
-def moore_bound(servers: int, degree: int, links: LinkDirection) -> MooreBound:
-    """The Moore bound.
+def moore_bound(servers: int, degree: int, links: LinkDirection) -> tuple[int, int]:
+    """The Moore bound: diameter, and sum of distances from a server, that no network of so many links betters.
 
     Within k hops a server reaches d + d^2 + ... + d^k others at most over single fibres, and
     d + d (d - 1) + ... + d (d - 1)^(k-1) over fibre pairs, as one of the d links leads back. The networks that would
@@ -223,9 +215,9 @@ def moore_bound(servers: int, degree: int, links: LinkDirection) -> MooreBound:
         if left == 0 and reached == layer and hops > 1 and spread > 1:
             attained = hops == 2 and degree in (3, 7, UNDECIDED_MOORE_DEGREE)
             if links is LinkDirection.UNIDIRECTIONAL or not attained:
-                return MooreBound(hops + 1, total)
+                return hops + 1, total
         layer *= spread
-    return MooreBound(hops, total)
+    return hops, total
 
 
 def torus_steps(dims: tuple[int, ...], *, twisted: bool = False) -> Ints:

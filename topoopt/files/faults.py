@@ -36,13 +36,6 @@ class Fault:
     general: bool = False
 
 
-def table_faults(path: Path, table: list[list[float]], rows: int, columns: int) -> list[Fault]:
-    """What is wrong with the size of a table."""
-    if len(table) == rows and all(len(row) == columns for row in table):
-        return []
-    return [Fault(path, "wrong size", allowed=f"{rows} rows of {columns}")]
-
-
 def key_text(key: str) -> str:
     """A mapping key for people: as it is when it is a plain word, else quoted, escaped and shortened."""
     return key if re.fullmatch(r"[\w-]{1,64}", key, re.ASCII) else value_text(key)

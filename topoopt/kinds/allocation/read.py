@@ -190,8 +190,8 @@ def resolve(document: Document) -> AllocationProblem:
             ("transfers_from",),
         )
         transfers = generated or ()
-        for error in transfer_errors(transfers, goal, topology.servers)[:SHOWN_ERRORS]:
-            text = f"{error.field} of {transfers[error.index].name}: {error.message}"
+        for index, error in transfer_errors(transfers, goal, topology.servers)[:SHOWN_ERRORS]:
+            text = f"{error.path} of {transfers[index].name}: {error.message}"
             findings.add([Fault(("transfers_from", "entry"), text, error.value, error.allowed)])
     findings.refuse(document)
     return AllocationProblem(
@@ -317,7 +317,7 @@ def _listed_transfers(
             findings.add(replace(error, path=("transfers", index, *error.path)) for error in errors)
         transfers.append(_transfer(statement, name, chosen))
     wrong = transfer_errors(tuple(transfers), goal, topology.servers)
-    findings.add(Fault(("transfers", e.index, e.field or ""), e.message, e.value, e.allowed) for e in wrong)
+    findings.add(Fault(("transfers", index, e.path or ""), e.message, e.value, e.allowed) for index, e in wrong)
     return tuple(transfers)
 
 
