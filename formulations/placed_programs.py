@@ -19,7 +19,7 @@ from formulations.placement_joint import JointPlacement, JointTensor, Pair
 from formulations.programs import LpArrays
 from topoopt.core.arrays import bytes_per_ms
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.placement import Latency, PlacementProblem, RateAllocation, Sharing
+from topoopt.core.placement import Latency, PlacementProblem, Sharing
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -168,7 +168,7 @@ def joint_program(problem: PlacementProblem, options: Mapping[str, float]) -> Lp
         See `_latency`; or rates that are given.
     """
     settings = _latency(problem, shared=True)
-    if settings.rates is not RateAllocation.OPTIMISED:
+    if settings.rates != "optimised":
         text = "this formulation chooses the rates"
         raise InputError([Problem(text, path="latency.rates", value=settings.rates.value, allowed="optimised")])
     servers = len({device.server for device in problem.devices})

@@ -41,13 +41,13 @@ def strongly_connected(n: int, arcs: Int32s | Ints) -> bool:
 def unreachable_pair(n: int, arcs: Int32s | Ints) -> tuple[int, int] | None:
     """An ordered pair without a path from the first to the second, None if there is none such; arguments as above."""
     for rows, backwards in ((arcs, False), (arcs[:, ::-1], True)):
-        missing = np.flatnonzero(found_from(n, rows)[1] < 0)
+        missing = np.flatnonzero(reachable_from(n, rows)[1] < 0)
         if len(missing):
             return (int(missing[0]), 0) if backwards else (0, int(missing[0]))
     return None
 
 
-def found_from(n: int, arcs: Int32s | Ints, source: int = 0) -> tuple[Ints, Ints]:
+def reachable_from(n: int, arcs: Int32s | Ints, source: int = 0) -> tuple[Ints, Ints]:
     """A breadth-first search.
 
     Args:

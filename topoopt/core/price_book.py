@@ -270,7 +270,7 @@ class Bill:
         return self.server_ports * self.link_gbps
 
     @property
-    def known_watts(self) -> float:
+    def listed_watts(self) -> float:
         """Power of the parts whose power is known."""
         return sum(line.watts or 0.0 for line in self.lines)
 
@@ -282,7 +282,7 @@ class Bill:
     @property
     def watts(self) -> float | None:
         """Power of the network; None if that of some part is not known."""
-        return None if self.power_missing else self.known_watts
+        return None if self.power_missing else self.listed_watts
 
 
 PLAN_FABRIC = "direct-connect"

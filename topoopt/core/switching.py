@@ -309,23 +309,14 @@ def changes_of(events: Iterable[RailEvent]) -> tuple[PortChange, ...]:
     return tuple(sorted(changes, key=lambda event: (event.rank, event.begin_s)))
 
 
-class PortAction(StrEnum):
-    """What happens to the ports of a stage at a boundary."""
-
-    KEEP = "keep"
-    SPLIT = "split"  # they serve several uses then
-    PART = "switch part"
-    ALL = "switch all"
-
-
-def action(before: PortSplit, after: PortSplit) -> PortAction:
-    """Between two splits."""
+def action(before: PortSplit, after: PortSplit) -> str:
+    """What happens to the ports of a stage at a boundary between two splits."""
     if before == after:
-        return PortAction.KEEP
+        return "keep"
     if sum(after.of(use) > 0 for use in PortUse) > 1:
-        return PortAction.SPLIT
+        return "split"
     stay = sum(min(before.of(use), after.of(use)) for use in PortUse)
-    return PortAction.PART if stay else PortAction.ALL
+    return "switch part" if stay else "switch all"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -360,7 +351,7 @@ class BoundaryFigures:
 
     Attributes:
         boundary: which.
-        action: what most stages do there.
+        action: what most stages do there (`action`).
         switches: times that ports are set there in a step, over all stages.
         window_s: the longest delay that costs nothing; infinite: any.
         stall_s: what the delay of the instance costs.
@@ -369,7 +360,7 @@ class BoundaryFigures:
     """
 
     boundary: Boundary
-    action: PortAction
+    action: str
     switches: int
     window_s: float
     stall_s: float

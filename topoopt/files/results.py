@@ -121,7 +121,7 @@ def _renamed(value: Any, folder: str, names: Mapping[str, str]) -> Any:
 
 
 @contextmanager
-def laid_out(document: Document) -> Iterator[Document]:
+def with_files_beside(document: Document) -> Iterator[Document]:
     """Yield a document whose carried files stand beside it while it is read; one without such files as it is.
 
     Raises
@@ -289,7 +289,7 @@ class ResultFormat:
         findings.refuse(document)
         problem = None
         if file.instance is not None:
-            with laid_out(Document(f"{os.fspath(path)}#/instance", file.instance, lambda _: {})) as embedded:
+            with with_files_beside(Document(f"{os.fspath(path)}#/instance", file.instance, lambda _: {})) as embedded:
                 problem = replace(self.resolve(embedded), document=file.instance)
         return Result(
             **{name: getattr(file, name) for name in _SHARED},

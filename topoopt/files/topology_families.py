@@ -174,7 +174,7 @@ def refused(message: str, key: str, value: object, allowed: str) -> InputError:
     return InputError([Problem(message, path=key, value=str(value), allowed=allowed)])
 
 
-def _two_way(pairs: Arcs) -> Arcs:
+def _both_directions(pairs: Arcs) -> Arcs:
     return np.concatenate((pairs, pairs[:, ::-1]))
 
 
@@ -196,7 +196,7 @@ def circulant(p: Parameters) -> Arcs:
     for offset in p.offsets:
         forward = np.column_stack((start, (start + offset) % n))
         once = p.links is LinkDirection.UNIDIRECTIONAL or 2 * offset % n == 0
-        parts.append(forward if once else _two_way(forward))
+        parts.append(forward if once else _both_directions(forward))
     return np.concatenate(parts)
 
 
@@ -206,7 +206,7 @@ def torus(p: Parameters) -> Arcs:
     parts = []
     for size, step in zip(p.dims, torus_steps(p.dims), strict=True):
         forward = np.column_stack((here, step))
-        parts.append(forward if size == 2 or p.links is LinkDirection.UNIDIRECTIONAL else _two_way(forward))
+        parts.append(forward if size == 2 or p.links is LinkDirection.UNIDIRECTIONAL else _both_directions(forward))
     return np.concatenate(parts)
 
 
@@ -219,7 +219,7 @@ def complete_bipartite(p: Parameters) -> Arcs:
     """Every server of the first side linked to every one of the second."""
     left, right = p.sides
     pairs = np.array(list(itertools.product(range(left), range(left, left + right))), dtype=np.int64)
-    return _two_way(pairs)
+    return _both_directions(pairs)
 
 
 def complete(p: Parameters) -> Arcs:
@@ -346,7 +346,7 @@ def _regular_pairs(n: int, d: int, draw: np.random.Generator) -> Arcs | None:
     import networkx as nx
 
     graph = nx.random_regular_graph(d, n, seed=int(draw.integers(2**31)))
-    return _two_way(np.array(sorted(graph.edges()), dtype=np.int64).reshape(-1, 2))
+    return _both_directions(np.array(sorted(graph.edges()), dtype=np.int64).reshape(-1, 2))
 
 
 def _regular_arcs(n: int, d: int, draw: np.random.Generator) -> Arcs | None:

@@ -22,7 +22,6 @@ from topoopt.core.allocation import (
     AllocationGoal,
     AllocationProblem,
     Route,
-    Surplus,
     Transfer,
     transfer_errors,
 )
@@ -200,7 +199,7 @@ def resolve(document: Document) -> AllocationProblem:
         capacity_gbps=capacity,
         transfers=transfers,
         goal=goal,
-        surplus=Surplus(instance.surplus),
+        surplus=instance.surplus,
         egress_gbps=egress,
         ingress_gbps=ingress,
         search=instance.search,
