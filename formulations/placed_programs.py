@@ -170,7 +170,7 @@ def joint_program(problem: PlacementProblem, options: Mapping[str, float]) -> Lp
     settings = _latency(problem, shared=True)
     if settings.rates != "optimised":
         text = "this formulation chooses the rates"
-        raise InputError([Problem(text, path="latency.rates", value=settings.rates.value, allowed="optimised")])
+        raise InputError([Problem(text, path="latency.rates", value=settings.rates, allowed="optimised")])
     servers = len({device.server for device in problem.devices})
     upper = serial_ms(problem, max(1.0, servers - 1.0))
     return placement_joint.build_arrays(joint_data(problem, upper, {}))

@@ -137,7 +137,7 @@ def boundary_rows(boundaries: Sequence[BoundaryFigures]) -> list[tuple[str, ...]
     return [
         (
             one.boundary.value,
-            one.action.value,
+            one.action,
             f"{one.switches} times",
             f"window {_delay(one.window_s)}",
             f"stall {delay_text(1e3 * max(one.stall_s, 0.0))}",
