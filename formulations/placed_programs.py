@@ -19,7 +19,7 @@ from formulations.placement_joint import JointPlacement, JointTensor, Pair
 from formulations.programs import LpArrays
 from topoopt.core.arrays import bytes_per_ms
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.placement import Latency, PlacementProblem, RateAllocation, Sharing
+from topoopt.core.placement import Latency, PlacementProblem, Sharing
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -168,9 +168,9 @@ def joint_program(problem: PlacementProblem, options: Mapping[str, float]) -> Lp
         See `_latency`; or rates that are given.
     """
     settings = _latency(problem, shared=True)
-    if settings.rates is not RateAllocation.OPTIMISED:
+    if settings.rates != "optimised":
         text = "this formulation chooses the rates"
-        raise InputError([Problem(text, path="latency.rates", value=settings.rates.value, allowed="optimised")])
+        raise InputError([Problem(text, path="latency.rates", value=settings.rates, allowed="optimised")])
     servers = len({device.server for device in problem.devices})
     upper = serial_ms(problem, max(1.0, servers - 1.0))
     return placement_joint.build_arrays(joint_data(problem, upper, {}))

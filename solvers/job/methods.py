@@ -17,7 +17,7 @@ from solvers.processes import Gather
 from solvers.stop import Stop, first_part
 from topoopt.core.cluster import Cluster, LinkSharing
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.search_settings import AllReduceChoice, RobustGoal, SearchSettings
+from topoopt.core.search_settings import AllReduceChoice, JobSearchSettings, RobustGoal
 from topoopt.core.workload import Workload
 
 SharedPlan = tuple[LoopResult, Cluster]
@@ -141,7 +141,7 @@ RINGS_ONLY = ("robust", "joint")
 """Methods whose proofs and repairs are of rings."""
 
 
-def allreduce_problems(search: SearchSettings, cluster: Cluster) -> list[Problem]:
+def allreduce_problems(search: JobSearchSettings, cluster: Cluster) -> list[Problem]:
     """What no schedules are made for: methods that know rings only, and too many servers."""
     choice = search.allreduce
     problems: list[Problem] = []
@@ -184,7 +184,7 @@ def run_method(
     """
     if name == "auto" and robust is not None:
         name = "robust"
-    problems = allreduce_problems(SearchSettings(name, robust=robust, allreduce=allreduce), cluster)
+    problems = allreduce_problems(JobSearchSettings(name, robust=robust, allreduce=allreduce), cluster)
     if problems:
         raise InputError(problems)
     method = METHODS[DEFAULT_METHOD if name == "auto" else name]

@@ -99,7 +99,8 @@ def _mean_hops(servers: int, cluster: GpuCluster) -> float:
     """Of the ways from a server to all others of its group, at least."""
     if servers <= cluster.degree + 1:
         return 1.0
-    return moore_bound(servers, max(2, cluster.degree), cluster.links).distances / (servers - 1)
+    _, distances = moore_bound(servers, max(2, cluster.degree), cluster.links)
+    return distances / (servers - 1)
 
 
 MOST_EXCHANGED = 128

@@ -25,7 +25,7 @@ from solvers.backends import SOLVERS, SolverLimits
 from solvers.stop import Stop
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.errors import InfeasibleError
-from topoopt.core.placement import Latency, PlacementProblem, RateAllocation
+from topoopt.core.placement import Latency, PlacementProblem
 from topoopt.core.proofs import Argument, Bound, StopReason
 from topoopt.native import placement
 from topoopt.simulate.placement import (
@@ -397,7 +397,7 @@ class LatencySearch:
     def allocate(self) -> bool:
         """Whether static rates are chosen here."""
         settings = self.problem.objective
-        chosen = isinstance(settings, Latency) and settings.rates is RateAllocation.OPTIMISED
+        chosen = isinstance(settings, Latency) and settings.rates == "optimised"
         return self.a.sharing == STATIC and chosen
 
     @property

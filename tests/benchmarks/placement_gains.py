@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tests.support.paths import INSTANCES
-from topoopt.core.placement import Device, Latency, Link, PlacementProblem, RateAllocation, Server, Sharing
+from topoopt.core.placement import Device, Latency, Link, PlacementProblem, Server, Sharing
 from topoopt.kinds.files import read_instance
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
@@ -67,8 +67,8 @@ RUNS = {
     "fair": ("anneal", Latency(Sharing.FAIR)),
     "fair, compact": ("compact", Latency(Sharing.FAIR)),
     "FIFO": ("anneal", Latency(Sharing.FIFO)),
-    "uniform static": ("anneal", Latency(Sharing.STATIC, RateAllocation.UNIFORM)),
-    "allocated static": ("anneal", Latency(Sharing.STATIC, RateAllocation.OPTIMISED)),
+    "uniform static": ("anneal", Latency(Sharing.STATIC, "uniform")),
+    "allocated static": ("anneal", Latency(Sharing.STATIC, "optimised")),
 }
 
 

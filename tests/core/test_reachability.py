@@ -6,7 +6,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from topoopt.core.graphs import found_from, strongly_connected, unreachable_pair
+from topoopt.core.graphs import reachable_from, strongly_connected, unreachable_pair
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -18,7 +18,7 @@ def test_as_networkx_says(seed: int) -> None:
     graph = nx.DiGraph(arcs.tolist())
     graph.add_nodes_from(range(n))
     assert strongly_connected(n, arcs) == nx.is_strongly_connected(graph)
-    found, hops = found_from(n, arcs, source=n - 1)
+    found, hops = reachable_from(n, arcs, source=n - 1)
     lengths = nx.single_source_shortest_path_length(graph, n - 1)
     assert hops.tolist() == [lengths.get(v, -1) for v in range(n)]
     assert sorted(found.tolist()) == sorted(lengths)

@@ -284,7 +284,7 @@ def test_power_is_a_total_only_where_every_part_is_known() -> None:
     found = bill("random-regular", 10, 4, 100.0)
     assert found.watts is None
     assert found.power_missing == (NIC,)
-    assert found.known_watts == pytest.approx(40 * 3.5)
+    assert found.listed_watts == pytest.approx(40 * 3.5)
     assert bill("random-regular", 10, 4, 25.0).power_missing == (TRANSCEIVER,)
 
 

@@ -15,7 +15,7 @@ from tests.support.refused import errors, save
 from topoopt.core.cluster import LinkDirection, LocalAllReduce
 from topoopt.core.errors import InputError
 from topoopt.core.job import BaselineSettings
-from topoopt.core.search_settings import SearchSettings
+from topoopt.core.search_settings import JobSearchSettings
 from topoopt.core.workload import OperatorInput, Split
 from topoopt.files.documents import canonical_sha256
 from topoopt.files.job_document import topological_order
@@ -30,7 +30,7 @@ def test_a_graph_in_full_becomes_the_domain_object(tmp_path: Path, graph_instanc
     assert (cluster.links, cluster.local_allreduce) == (LinkDirection.BIDIRECTIONAL, LocalAllReduce.RING)
     assert (cluster.hop_latency_us, cluster.ring_round_latency_us, cluster.intra_server_gbps) == (1.0, 2.1, 2400.0)
     assert cluster.gpu_memory_bytes == 3 * 2**29
-    assert instance.search == SearchSettings("auto", 100, 1.5, 3)
+    assert instance.search == JobSearchSettings("auto", 100, 1.5, 3)
     assert instance.baselines == BaselineSettings(50.0, 2.0)
     assert (instance.name, instance.source) == ("tiny", str(tmp_path / "a.json"))
     first, second = instance.workload.operators

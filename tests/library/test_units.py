@@ -16,7 +16,7 @@ from tests.support import allocation_cases, at_once_cases, hierarchical_cases, p
 from tests.support.allocation_cases import along
 from tests.support.scaled import scaled
 from tests.support.smallest import problem_of
-from topoopt.core.allocation import AllocationGoal, AllocationProblem, Surplus
+from topoopt.core.allocation import AllocationGoal, AllocationProblem
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError
 from topoopt.core.network import RoutingMode, RoutingProblem, TopologyProblem
@@ -84,7 +84,7 @@ def allocations() -> dict[str, AllocationProblem]:
         cases[f"allocation, {goal}"] = allocation_cases.problem(square, split, goal=goal)
         cases[f"allocation of single routes, {goal}"] = allocation_cases.problem(square, single, goal=goal)
     given = cases[f"allocation, {AllocationGoal.MIN_GUARANTEE}"]
-    return {**cases, "allocation, sum": replace(given, surplus=Surplus.SUM)}
+    return {**cases, "allocation, sum": replace(given, surplus="sum")}
 
 
 def placements() -> dict[str, Any]:

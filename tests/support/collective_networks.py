@@ -92,8 +92,7 @@ def two_boxes() -> RatedNetwork:
 
 def machine(name: str, boxes: int = 1) -> RatedNetwork:
     """A preset."""
-    made = PRESETS[name].build(boxes)
-    return RatedNetwork.of_links(made.is_switch, made.links, names=made.names, origin=made.name)
+    return PRESETS[name][0](boxes)
 
 
 def random_network(rng: np.random.Generator, *, switches: bool, most_ranks: int = 7) -> RatedNetwork:

@@ -6,10 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 from topoopt.core.arrays import GIB
-from topoopt.core.llm_training import GpuCluster, LlmTrainingProblem, NumberFormats, TrainingBatch
+from topoopt.core.llm_training import GpuCluster, LlmSearchSettings, LlmTrainingProblem, NumberFormats, TrainingBatch
 from topoopt.core.llm_training_plan import RankedStrategy
 from topoopt.core.parallelism import Overlap, ParallelStrategy, PipelineSchedule, Recompute, StrategySpace
-from topoopt.core.search_settings import SearchSettings
 from topoopt.simulate.llm_training.step import estimate
 from topoopt.workloads.language_models import LANGUAGE_MODELS, TRAINING_DEVICES
 
@@ -19,7 +18,7 @@ def training(model: str, gpus: int, sequences: int, length: int, device: str = "
     cluster = GpuCluster(max(1, gpus // 8), min(8, gpus), device, 80 * GIB, 0, 3600.0, min(8, gpus), True, 400.0)
     return LlmTrainingProblem(
         "case", LANGUAGE_MODELS[model], TrainingBatch(sequences, length), cluster, NumberFormats(), StrategySpace(),
-        Overlap(), TRAINING_DEVICES[device], ("ideal-switch",), 10, True, SearchSettings(), "",
+        Overlap(), TRAINING_DEVICES[device], ("ideal-switch",), 10, True, LlmSearchSettings(), "",
     )  # fmt: skip
 
 

@@ -11,7 +11,6 @@ from topoopt.core.placement import (
     Latency,
     Link,
     PlacementProblem,
-    RateAllocation,
     Server,
     Sharing,
     Tensor,
@@ -49,7 +48,7 @@ def problem(
             for s in range(len(servers))
         ),
         devices=tuple(Device(f"d{s}_{k}", s, 0, room) for s, count in enumerate(servers) for k in range(count)),
-        objective=Latency(Sharing(sharing), RateAllocation(rates)),
+        objective=Latency(Sharing(sharing), rates),
         transfer_latency_ms=alpha,
     )
 

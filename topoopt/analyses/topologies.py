@@ -64,12 +64,12 @@ def _family(servers: int, degree: int, links: LinkDirection, seed: int, *, famil
 def moore(servers: int, degree: int, links: LinkDirection, seed: int = 0) -> TopologyMetrics:
     """The Moore bound (`topoopt.core.graphs.moore_bound`)."""
     try:
-        bound = moore_bound(servers, degree, links)
+        diameter, distances = moore_bound(servers, degree, links)
     except ValueError:
         raise InputError(
             [Problem("this degree cannot connect so many servers", path="--degree", value=str(degree))]
         ) from None
-    return TopologyMetrics(bound.diameter, bound.distances / (servers - 1) if servers > 1 else 0.0, "bound")
+    return TopologyMetrics(diameter, distances / (servers - 1) if servers > 1 else 0.0, "bound")
 
 
 FAMILIES: Mapping[str, Callable[[int, int, LinkDirection, int], TopologyMetrics]] = {

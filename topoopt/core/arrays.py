@@ -64,8 +64,8 @@ def whole_shares(amounts: Iterable[float], total: int) -> list[int]:
 
 def divisors(number: int) -> list[int]:
     """All of them, ascending."""
-    low = [one for one in range(1, int(number**0.5) + 1) if number % one == 0]
-    return sorted({*low, *(number // one for one in low)})
+    low = [factor for factor in range(1, int(number**0.5) + 1) if number % factor == 0]
+    return sorted({*low, *(number // factor for factor in low)})
 
 
 BYTES_PER_MS_PER_GBPS = 125_000.0

@@ -14,11 +14,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
+from typing import Annotated
 
 import numpy as np
+from annotated_types import Len
 
 from topoopt.core.arrays import Int32s, bytes_per_ms
-from topoopt.core.data import Shown
+from topoopt.core.data import STRICT, Label, Shown
 
 
 class LinkDirection(StrEnum):
@@ -219,19 +221,19 @@ def shape_faults(shape: ShardShape, *, paired: bool = False) -> list[str]:
     if arcs.ndim != 2 or not arcs.shape[1]:
         return ["a shape has one server at least"]
     ranks = np.arange(shape.servers)
-    faults = []
+    issues = []
     for interface, row in enumerate(arcs):
         if row.min() < -1 or row.max() >= shape.servers:
-            faults.append(f"interface {interface} sends to a rank outside 0 to {shape.servers - 1}")
+            issues.append(f"interface {interface} sends to a rank outside 0 to {shape.servers - 1}")
             continue
         used = row >= 0
         if (row == ranks).any():
-            faults.append(f"interface {interface} of rank {int(np.argmax(row == ranks))} sends to itself")
+            issues.append(f"interface {interface} of rank {int(np.argmax(row == ranks))} sends to itself")
         if len(np.unique(row[used])) < used.sum():
-            faults.append(f"two ranks send to one rank on interface {interface}")
+            issues.append(f"two ranks send to one rank on interface {interface}")
         elif paired and (row[row[used]] != ranks[used]).any():
-            faults.append(f"interface {interface} has one-way circuits, and switches join ports in pairs")
-    return faults
+            issues.append(f"interface {interface} has one-way circuits, and switches join ports in pairs")
+    return issues
 
 
 def realisable(layer: OpticalLayer, shape: ShardShape, shard: Shard) -> bool:
@@ -325,25 +327,29 @@ class HostRates:
 
 @dataclass(frozen=True)
 class LinkSetting:
-    """What a user says about one link of a server; None: the default."""
+    """A link of a host."""
 
-    interface: str | None = None
-    bridge: str | None = None
-    address: str | None = None
+    __pydantic_config__ = STRICT
+
+    interface: Label | None = None
+    """of the network; default: the link of the solution"""
+    bridge: Label | None = None
+    """of Open vSwitch; default: br- and the interface"""
+    address: Label | None = None
+    """IPv4 and prefix length, 10.1.0.1/24"""
 
 
 @dataclass(frozen=True)
 class HostSetting:
-    """What a user says about one server of a solution; None: the default.
+    """A host."""
 
-    Attributes:
-        server: its name in the solution.
-        name: of the host.
-        address: reached over all its links.
-        links: in the order of the solution; empty: all by default.
-    """
+    __pydantic_config__ = STRICT
 
-    server: str
-    name: str | None = None
-    address: str | None = None
-    links: tuple[LinkSetting, ...] = ()
+    server: Label
+    """its name in the solution"""
+    name: Label | None = None
+    """of the host and its scripts; default: server"""
+    address: Label | None = None
+    """IPv4, reached over all its links"""
+    links: Annotated[tuple[LinkSetting, ...], Len(0, 64)] = ()
+    """all of them, in the order of the solution"""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
 from functools import cached_property
-from typing import Annotated
+from typing import Annotated, Self
 
 import numpy as np
 from annotated_types import Ge, Le, Len, Lt
@@ -146,6 +146,13 @@ class Sends(Shown):
         return Sends(*(getattr(self, name)[order] for name in self.__dataclass_fields__))
 
 
+BlockRow = tuple[int, int, int]
+"""Units, owner, and target or -1."""
+
+SendRow = tuple[int, int, int, int]
+"""Step, block, route, and 1 where the receiver adds."""
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class CollectiveSchedule(Shown):
     """Blocks, and the messages that carry them.
@@ -159,6 +166,34 @@ class CollectiveSchedule(Shown):
     blocks: VectorBlocks
     sends: Sends
     routes: tuple[Path, ...]
+
+    @classmethod
+    def of_rows(cls, blocks: Sequence[BlockRow], routes: tuple[Path, ...], sends: Sequence[SendRow]) -> Self:
+        """Return the schedule of its rows; the ends of a message are those of its route.
+
+        Raises
+        ------
+        IndexError
+            A message takes a route that does not exist.
+        """
+        table = np.array(blocks, dtype=np.int64).reshape(-1, 3)
+        step, block, route, adds = np.array(sends, dtype=np.int64).reshape(-1, 4).T
+        endpoints = np.array([(path[0], path[-1]) for path in routes], dtype=np.int32).reshape(-1, 2)
+        narrow = (block.astype(np.int32), endpoints[route, 0], endpoints[route, 1], step.astype(np.int32))
+        return cls(
+            VectorBlocks(table[:, 0], table[:, 1].astype(np.int32), table[:, 2].astype(np.int32)),
+            Sends(*narrow, adds > 0, route.astype(np.int32)),
+            routes,
+        )
+
+    def rows(self) -> tuple[tuple[BlockRow, ...], tuple[SendRow, ...]]:
+        """Return blocks and messages as rows, the inverse of `of_rows`."""
+        blocks, sends = self.blocks, self.sends
+        columns = (sends.step, sends.block, sends.route, sends.reduce.astype(np.int64))
+        return (
+            tuple(zip(blocks.units.tolist(), blocks.owner.tolist(), blocks.target.tolist(), strict=True)),
+            tuple(zip(*(column.tolist() for column in columns), strict=True)),
+        )
 
     @property
     def steps(self) -> int:
@@ -445,7 +480,8 @@ def schedule_for(
 ) -> GroupSchedule | None:
     """The schedule of an AllReduce; None: it runs on rings."""
     own = tuple(sorted(members))
-    return next((one for one in schedules if one.members == own and one.covers(payload_bytes)), None)
+    covering = (schedule for schedule in schedules if schedule.members == own and schedule.covers(payload_bytes))
+    return next(covering, None)
 
 
 ALL_RANKS = -1

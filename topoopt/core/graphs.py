@@ -41,13 +41,13 @@ def strongly_connected(n: int, arcs: Int32s | Ints) -> bool:
 def unreachable_pair(n: int, arcs: Int32s | Ints) -> tuple[int, int] | None:
     """An ordered pair without a path from the first to the second, None if there is none such; arguments as above."""
     for rows, backwards in ((arcs, False), (arcs[:, ::-1], True)):
-        missing = np.flatnonzero(found_from(n, rows)[1] < 0)
+        missing = np.flatnonzero(reachable_from(n, rows)[1] < 0)
         if len(missing):
             return (int(missing[0]), 0) if backwards else (0, int(missing[0]))
     return None
 
 
-def found_from(n: int, arcs: Int32s | Ints, source: int = 0) -> tuple[Ints, Ints]:
+def reachable_from(n: int, arcs: Int32s | Ints, source: int = 0) -> tuple[Ints, Ints]:
     """A breadth-first search.
 
     Args:
@@ -63,13 +63,13 @@ def found_from(n: int, arcs: Int32s | Ints, source: int = 0) -> tuple[Ints, Ints
     first = np.concatenate(([0], np.cumsum(np.bincount(arcs[:, 0], minlength=n)))).tolist()
     hops = [-1] * n
     hops[source] = 0
-    found = [source]
-    for node in found:
+    reached = [source]
+    for node in reached:
         for end in ends[first[node] : first[node + 1]]:
             if hops[end] < 0:
                 hops[end] = hops[node] + 1
-                found.append(end)
-    return np.array(found, dtype=np.int64), np.array(hops, dtype=np.int64)
+                reached.append(end)
+    return np.array(reached, dtype=np.int64), np.array(hops, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -139,12 +139,12 @@ def turns_of(arcs: Int32s | Ints, servers: int, dims: tuple[int, ...] = ()) -> T
     """
     box = RingBox(dims or (servers,))
     tail, head = arcs.astype(np.int64).T
-    steps, place, counts = np.unique(box.products(box.inverses(tail), head), return_inverse=True, return_counts=True)
+    steps, group, counts = np.unique(box.products(box.inverses(tail), head), return_inverse=True, return_counts=True)
     if not len(steps) or (counts != servers).any():
         return None
     table = np.empty((len(steps), servers), dtype=np.int64)
-    table[place, tail] = np.arange(len(arcs))
-    return Turns(box, tail, place, table)
+    table[group, tail] = np.arange(len(arcs))
+    return Turns(box, tail, group, table)
 
 
 _MOST_LINKS = 64
@@ -191,16 +191,8 @@ UNDECIDED_MOORE_DEGREE = 57
 """The one degree for which nobody knows whether a Moore graph of diameter 2 exists."""
 
 
-@dataclass(frozen=True)
-class MooreBound:
-    """What no network of so many servers and links betters: diameter, and sum of distances from a server."""
-
-    diameter: int
-    distances: int
-
-
-def moore_bound(servers: int, degree: int, links: LinkDirection) -> MooreBound:
-    """The Moore bound.
+def moore_bound(servers: int, degree: int, links: LinkDirection) -> tuple[int, int]:
+    """The Moore bound: diameter, and sum of distances from a server, that no network of so many links betters.
 
     Within k hops a server reaches d + d^2 + ... + d^k others at most over single fibres, and
     d + d (d - 1) + ... + d (d - 1)^(k-1) over fibre pairs, as one of the d links leads back. The networks that would
@@ -221,11 +213,11 @@ def moore_bound(servers: int, degree: int, links: LinkDirection) -> MooreBound:
         total += hops * reached
         left -= reached
         if left == 0 and reached == layer and hops > 1 and spread > 1:
-            known = hops == 2 and degree in (3, 7, UNDECIDED_MOORE_DEGREE)
-            if links is LinkDirection.UNIDIRECTIONAL or not known:
-                return MooreBound(hops + 1, total)
+            attained = hops == 2 and degree in (3, 7, UNDECIDED_MOORE_DEGREE)
+            if links is LinkDirection.UNIDIRECTIONAL or not attained:
+                return hops + 1, total
         layer *= spread
-    return MooreBound(hops, total)
+    return hops, total
 
 
 def torus_steps(dims: tuple[int, ...], *, twisted: bool = False) -> Ints:
@@ -234,14 +226,14 @@ def torus_steps(dims: tuple[int, ...], *, twisted: bool = False) -> Ints:
     Twisted (Camara et al., IEEE TPDS 2010, for n x 2n, n x n x 2n and n x 2n x 2n): wrapping round a shortest axis also
     goes half the way along every longest one, which evens out the distances. Without a shorter axis nothing changes.
     """
-    place = np.indices(dims).reshape(len(dims), -1)
+    coordinates = np.indices(dims).reshape(len(dims), -1)
     steps = np.empty((len(dims), math.prod(dims)), dtype=np.int64)
     shortest, longest = min(dims), max(dims)
     for axis, size in enumerate(dims):
-        after = place.copy()
+        after = coordinates.copy()
         after[axis] = (after[axis] + 1) % size
         if twisted and size == shortest < longest:
-            wraps = place[axis] == size - 1
+            wraps = coordinates[axis] == size - 1
             for other, length in enumerate(dims):
                 if length == longest:
                     after[other, wraps] = (after[other, wraps] + length // 2) % length
@@ -251,10 +243,10 @@ def torus_steps(dims: tuple[int, ...], *, twisted: bool = False) -> Ints:
 
 def mesh_arcs(dims: tuple[int, ...]) -> Ints:
     """int64[m, 2]: neighbours along the axes of a grid without wrap-around, both ways; the last axis runs fastest."""
-    place = np.arange(math.prod(dims), dtype=np.int64).reshape(dims)
+    number = np.arange(math.prod(dims), dtype=np.int64).reshape(dims)
     parts = []
     for axis, size in enumerate(dims):
-        low, high = (np.take(place, range(begin, begin + size - 1), axis).ravel() for begin in (0, 1))
+        low, high = (np.take(number, range(begin, begin + size - 1), axis).ravel() for begin in (0, 1))
         parts += [np.column_stack((low, high)), np.column_stack((high, low))]
     return np.concatenate(parts)
 
@@ -359,14 +351,14 @@ def semidirect_groups(elements: int) -> list[SemidirectGroup]:
 
     m = 1 is left out: Z_1 x| Z_n is Z_n x| Z_1.
     """
-    found = []
+    groups = []
     for order in (k for k in range(1, elements) if elements % k == 0):
         modulus = elements // order
         units = [r for r in range(1, modulus) if math.gcd(r, modulus) == 1 and pow(r, order, modulus) == 1]
         steps = [j for j in range(1, order + 1) if math.gcd(j, order) == 1]
         twists = sorted({min(pow(r, j, modulus) for j in steps) for r in units})
-        found += [SemidirectGroup(modulus, order, twist) for twist in twists]
-    return found
+        groups += [SemidirectGroup(modulus, order, twist) for twist in twists]
+    return groups
 
 
 @dataclass(frozen=True, eq=False)
@@ -393,8 +385,8 @@ def line_digraph(graph: UnitGraph) -> UnitGraph:
 
 def copied(graph: UnitGraph, copies: int) -> UnitGraph:
     """Server u in so many copies, u * copies to u * copies + copies - 1; u -> v links all copies of u to all of v."""
-    one, other = (part.ravel() for part in np.indices((copies, copies)))
-    rows = (graph.arcs[:, None, :] * copies + np.column_stack((one, other))).reshape(-1, 2)
+    copy, other = (part.ravel() for part in np.indices((copies, copies)))
+    rows = (graph.arcs[:, None, :] * copies + np.column_stack((copy, other))).reshape(-1, 2)
     return UnitGraph(graph.servers * copies, rows)
 
 

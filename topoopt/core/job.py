@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
-from annotated_types import Ge, Len
+from annotated_types import Ge, Le, Len
 
 from topoopt.core.arrays import Floats
 from topoopt.core.cluster import Cluster, LinkSharing
-from topoopt.core.data import STRICT, Label, Shown
+from topoopt.core.data import MAX_SERVERS, STRICT, Gbps, Label, Meaning, Shorthand, Shown, omitting
 from topoopt.core.network import LinkTree
 from topoopt.core.plan import Plan, StoredStrategy
 from topoopt.core.price_book import PriceBook
 from topoopt.core.proofs import Argument
 from topoopt.core.result import Certificate
-from topoopt.core.search_settings import SearchSettings, Stated
+from topoopt.core.search_settings import JobSearchSettings, Stated
 from topoopt.core.workload import Strategy, StrategyCertificate, StrategyCut, Workload
 
 
@@ -178,29 +178,29 @@ class JointBound(Shown):
 
 
 MAX_FABRICS = 100
+Oversubscription = Annotated[float, Ge(1), Le(1000)]
 
 
 @dataclass(frozen=True)
 class FabricChoice:
-    """A fabric to compare with; what is None is as the fabric has it by itself.
+    """A fabric to compare with, by its name alone or with settings; one that is null is as the fabric has it."""
 
-    Attributes:
-        fabric: name in the table of fabrics.
-        label: what it is called in results; empty: the name of the fabric.
-        nic_gbps: rate of the one NIC of a server on a switched fabric, Gbit/s.
-        oversubscription: downlink over uplink bandwidth, at least 1.
-        layer: switches that are oversubscribed, `rack` or `aggregation`.
-        shape: servers along each axis of a torus.
-        ecmp: how a fat-tree takes a pair over its equal-cost paths: `hashed`, `spread` or `sprayed`.
-    """
+    __pydantic_config__ = STRICT
 
-    fabric: str
-    label: str = ""
-    nic_gbps: float | None = None
-    oversubscription: float | None = None
-    layer: str | None = None
-    shape: tuple[int, ...] | None = None
-    ecmp: str | None = None
+    fabric: Label
+    """ideal-switch, fat-tree, oversubscribed-fat-tree, torus-2d, hypercube, ..."""
+    label: Label | None = None
+    """what it is called in results; null: the name of the fabric"""
+    nic_gbps: Gbps | None = None
+    """rate of the one NIC of a server, Gbit/s"""
+    oversubscription: Oversubscription | None = None
+    """downlink over uplink bandwidth"""
+    layer: Literal["rack", "aggregation"] | None = None
+    """switches that are oversubscribed"""
+    shape: Annotated[tuple[Annotated[int, Ge(1), Le(MAX_SERVERS)], ...], Len(1, 8)] | None = None
+    """servers along each axis of a torus"""
+    ecmp: Literal["hashed", "spread", "sprayed"] | None = None
+    """equal-cost paths of a pair in a fat-tree: one by chance, one by target, or all alike"""
 
     @property
     def name(self) -> str:
@@ -211,20 +211,30 @@ class FabricChoice:
 DEFAULT_FABRICS = tuple(map(FabricChoice, ("ideal-switch", "fat-tree", "full-fat-tree", "random-regular")))
 
 
+Fabrics = Annotated[tuple[Annotated[FabricChoice, Shorthand("fabric")], ...], Len(0, MAX_FABRICS)]
+_FABRICS = "fabrics the plan is compared with; null: " + ", ".join(choice.name for choice in DEFAULT_FABRICS)
+
+
 @dataclass(frozen=True)
 class BaselineSettings:
-    """Fabrics the plan is compared with.
+    """Fabrics to compare with."""
 
-    Attributes:
-        fat_tree_gbps: rate of the one NIC of a server on the fat-tree, Gbit/s; None: the rate at which the fat-tree
-            costs as much as the direct-connect network (price table of the TopoOpt paper).
-        fat_tree_oversubscription: downlink over uplink bandwidth at the top-of-rack switches, at least 1.
-        fabrics: which, in order.
-    """
+    __pydantic_config__ = STRICT
 
-    fat_tree_gbps: float | None = None
-    fat_tree_oversubscription: float = 1.0
-    fabrics: tuple[FabricChoice, ...] = DEFAULT_FABRICS
+    fat_tree_gbps: Gbps | None = None
+    """rate of a server on the fat-tree; null: that of equal cost"""
+    fat_tree_oversubscription: Oversubscription = 1.0
+    fabrics: Annotated[Fabrics | None, Meaning(_FABRICS)] = None
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+        """Add the rule on what is written to the schema of the fields."""
+        return omitting(handler(source), {"fabrics": None})
+
+    @property
+    def choices(self) -> tuple[FabricChoice, ...]:
+        """The fabrics, in order."""
+        return DEFAULT_FABRICS if self.fabrics is None else self.fabrics
 
 
 @dataclass(frozen=True, repr=False)
@@ -237,7 +247,7 @@ class CoOptimisation(Stated):
     name: str
     cluster: Cluster
     workload: Workload
-    search: SearchSettings = field(default_factory=SearchSettings)
+    search: JobSearchSettings = field(default_factory=JobSearchSettings)
     baselines: BaselineSettings = field(default_factory=BaselineSettings)
     source: str = ""
     sha256: str = ""

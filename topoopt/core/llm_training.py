@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any, ClassVar, Literal
 
 from annotated_types import Ge, Gt, Le
 
 from topoopt.core.cluster import LinkDirection
-from topoopt.core.data import STRICT
+from topoopt.core.data import STRICT, Names
 from topoopt.core.parallelism import LanguageModel, Overlap, StrategySpace
-from topoopt.core.search_settings import SearchSettings, Stated
+from topoopt.core.search_settings import AllReduceChoice, SearchSettings, Stated
 from topoopt.core.switching import SwitchSettings
 
 STRATEGIES = 256
@@ -192,6 +193,31 @@ class InterfaceSplit(StrEnum):
     BEST = "best"
 
 
+@dataclass(frozen=True)
+class LlmSearchSettings(SearchSettings):
+    """How hard to search."""
+
+    topology: Literal["auto", "dag"] = "auto"
+    """auto: as the fabrics have it; dag: circuits between pods, chosen by what an iteration needs when"""
+    allreduce: Annotated[AllReduceChoice, Names(AllReduceChoice)] = AllReduceChoice.RINGS
+    """what AllReduces run on: rings, trees, bfb (breadth-first broadcasts), or the best by size"""
+    rank_map: Annotated[RankMap, Names(RankMap)] = RankMap.BEST
+    """where ranks stand on given links: best, or in-order, as servers follow"""
+    degree_split: Annotated[InterfaceSplit, Names(InterfaceSplit)] = InterfaceSplit.BEST
+    """interfaces of each family where links are made: best, or even"""
+    proof: bool = True
+    """search until the best is proven"""
+    top: Annotated[int, Ge(1), Le(1000)] = 10
+    """next best strategies that are reported"""
+
+    OMITTED: ClassVar[Mapping[str, Any]] = {
+        "topology": "auto",
+        "allreduce": AllReduceChoice.RINGS,
+        "rank_map": RankMap.BEST,
+        "degree_split": InterfaceSplit.BEST,
+    }
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class LlmTrainingProblem(Stated):
     """An instance of kind `llm-training`.
@@ -217,7 +243,7 @@ class LlmTrainingProblem(Stated):
     fabrics: tuple[str, ...]
     top: int
     prove: bool
-    search: SearchSettings
+    search: LlmSearchSettings
     sha256: str
     rank_map: RankMap = RankMap.BEST
     degree_split: InterfaceSplit = InterfaceSplit.BEST

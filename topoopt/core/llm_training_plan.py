@@ -18,8 +18,7 @@ import numpy as np
 from annotated_types import Ge, Le, Len
 from numpy.typing import NDArray
 
-from topoopt.core.arrays import Int32s
-from topoopt.core.collective import CollectiveSchedule, GroupSchedule, Sends, VectorBlocks
+from topoopt.core.collective import CollectiveSchedule, GroupSchedule
 from topoopt.core.dag_topology import CircuitProof, PathMean, Split, StepPath
 from topoopt.core.data import STRICT, Shown
 from topoopt.core.llm_training import PodSettings, StepBreakdown, TrainingMemory
@@ -310,16 +309,9 @@ class GroupReduction(Shown):
     @classmethod
     def of(cls, schedule: GroupSchedule) -> GroupReduction:
         """Return the decisions of a schedule for payloads of any size."""
-        blocks, sends = schedule.schedule.blocks, schedule.schedule.sends
-        columns = (sends.step, sends.block, sends.route, sends.reduce.astype(np.int64))
-        return cls(
-            members=schedule.members,
-            method=schedule.method,
-            pieces=schedule.pieces,
-            blocks=tuple(zip(blocks.units.tolist(), blocks.owner.tolist(), blocks.target.tolist(), strict=True)),
-            routes=tuple(tuple(map(int, path)) for path in schedule.schedule.routes),
-            sends=tuple(zip(*(column.tolist() for column in columns), strict=True)),
-        )
+        blocks, sends = schedule.schedule.rows()
+        routes = tuple(tuple(map(int, path)) for path in schedule.schedule.routes)
+        return cls(schedule.members, schedule.method, schedule.pieces, blocks, routes, sends)
 
     @cached_property
     def schedule(self) -> GroupSchedule:
@@ -330,22 +322,8 @@ class GroupReduction(Shown):
         IndexError
             A message has a route that does not exist.
         """
-        table = np.array(self.blocks, dtype=np.int64).reshape(-1, 3)
-        step, block, route, adds = np.array(self.sends, dtype=np.int64).reshape(-1, 4).T
-        endpoints: Int32s = np.array([(path[0], path[-1]) for path in self.routes], dtype=np.int32).reshape(-1, 2)
-        narrow = (block.astype(np.int32), endpoints[route, 0], endpoints[route, 1], step.astype(np.int32))
-        return GroupSchedule(
-            self.members,
-            0,
-            None,
-            self.method,
-            self.pieces,
-            CollectiveSchedule(
-                VectorBlocks(table[:, 0], table[:, 1].astype(np.int32), table[:, 2].astype(np.int32)),
-                Sends(*narrow, adds > 0, route.astype(np.int32)),
-                self.routes,
-            ),
-        )
+        schedule = CollectiveSchedule.of_rows(self.blocks, self.routes, self.sends)
+        return GroupSchedule(self.members, 0, None, self.method, self.pieces, schedule)
 
 
 @dataclass(frozen=True)

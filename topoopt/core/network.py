@@ -24,7 +24,7 @@ from topoopt.core.errors import InputError, Problem
 from topoopt.core.graphs import Turns, turns_of
 from topoopt.core.proofs import Argument
 from topoopt.core.result import Certificate
-from topoopt.core.search_settings import SearchSettings, Stated
+from topoopt.core.search_settings import RobustSearchSettings, SearchSettings, Stated
 from topoopt.core.topology import Topology
 
 MAX_DEMANDS = 1000
@@ -134,7 +134,7 @@ class TopologyProblem(WithDemand):
     kept: tuple[tuple[int, int], ...] = ()
     max_changed: int | None = None
     parallel_links: bool = True
-    search: SearchSettings = field(default_factory=SearchSettings)
+    search: RobustSearchSettings = field(default_factory=RobustSearchSettings)
     sha256: str = ""
     notes: tuple[str, ...] = ()
     link_gbps: float | None = None

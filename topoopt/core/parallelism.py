@@ -174,7 +174,7 @@ class StageCosts:
     ) -> StageCosts:
         """The same for all ranks; seconds are of a micro-batch in all chunks of a rank together."""
         forward, inputs, weights = (
-            np.full(shape.stages, each / shape.chunks) for each in (forward_s, inputs_s, weights_s)
+            np.full(shape.stages, seconds / shape.chunks) for seconds in (forward_s, inputs_s, weights_s)
         )
         return StageCosts(forward, inputs, weights, transfer_s, blocking)
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 from annotated_types import Ge, Gt, Le, Len, Lt
@@ -81,13 +81,6 @@ class Sharing(StrEnum):
     FIFO = "fifo"
     STATIC = "static"
     NONE = "none"
-
-
-class RateAllocation(StrEnum):
-    """Static rates: every destination the same part of the links, or chosen together with the placement."""
-
-    UNIFORM = "uniform"
-    OPTIMISED = "optimised"
 
 
 @dataclass(frozen=True, repr=False)
@@ -205,7 +198,7 @@ class Latency:
 
     sharing: Annotated[Sharing, Names(Sharing)] = Sharing.FAIR
     """what transfers of one server do to each other: share equally, queue, have own rates, or nothing"""
-    rates: Annotated[RateAllocation, Names(RateAllocation)] = RateAllocation.OPTIMISED
+    rates: Literal["uniform", "optimised"] = "optimised"
     """static rates of each pair of servers: all the same, or chosen with the placement"""
 
     name = "latency"

@@ -16,7 +16,7 @@ from annotated_types import Ge, Gt, Le, Len, Lt
 
 from topoopt.core.arrays import Ints
 from topoopt.core.cluster import LinkDirection
-from topoopt.core.collective import CollectiveSchedule, GroupSchedule, Sends, VectorBlocks
+from topoopt.core.collective import CollectiveSchedule, GroupSchedule
 from topoopt.core.data import MAX_SERVERS, STRICT, Label, Pattern, Server, Shown, Stored
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.routing import GroupRings, PathTable, Ring
@@ -139,19 +139,10 @@ class ScheduleRows:
 
     @classmethod
     def of(cls, schedule: GroupSchedule) -> ScheduleRows:
-        """Return the rows of a schedule; the ends of a message are those of its route."""
-        blocks, sends = schedule.schedule.blocks, schedule.schedule.sends
-        columns = (sends.step, sends.block, sends.route, sends.reduce.astype(np.int64))
-        return cls(
-            schedule.members,
-            schedule.from_bytes,
-            schedule.below_bytes,
-            schedule.method,
-            schedule.pieces,
-            tuple(zip(blocks.units.tolist(), blocks.owner.tolist(), blocks.target.tolist(), strict=True)),
-            schedule.schedule.routes,
-            tuple(zip(*(column.tolist() for column in columns), strict=True)),
-        )
+        """Return the rows of a schedule."""
+        blocks, sends = schedule.schedule.rows()
+        head = (schedule.members, schedule.from_bytes, schedule.below_bytes, schedule.method, schedule.pieces)
+        return cls(*head, blocks, schedule.schedule.routes, sends)
 
     def schedule(self) -> GroupSchedule:
         """Return the schedule.
@@ -161,28 +152,15 @@ class ScheduleRows:
         ValueError
             A block or route that does not exist, steps out of order, too many steps or units.
         """
-        table = np.array(self.blocks, dtype=np.int64)
-        step, block, route, adds = np.array(self.sends, dtype=np.int64).reshape(-1, 4).T
+        step, block, route, _ = np.array(self.sends, dtype=np.int64).reshape(-1, 4).T
         if max(block.max(initial=-1) - len(self.blocks), route.max(initial=-1) - len(self.routes)) >= 0:
             raise ValueError("a message of a block or on a route that does not exist")
         if (np.diff(step) < 0).any() or step.max(initial=0) + self.pieces > MAX_STEPS:
             raise ValueError(f"messages out of the order of their steps, or more than {MAX_STEPS} steps")
-        if sum(table[:, 0].tolist()) > MAX_PAYLOAD:
+        if sum(units for units, _, _ in self.blocks) > MAX_PAYLOAD:
             raise ValueError("blocks of more units than can be counted")
-        endpoints = np.array([(path[0], path[-1]) for path in self.routes], dtype=np.int32).reshape(-1, 2)
-        narrow = (block.astype(np.int32), endpoints[route, 0], endpoints[route, 1], step.astype(np.int32))
-        return GroupSchedule(
-            self.members,
-            self.from_bytes,
-            self.below_bytes,
-            self.method,
-            self.pieces,
-            CollectiveSchedule(
-                VectorBlocks(table[:, 0], table[:, 1].astype(np.int32), table[:, 2].astype(np.int32)),
-                Sends(*narrow, adds > 0, route.astype(np.int32)),
-                self.routes,
-            ),
-        )
+        schedule = CollectiveSchedule.of_rows(self.blocks, self.routes, self.sends)
+        return GroupSchedule(self.members, self.from_bytes, self.below_bytes, self.method, self.pieces, schedule)
 
 
 def _strategy_rows(strategy: Strategy) -> list[tuple[int, int]]:

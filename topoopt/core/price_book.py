@@ -141,11 +141,11 @@ class PriceBook:
 
     def quote(self, name: str, gbps: float) -> Quote:
         """One piece at a rate within the listed ones; of fibre, one of mean length."""
-        found = self.part(name).quote(gbps)
+        quote = self.part(name).quote(gbps)
         if name != FIBRE:
-            return found
+            return quote
         metres = self.length.mean_m
-        return Quote(found.usd * metres, None if found.watts is None else found.watts * metres)
+        return Quote(quote.usd * metres, None if quote.watts is None else quote.watts * metres)
 
     def priced_as(self, gbps: float) -> tuple[float, float]:
         """A listed rate, or one between two listed ones, and how many links of it stand for one of `gbps`."""
@@ -270,7 +270,7 @@ class Bill:
         return self.server_ports * self.link_gbps
 
     @property
-    def known_watts(self) -> float:
+    def listed_watts(self) -> float:
         """Power of the parts whose power is known."""
         return sum(line.watts or 0.0 for line in self.lines)
 
@@ -282,7 +282,7 @@ class Bill:
     @property
     def watts(self) -> float | None:
         """Power of the network; None if that of some part is not known."""
-        return None if self.power_missing else self.known_watts
+        return None if self.power_missing else self.listed_watts
 
 
 PLAN_FABRIC = "direct-connect"

@@ -66,7 +66,7 @@ def interrupt(number: int, frame: FrameType | None) -> None:
         _NOW.pending = object()
         with suppress(RuntimeError):  # no more threads: it is raised once
             _thread.start_new_thread(_remind, (number, _NOW.pending))
-    if not (_is_deaf(frame) or (reminded and _is_under_way())):
+    if not (_is_deaf(frame) or (reminded and _in_flight())):
         raise KeyboardInterrupt
 
 
@@ -76,7 +76,7 @@ def end_if_interrupted() -> None:
     Raises:
         KeyboardInterrupt: one is pending that has not arrived.
     """
-    if _NOW.pending is not None and not _is_under_way():
+    if _NOW.pending is not None and not _in_flight():
         raise KeyboardInterrupt
 
 
@@ -133,7 +133,7 @@ def _is_deaf(frame: FrameType | None) -> bool:
     return False
 
 
-def _is_under_way() -> bool:
+def _in_flight() -> bool:
     """Whether an interrupt was raised here, and is on its way to whoever takes it."""
     error = sys.exception()
     while error is not None and not isinstance(error, KeyboardInterrupt):

@@ -380,17 +380,17 @@ def settle(
         raise CheckError(f"a plan has the value {value!r}")
     given = list(bounds)
     tightest = min if maximise else max
-    proven = tightest((one for one in given if one.verified), key=lambda one: one.value)
-    stated = capped(proven.value, value, rounding, maximise=maximise, absolute=absolute)
-    optimal = conclusive and meets(value, stated, tolerance, maximise=maximise, absolute=absolute)
+    proven = tightest((bound for bound in given if bound.verified), key=lambda bound: bound.value)
+    limit = capped(proven.value, value, rounding, maximise=maximise, absolute=absolute)
+    optimal = conclusive and meets(value, limit, tolerance, maximise=maximise, absolute=absolute)
     claimed = [
-        replace(one, value=capped(one.value, value, rounding, maximise=maximise, absolute=absolute))
-        for one in given
-        if not one.verified and not beats(value, one.value, rounding, maximise=maximise, absolute=absolute)
+        replace(bound, value=capped(bound.value, value, rounding, maximise=maximise, absolute=absolute))
+        for bound in given
+        if not bound.verified and not beats(value, bound.value, rounding, maximise=maximise, absolute=absolute)
     ]
-    best = tightest(claimed, key=lambda one: one.value, default=None)
+    best = tightest(claimed, key=lambda bound: bound.value, default=None)
     return Settled(
         Status.OPTIMAL if optimal else Status.FEASIBLE,
-        replace(proven, value=stated),
-        best if best is not None and beats(stated, best.value, rounding, maximise=maximise) else None,
+        replace(proven, value=limit),
+        best if best is not None and beats(limit, best.value, rounding, maximise=maximise) else None,
     )

@@ -133,24 +133,6 @@ def common_unit(rates: Sequence[Fraction]) -> Fraction:
 Link = tuple[int, int, Fraction]
 
 
-@dataclass(frozen=True)
-class MachineLinks:
-    """Nodes and links: names of all nodes, which are switches, and (tail, head, GB/s)."""
-
-    name: str
-    names: tuple[str, ...]
-    is_switch: tuple[bool, ...]
-    links: tuple[Link, ...]
-
-
-@dataclass(frozen=True)
-class Preset:
-    """How a machine of so many boxes is built, and the most boxes."""
-
-    build: Callable[[int], MachineLinks]
-    most_boxes: int
-
-
 NVLINK2 = Fraction(25)
 """GB/s of one NVLink of the second generation, each way."""
 
@@ -171,24 +153,25 @@ MI250 = (
 
 def _inside(box: int, size: int, links: tuple[tuple[int, int, int], ...], rate: Fraction) -> list[Link]:
     """Links inside a box, both ways."""
-    ends = [(size * box + one, size * box + other, count * rate) for one, other, count in links]
-    return [*ends, *((other, one, both) for one, other, both in ends)]
+    ends = [(size * box + tail, size * box + other, count * rate) for tail, other, count in links]
+    return [*ends, *((other, tail, both) for tail, other, both in ends)]
 
 
 def _to_switch(switch: int, members: range, rate: Fraction) -> list[Link]:
     return [link for member in members for link in ((member, switch, rate), (switch, member, rate))]
 
 
-def _network(name: str, ranks: int, switches: int, links: list[Link]) -> MachineLinks:
-    names = [f"gpu{rank}" for rank in range(ranks)] + [f"switch{place}" for place in range(switches)]
-    return MachineLinks(name, tuple(names), (False,) * ranks + (True,) * switches, tuple(links))
+def _network(name: str, ranks: int, switches: int, links: list[Link]) -> RatedNetwork:
+    names = [f"gpu{rank}" for rank in range(ranks)] + [f"switch{index}" for index in range(switches)]
+    is_switch = (False,) * ranks + (True,) * switches
+    return RatedNetwork.of_links(is_switch, links, latency_us=0.0, names=names, origin=name)
 
 
-def _dgx1(boxes: int) -> MachineLinks:
+def _dgx1(boxes: int) -> RatedNetwork:
     return _network("dgx-1", 8, 0, _inside(0, 8, DGX1, NVLINK2))
 
 
-def _ndv2(boxes: int) -> MachineLinks:
+def _ndv2(boxes: int) -> RatedNetwork:
     """Boxes like a DGX-1: GPU 0 of each sends to the network at 12.5 GB/s, GPU 1 receives."""
     links = [link for box in range(boxes) for link in _inside(box, 8, DGX1, NVLINK2)]
     if boxes == 1:
@@ -198,7 +181,7 @@ def _ndv2(boxes: int) -> MachineLinks:
     return _network(f"ndv2 x{boxes}", 8 * boxes, 1, links)
 
 
-def _a100(boxes: int) -> MachineLinks:
+def _a100(boxes: int) -> RatedNetwork:
     """Eight GPUs at an NVSwitch (300 GB/s each), each with a port of 25 GB/s to the network."""
     links = [
         link for box in range(boxes) for link in _to_switch(8 * boxes + box, range(8 * box, 8 * box + 8), Fraction(300))
@@ -208,7 +191,7 @@ def _a100(boxes: int) -> MachineLinks:
     return _network(f"dgx-a100 x{boxes}", 8 * boxes, boxes + (boxes > 1), links)
 
 
-def _dgx2(boxes: int) -> MachineLinks:
+def _dgx2(boxes: int) -> RatedNetwork:
     """Sixteen V100 at an NVSwitch (125 GB/s each); between two boxes eight links of 12.5 GB/s each way, odd to even."""
     links = [
         link
@@ -222,7 +205,7 @@ def _dgx2(boxes: int) -> MachineLinks:
     return _network(f"dgx2 x{boxes}", 16 * boxes, boxes, links)
 
 
-def _mi250(boxes: int) -> MachineLinks:
+def _mi250(boxes: int) -> RatedNetwork:
     """Sixteen dies a box, each with 16 GB/s to the network."""
     links = [link for box in range(boxes) for link in _inside(box, 16, MI250, Fraction(50))]
     if boxes > 1:
@@ -230,10 +213,11 @@ def _mi250(boxes: int) -> MachineLinks:
     return _network(f"mi250 x{boxes}", 16 * boxes, int(boxes > 1), links)
 
 
-PRESETS: Mapping[str, Preset] = {
-    "dgx-1": Preset(_dgx1, 1),
-    "ndv2": Preset(_ndv2, 512),
-    "dgx-a100": Preset(_a100, 512),
-    "dgx2": Preset(_dgx2, 2),
-    "mi250": Preset(_mi250, 256),
+PRESETS: Mapping[str, tuple[Callable[[int], RatedNetwork], int]] = {
+    "dgx-1": (_dgx1, 1),
+    "ndv2": (_ndv2, 512),
+    "dgx-a100": (_a100, 512),
+    "dgx2": (_dgx2, 2),
+    "mi250": (_mi250, 256),
 }
+"""How a machine of so many boxes is built, and how many it has at most."""

@@ -107,9 +107,9 @@ def ring_pair_bytes(demand: Demand, rings: Sequence[GroupRings], servers: int) -
     rings send nothing here.
     """
     matrix = np.zeros((servers, servers))
-    known = {group.members: group.rings for group in rings}
+    rings_of = {group.members: group.rings for group in rings}
     for wanted in demand.allreduce:
-        for ring in known.get(wanted.members, ()):
+        for ring in rings_of.get(wanted.members, ()):
             order = np.array(ring.order, dtype=np.int64)
             np.add.at(matrix, (order, np.roll(order, -1)), wanted.wire_bytes_per_member * ring.share)
     return matrix

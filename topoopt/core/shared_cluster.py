@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Literal
 
 import numpy as np
 
@@ -93,8 +94,8 @@ class Fabric:
     kind: str
     server_gbps: float | None = None
     oversubscription: float | None = None
-    oversubscribed_at: str | None = None
-    paths: str = "even"
+    oversubscribed_at: Literal["rack", "aggregation"] | None = None
+    paths: Literal["even", "hashed", "spread", "sprayed"] = "even"
     shape: tuple[int, ...] | None = None
     placement: str = "random"
 

@@ -16,13 +16,11 @@ from annotated_types import Ge, Le, Len, Lt
 
 from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.cluster import Cluster, LinkSharing
-from topoopt.core.collective import CollectiveSchedule, GroupSchedule, Sends, VectorBlocks
 from topoopt.core.data import MAX_SERVERS, STRICT, Array, Pattern, Shown
-from topoopt.core.plan import Plan
+from topoopt.core.plan import MAX_SCHEDULES, Plan, StoredSchedule, StoredStrategy
 from topoopt.core.routing import GroupRings, PathTable, Ring
 from topoopt.core.shared_cluster import Fabric
 from topoopt.core.topology import Topology
-from topoopt.core.workload import Placement, Strategy
 
 MAX_JOBS = 100_000
 MAX_CLASSES = 1000
@@ -32,111 +30,14 @@ MAX_DRAWN_JOBS = 1_000_000
 """Of jobs at once, in all draws."""
 
 MAX_STAYS = 10_000_000
-MAX_OPERATORS = 20_000
 MAX_INTERFACES = 64
-MAX_SENDS = 4_000_000
-MAX_PIECES = 4096
 
 Server = Annotated[int, Ge(0), Lt(MAX_SERVERS)]
 Share = Annotated[float, Ge(0), Le(1 + 1e-9)]
 Nodes = Annotated[tuple[Server, ...], Len(1, MAX_SERVERS)]
-PlacementRow = tuple[Annotated[int, Ge(0), Le(10_000)], Server]
-"""Split and offset of an operator."""
-
-Placements = Annotated[tuple[PlacementRow, ...], Len(0, MAX_OPERATORS)]
 ServerRanges = Annotated[str, Len(1, 40_000), Pattern(r"^[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*$")]
 Jobs = Annotated[Ints, Array(Annotated[int, Ge(0), Lt(MAX_JOBS)], np.int64, MAX_STAYS)]
 Seconds = Annotated[Floats, Array(Annotated[float, Ge(0), Le(1e30)], np.float64, MAX_STAYS)]
-
-
-def strategy_of(placements: tuple[tuple[int, int], ...]) -> Strategy:
-    """Return the strategy of its rows."""
-    return Strategy(tuple(Placement(split, offset) for split, offset in placements))
-
-
-def placements_of(strategy: Strategy) -> tuple[tuple[int, int], ...]:
-    """Return split and offset of each operator, the inverse of `strategy_of`."""
-    return tuple((placement.split, placement.offset) for placement in strategy.placements)
-
-
-@dataclass(frozen=True, repr=False)
-class ReductionSchedule(Shown):
-    """What AllReduces of a group run on whose payloads are of some sizes."""
-
-    __pydantic_config__ = STRICT
-
-    members: Nodes
-    """servers of the group, ascending"""
-    from_bytes: Annotated[int, Ge(0), Le(1 << 60)]
-    """payloads of at least so many bytes"""
-    below_bytes: Annotated[int, Ge(1), Le(1 << 60)] | None
-    """and of fewer; null: any more"""
-    method: Annotated[str, Len(0, 100)]
-    pieces: Annotated[int, Ge(1), Le(MAX_PIECES)]
-    """of every block, each a step behind the one before"""
-    blocks: Annotated[
-        tuple[tuple[Annotated[int, Ge(1), Le(1 << 60)], Server, Annotated[int, Ge(-1), Lt(MAX_SERVERS)]], ...],
-        Len(1, 2_000_000),
-    ]
-    """units, owner, target or -1"""
-    routes: Annotated[tuple[Nodes, ...], Len(0, MAX_SENDS)]
-    """nodes of the routes of messages"""
-    sends: Annotated[
-        tuple[
-            tuple[
-                Annotated[int, Ge(0), Lt(MAX_SENDS)],
-                Annotated[int, Ge(0), Lt(MAX_SENDS)],
-                Annotated[int, Ge(0), Lt(MAX_SENDS)],
-                Annotated[int, Ge(0), Le(1)],
-            ],
-            ...,
-        ],
-        Len(0, MAX_SENDS),
-    ]
-    """step, block, route, 1 where the receiver adds; by step"""
-
-    @classmethod
-    def of(cls, schedule: GroupSchedule) -> ReductionSchedule:
-        """Return the rows of a schedule."""
-        blocks, sends = schedule.schedule.blocks, schedule.schedule.sends
-        return cls(
-            schedule.members,
-            schedule.from_bytes,
-            schedule.below_bytes,
-            schedule.method,
-            schedule.pieces,
-            tuple(zip(blocks.units.tolist(), blocks.owner.tolist(), blocks.target.tolist(), strict=True)),
-            schedule.schedule.routes,
-            tuple(
-                zip(
-                    sends.step.tolist(),
-                    sends.block.tolist(),
-                    sends.route.tolist(),
-                    sends.reduce.astype(int).tolist(),
-                    strict=True,
-                )
-            ),
-        )
-
-    @property
-    def schedule(self) -> GroupSchedule:
-        """The schedule of these rows.
-
-        Raises
-        ------
-        ValueError, IndexError
-            A message takes a route that does not exist.
-        """
-        table = np.array(self.blocks, dtype=np.int64).reshape(-1, 3)
-        step, block, route, adds = np.array(self.sends, dtype=np.int64).reshape(-1, 4).T
-        ends = np.array([(path[0], path[-1]) for path in self.routes], dtype=np.int32).reshape(-1, 2)
-        narrow = (block.astype(np.int32), ends[route, 0], ends[route, 1], step.astype(np.int32))
-        schedule = CollectiveSchedule(
-            VectorBlocks(table[:, 0], table[:, 1].astype(np.int32), table[:, 2].astype(np.int32)),
-            Sends(*narrow, adds > 0, route.astype(np.int32)),
-            self.routes,
-        )
-        return GroupSchedule(self.members, self.from_bytes, self.below_bytes, self.method, self.pieces, schedule)
 
 
 @dataclass(frozen=True, repr=False)
@@ -145,7 +46,7 @@ class ShardPlan(Shown):
 
     __pydantic_config__ = STRICT
 
-    strategy: Placements
+    strategy: StoredStrategy
     """split and offset of each operator"""
     switches: Annotated[
         tuple[Annotated[tuple[Annotated[int, Ge(-1), Lt(MAX_SERVERS)], ...], Len(1, MAX_SERVERS)], ...],
@@ -156,7 +57,7 @@ class ShardPlan(Shown):
     """share of the bytes of a pair, and the servers from its source to its target; by pair"""
     rings: Annotated[tuple[tuple[Share, Annotated[tuple[Nodes, ...], Len(2, MAX_SERVERS)]], ...], Len(0, 1_000_000)]
     """share of the payload of a group, and the path from each member to the next; by group"""
-    schedules: Annotated[tuple[ReductionSchedule, ...], Len(0, 10_000)] = ()
+    schedules: Annotated[tuple[StoredSchedule, ...], Len(0, MAX_SCHEDULES)] = ()
     """what other AllReduces run on"""
     origin: Annotated[str, Len(0, 20_000)] = ""
     """how the topology was made, for people"""
@@ -166,11 +67,11 @@ class ShardPlan(Shown):
         """Return the rows of a plan."""
         routes = plan.routes
         return cls(
-            placements_of(plan.strategy),
+            plan.strategy,
             tuple(map(tuple, plan.topology.switches.tolist())),
             tuple((share, routes.path(index)) for index, share in enumerate(routes.share.tolist())),
             tuple((ring.share, ring.paths) for group in plan.rings for ring in group.rings),
-            tuple(map(ReductionSchedule.of, plan.schedules)),
+            plan.schedules,
             plan.topology.origin,
         )
 
@@ -183,11 +84,11 @@ class ShardPlan(Shown):
             The rows are no plan of so many servers.
         """
         return Plan(
-            strategy_of(self.strategy),
+            self.strategy,
             self._topology(cluster),
             self._routes(cluster.servers),
             tuple(self._rings()),
-            tuple(rows.schedule for rows in self.schedules),
+            self.schedules,
         )
 
     def _topology(self, cluster: Cluster) -> Topology:
@@ -227,7 +128,7 @@ class ClassPlan(Shown):
 
     shard: ShardPlan | None
     """on a shard of its own; null where no fabric has shards and flows are simulated"""
-    strategies: Annotated[tuple[Placements, ...], Len(0, MAX_FABRICS)] = ()
+    strategies: Annotated[tuple[StoredStrategy, ...], Len(0, MAX_FABRICS)] = ()
     """where flows are simulated, the strategy on each fabric that jobs share, in the order of the instance"""
     link_sharing: LinkSharing | None = None
     """how links of a shard are shared; null: as the cluster says"""

@@ -21,29 +21,18 @@ from topoopt.core.data import STRICT, Shown
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.parallelism import PipelineSchedule
 
-
-@dataclass(frozen=True)
-class OpticalDevice:
-    """A kind of optical switch (device table of the TopoOpt paper, NSDI'23, quoted from memory).
-
-    Attributes:
-        delay_ms: reconfiguration delay.
-        ports: of one device.
-    """
-
-    delay_ms: float
-    ports: int
-
-
-OPTICAL_DEVICES: Mapping[str, OpticalDevice] = {
-    "tunable-lasers": OpticalDevice(3.8e-6, 128),
-    "silicon-photonics": OpticalDevice(900e-6, 256),
-    "rotornet": OpticalDevice(0.010, 64),
-    "2d-mems": OpticalDevice(0.0115, 300),
-    "3d-mems": OpticalDevice(10.0, 384),
-    "patch-panel": OpticalDevice(120_000.0, 1008),
+OPTICAL_DEVICES: Mapping[str, tuple[float, int]] = {
+    "tunable-lasers": (3.8e-6, 128),
+    "silicon-photonics": (900e-6, 256),
+    "rotornet": (0.010, 64),
+    "2d-mems": (0.0115, 300),
+    "3d-mems": (10.0, 384),
+    "patch-panel": (120_000.0, 1008),
 }
-"""Reconfiguration delays and port counts; a robotic patch panel takes "minutes", two are assumed."""
+"""Reconfiguration delay, ms, and ports of kinds of optical switches (table of the TopoOpt paper, NSDI'23, from memory).
+
+A robotic patch panel takes "minutes", two are assumed.
+"""
 
 _UNITS_MS = {"ns": 1e-6, "us": 1e-3, "ms": 1.0, "s": 1e3, "min": 60e3}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)\s*(ns|us|ms|s|min)", re.ASCII)
@@ -57,7 +46,7 @@ def parse_delay(text: str) -> float:
     """
     word = text.strip().lower().replace("µ", "u")
     if word in OPTICAL_DEVICES:
-        return OPTICAL_DEVICES[word].delay_ms
+        return OPTICAL_DEVICES[word][0]
     match = _DURATION.fullmatch(word)
     if match is None or not math.isfinite(float(match[1])):
         allowed = "a number of ns, us, ms, s or min (10us), or " + ", ".join(OPTICAL_DEVICES)
@@ -78,7 +67,7 @@ def delay_text(delay_ms: float) -> str:
 
 def devices_text() -> str:
     """All devices with their delays, for help texts."""
-    return ", ".join(f"{name} {delay_text(device.delay_ms)}" for name, device in OPTICAL_DEVICES.items())
+    return ", ".join(f"{name} {delay_text(delay_ms)}" for name, (delay_ms, _) in OPTICAL_DEVICES.items())
 
 
 PORTS = 2
@@ -237,14 +226,14 @@ class RailJob(Shown):
     @property
     def uses(self) -> tuple[PortUse, ...]:
         """What crosses the rail at all."""
-        found = []
+        uses = []
         if self.ranks > 1:
-            found.append(PortUse.PIPELINE)
+            uses.append(PortUse.PIPELINE)
         if self.data_servers > 1 and (self.inside is PortUse.DATA or any(self.reduced_s)):
-            found.append(PortUse.DATA)
+            uses.append(PortUse.DATA)
         if self.inside is PortUse.EXPERT:
-            found.append(PortUse.EXPERT)
-        return tuple(found)
+            uses.append(PortUse.EXPERT)
+        return tuple(uses)
 
     @property
     def reduces(self) -> bool:
@@ -312,31 +301,22 @@ class PortChange:
 
 def changes_of(events: Iterable[RailEvent]) -> tuple[PortChange, ...]:
     """Those among events of a step, by rank and time."""
-    found = [
-        PortChange(one.rank, one.begin_s, one.boundary, one.after)
-        for one in events
-        if one.boundary is not None and one.after is not None
+    changes = [
+        PortChange(event.rank, event.begin_s, event.boundary, event.after)
+        for event in events
+        if event.boundary is not None and event.after is not None
     ]
-    return tuple(sorted(found, key=lambda one: (one.rank, one.begin_s)))
+    return tuple(sorted(changes, key=lambda event: (event.rank, event.begin_s)))
 
 
-class PortAction(StrEnum):
-    """What happens to the ports of a stage at a boundary."""
-
-    KEEP = "keep"
-    SPLIT = "split"  # they serve several uses then
-    PART = "switch part"
-    ALL = "switch all"
-
-
-def action(before: PortSplit, after: PortSplit) -> PortAction:
-    """Between two splits."""
+def action(before: PortSplit, after: PortSplit) -> str:
+    """What happens to the ports of a stage at a boundary between two splits."""
     if before == after:
-        return PortAction.KEEP
+        return "keep"
     if sum(after.of(use) > 0 for use in PortUse) > 1:
-        return PortAction.SPLIT
+        return "split"
     stay = sum(min(before.of(use), after.of(use)) for use in PortUse)
-    return PortAction.PART if stay else PortAction.ALL
+    return "switch part" if stay else "switch all"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -371,7 +351,7 @@ class BoundaryFigures:
 
     Attributes:
         boundary: which.
-        action: what most stages do there.
+        action: what most stages do there (`action`).
         switches: times that ports are set there in a step, over all stages.
         window_s: the longest delay that costs nothing; infinite: any.
         stall_s: what the delay of the instance costs.
@@ -380,7 +360,7 @@ class BoundaryFigures:
     """
 
     boundary: Boundary
-    action: PortAction
+    action: str
     switches: int
     window_s: float
     stall_s: float

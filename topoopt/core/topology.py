@@ -88,8 +88,8 @@ class Topology(Displayed):
             degree = int(max(np.bincount(end, counts, n).max() for end in (tail, head)))
         if links is None:
             back = np.argsort(head * n + tail)
-            two_way = np.array_equal((head * n + tail)[back], keys) and np.array_equal(counts[back], counts)
-            links = LinkDirection.BIDIRECTIONAL if two_way else LinkDirection.UNIDIRECTIONAL
+            symmetric = np.array_equal((head * n + tail)[back], keys) and np.array_equal(counts[back], counts)
+            links = LinkDirection.BIDIRECTIONAL if symmetric else LinkDirection.UNIDIRECTIONAL
         return cls(
             servers=n,
             degree=degree,
@@ -162,19 +162,19 @@ class Topology(Displayed):
         """
         nodes = list(graph.nodes)
         numbered = set(nodes) == set(range(len(nodes)))
-        number = {node: node if numbered else place for place, node in enumerate(nodes)}
+        number = {node: node if numbered else index for index, node in enumerate(nodes)}
         edges = [
             (number[tail], number[head])
             for tail, head, parallel in graph.edges(data="multiplicity", default=1)
             for _ in range(parallel)
         ]
-        known = graph.graph
+        attributes = graph.graph
         topology = cls.from_edges(
             edges,
             servers=len(nodes),
-            degree=known.get("degree") if degree is None else degree,
+            degree=attributes.get("degree") if degree is None else degree,
             links="unidirectional" if graph.is_directed() else "bidirectional",
-            origin=known.get("origin", "given graph"),
+            origin=attributes.get("origin", "given graph"),
         )
         if not graph.is_directed():
             return topology

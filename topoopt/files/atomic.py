@@ -95,7 +95,7 @@ def _remove_leftovers(folder: str, name: str) -> None:
     """Remove what killed processes left of a file: temporary names that nobody holds a lock on."""
     left = re.compile(rf"\.{re.escape(name)}\.[0-9a-f]{{16}}\.tmp")
     with contextlib.suppress(OSError):
-        for entry in [one.path for one in os.scandir(folder) if left.fullmatch(one.name)]:
+        for entry in [item.path for item in os.scandir(folder) if left.fullmatch(item.name)]:
             with contextlib.suppress(OSError):
                 handle = os.open(entry, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
                 try:
@@ -206,7 +206,7 @@ def write_folder_atomically(path: str | os.PathLike[str], files: Mapping[str, by
 def _alike(entries: list[os.DirEntry[str]], files: Mapping[str, bytes]) -> bool:
     """Whether a folder holds plain files of the same sorts as those given, and nothing else."""
     sorts = {os.path.splitext(name)[1] for name in files}
-    return all(one.is_file(follow_symlinks=False) and os.path.splitext(one.name)[1] in sorts for one in entries)
+    return all(entry.is_file(follow_symlinks=False) and os.path.splitext(entry.name)[1] in sorts for entry in entries)
 
 
 def refuse_existing(files: Iterable[Path], allowed: str) -> None:

@@ -132,7 +132,7 @@ class DemandTable:
     names: tuple[str, ...] = ()
     every: bool = True
 
-    def placed(self, known: ServerNames, file: str) -> Floats:
+    def placed(self, server_names: ServerNames, file: str) -> Floats:
         """The matrix in the order of the servers.
 
         Names are those of the servers, or their numbers. Servers that have numbers alone take the names of a full
@@ -143,15 +143,15 @@ class DemandTable:
         """
         if not self.names:
             return self.matrix
-        servers, names = known.servers, known.names
+        servers, names = server_names.servers, server_names.names
         numbers = tuple(str(number) for number in range(servers))
         digits = all(name.isdecimal() for name in self.names)
         valid = numbers if not names or (digits and not set(self.names) & set(names)) else names
         if not names and not digits and self.every and len(self.names) == servers:
             shown = ", ".join(f"{number} = {value_text(name)}" for number, name in enumerate(self.names[:8]))
             more = ", ..." if len(self.names) > 8 else ""
-            known.note(f"servers are numbered in the order of {FilePath(file).name}: {shown}{more}")
-            known.names = self.names
+            server_names.note(f"servers are numbered in the order of {FilePath(file).name}: {shown}{more}")
+            server_names.names = self.names
             return self.matrix
         number = {name: at for at, name in enumerate(valid)}
         strange = [name for name in self.names if name not in number]
@@ -208,8 +208,8 @@ def read_csv_matrix(path: str | os.PathLike[str]) -> DemandTable:
     numbers = [[_number(cell, file, row.line) for cell in row.cells] for row in rows]
     matrix = np.array(numbers, dtype=np.float64)
     if named != columns:
-        place = {name: at for at, name in enumerate(named)}
-        matrix = matrix[[place[name] for name in columns]]
+        column_of = {name: at for at, name in enumerate(named)}
+        matrix = matrix[[column_of[name] for name in columns]]
     return DemandTable(matrix, columns)
 
 
@@ -278,10 +278,10 @@ def _pairs(rows: list[Row], file: str) -> DemandTable:
     names = tuple(dict.fromkeys(end for pair in entries for end in pair))
     if not 2 <= len(names) <= MAX_SERVERS:
         raise refusal("wrong number of servers", file, value=len(names), allowed=f"2 to {MAX_SERVERS}")
-    place = {name: at for at, name in enumerate(names)}
+    index_of = {name: at for at, name in enumerate(names)}
     matrix = np.zeros((len(names), len(names)))
     for (source, sink), value in entries.items():
-        matrix[place[source], place[sink]] = value
+        matrix[index_of[source], index_of[sink]] = value
     return DemandTable(matrix, names, every=False)
 
 

@@ -14,7 +14,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path as FilePath
 
@@ -59,18 +59,71 @@ MAX_INTEGER_DIGITS = 400
 
 
 @dataclass(frozen=True, eq=False)
-class Parsed:
-    """Data with its lines; `broken`: parsing stopped at the last fault, the data are worth nothing."""
+class Document:
+    """A parsed file.
 
+    Attributes:
+        file: its name, for messages; empty for text that is not from a file.
+        data: plain data.
+        locate: lines (1-based) of the given paths, those that exist.
+        faults: what is wrong with it so far though it could be parsed (duplicate keys, NaN, infinity).
+        broken: whether parsing stopped at the last fault: there are no data.
+    """
+
+    file: str
     data: object
     locate: Callable[[frozenset[Path]], dict[Path, int]]
     faults: tuple[Fault, ...] = ()
     broken: bool = False
 
+    def line(self, path: Path) -> int | None:
+        """Line of a path, or of the nearest thing around it."""
+        return self.lines([path])[path]
 
-def broken(message: str, line: int | None, *, allowed: str | None = None, path: Path = ()) -> Parsed:
+    def lines(self, paths: Iterable[Path]) -> dict[Path, int | None]:
+        """Lines of many paths in one pass, each its own or that of the nearest thing around it."""
+        wanted = set(paths)
+        lines = self.locate(frozenset(path[:end] for path in wanted for end in range(len(path) + 1)))
+        return {
+            path: next((lines[path[:end]] for end in range(len(path), -1, -1) if path[:end] in lines), None)
+            for path in wanted
+        }
+
+    def problems(self, issues: Iterable[Fault]) -> list[Problem]:
+        """The document's own faults and the given ones, in file order, each path and message once, with lines."""
+        unique: dict[tuple[Path, str], Fault] = {}
+        given = list(issues)
+        better = {issue.path for issue in given}
+        for issue in (*(own for own in self.faults if not (own.general and own.path in better)), *given):
+            unique.setdefault((issue.path, issue.message), issue)
+        shown = list(unique.values())[:MAX_LISTED]
+        lines = self.lines({issue.path for issue in shown if issue.line is None})
+        problems = [
+            Problem(
+                issue.message,
+                file=self.file,
+                line=issue.line if issue.line is not None else lines[issue.path],
+                path=path_text(issue.path),
+                value=issue.value,
+                allowed=issue.allowed,
+            )
+            for issue in shown
+        ]
+        problems.sort(key=lambda problem: problem.line or 0)
+        if len(unique) > MAX_LISTED:
+            problems.append(Problem(f"{len(unique) - MAX_LISTED} further problems are not listed", file=self.file))
+        return problems
+
+    def refuse(self, issues: Iterable[Fault]) -> None:
+        """Raise InputError when the document has faults of its own or any are given."""
+        problems = self.problems(issues)
+        if problems:
+            raise InputError(problems)
+
+
+def broken(message: str, line: int | None, *, allowed: str | None = None, path: Path = ()) -> Document:
     """A document that cannot be parsed, and why."""
-    return Parsed(None, lambda _: {}, (Fault(path, message, allowed=allowed, line=line),), broken=True)
+    return Document("", None, lambda _: {}, (Fault(path, message, allowed=allowed, line=line),), broken=True)
 
 
 _HALF = re.compile("[\ud800-\udfff]")
@@ -148,38 +201,38 @@ def walk_lines(text: str) -> Iterator[tuple[Path, int]]:
 
 def locate_in(text: str, wanted: frozenset[Path]) -> dict[Path, int]:
     """Lines of the wanted paths; stops reading once all are found."""
-    found: dict[Path, int] = {}
+    lines: dict[Path, int] = {}
     missing = set(wanted)
     if not missing:
-        return found
+        return lines
     for path, line in walk_lines(text):
         if path in missing:
-            found[path] = line
+            lines[path] = line
             missing.discard(path)
             if not missing:
                 break
-    return found
+    return lines
 
 
 def _duplicates(text: str, suspects: set[str]) -> list[Fault]:
     """Every entry whose key stood before in the same mapping, looking at the given keys only."""
     first: dict[Path, int] = {}
-    faults = []
+    issues = []
     for path, line in walk_lines(text):
         if path and path[-1] in suspects:
             if path in first:
-                faults.append(
+                issues.append(
                     Fault(path, f"duplicate key, first on line {first[path]}", allowed="each key once", line=line)
                 )
             else:
                 first[path] = line
-    return faults
+    return issues
 
 
 def _not_finite(data: object) -> list[Fault]:
     """Every NaN and infinity in the data."""
-    found = values(data)
-    return [not_finite(path, value) for path, value in found if isinstance(value, float) and not math.isfinite(value)]
+    numbers = values(data)
+    return [not_finite(path, value) for path, value in numbers if isinstance(value, float) and not math.isfinite(value)]
 
 
 def _depth(text: str) -> int:
@@ -207,7 +260,7 @@ def _plain_depth(text: str) -> int:
     return int(np.cumsum(steps, dtype=np.int64).max(initial=0))
 
 
-def parse_json(text: str, max_nodes: int) -> Parsed:
+def parse_json(text: str, max_nodes: int) -> Document:
     """Plain data of JSON text (RFC 8259), NaN, infinity and duplicate keys as faults."""
     # Every value but the first follows an opening bracket or a comma, so this bounds their number before any is built.
     if text.count(",") + text.count("[") + text.count("{") >= max_nodes:
@@ -238,10 +291,10 @@ def parse_json(text: str, max_nodes: int) -> Parsed:
         data = json.loads(text, object_pairs_hook=mapping, parse_float=real, parse_int=whole, parse_constant=real)
     except json.JSONDecodeError as error:
         return broken(f"broken JSON: {error.msg}", error.lineno, allowed="valid JSON (RFC 8259)")
-    faults = _duplicates(text, repeated) if repeated else []
+    issues = _duplicates(text, repeated) if repeated else []
     if unbounded:
-        faults += _not_finite(data)
-    return Parsed(data, partial(locate_in, text), tuple(faults))
+        issues += _not_finite(data)
+    return Document("", data, partial(locate_in, text), tuple(issues))
 
 
 Scalar = str | int | float | bool | None
@@ -275,9 +328,9 @@ def resolve(text: str) -> Scalar:
 class _RefusedError(Exception):
     """Carries the fault that ends parsing."""
 
-    def __init__(self, fault: Fault) -> None:
-        self.fault = fault
-        super().__init__(fault.message)
+    def __init__(self, issue: Fault) -> None:
+        self.fault = issue
+        super().__init__(issue.message)
 
 
 @dataclass
@@ -393,14 +446,14 @@ def _line_of(error: YAMLError, text: str) -> int | None:
     return text.count("\n", 0, position) + 1 if isinstance(position, int) else None
 
 
-def parse_yaml(text: str, max_nodes: int) -> Parsed:
+def parse_yaml(text: str, max_nodes: int) -> Document:
     """Plain data of one YAML document; NaN, infinity, duplicate keys and keys that are not text as faults."""
     builder = _YamlBuilder(max_nodes)
     try:
         for event in YAML(typ="safe", pure=True).parse(text):
             builder.take(event)
     except _RefusedError as refused:
-        return Parsed(None, lambda _: {}, (*builder.faults, refused.fault), broken=True)
+        return Document("", None, lambda _: {}, (*builder.faults, refused.fault), broken=True)
     except YAMLError as error:
         reason = getattr(error, "problem", None) or getattr(error, "reason", None) or "cannot be parsed"
         return broken(f"broken YAML: {reason}", _line_of(error, text), allowed="valid YAML 1.2")
@@ -412,7 +465,7 @@ def parse_yaml(text: str, max_nodes: int) -> Parsed:
     def locate(wanted: frozenset[Path]) -> dict[Path, int]:
         return {path: builder.lines[path] for path in wanted if path in builder.lines}
 
-    return Parsed(builder.root, locate, tuple(builder.faults))
+    return Document("", builder.root, locate, tuple(builder.faults))
 
 
 @dataclass(frozen=True)
@@ -426,67 +479,6 @@ class Limits:
     json_nodes: int = 2_000_000
     yaml_bytes: int = 4 * MIB
     yaml_nodes: int = 200_000
-
-
-@dataclass(frozen=True, eq=False)
-class Document:
-    """A parsed file.
-
-    Attributes:
-        file: its name, for messages.
-        data: plain data.
-        locate: lines (1-based) of the given paths, those that exist.
-        faults: what is wrong with it so far though it could be parsed (duplicate keys, NaN, infinity).
-    """
-
-    file: str
-    data: object
-    locate: Callable[[frozenset[Path]], dict[Path, int]]
-    faults: tuple[Fault, ...] = ()
-
-    def line(self, path: Path) -> int | None:
-        """Line of a path, or of the nearest thing around it."""
-        return self.lines([path])[path]
-
-    def lines(self, paths: Iterable[Path]) -> dict[Path, int | None]:
-        """Lines of many paths in one pass, each its own or that of the nearest thing around it."""
-        wanted = set(paths)
-        found = self.locate(frozenset(path[:end] for path in wanted for end in range(len(path) + 1)))
-        return {
-            path: next((found[path[:end]] for end in range(len(path), -1, -1) if path[:end] in found), None)
-            for path in wanted
-        }
-
-    def problems(self, faults: Iterable[Fault]) -> list[Problem]:
-        """The document's own faults and the given ones, in file order, each path and message once, with lines."""
-        unique: dict[tuple[Path, str], Fault] = {}
-        given = list(faults)
-        better = {fault.path for fault in given}
-        for fault in (*(own for own in self.faults if not (own.general and own.path in better)), *given):
-            unique.setdefault((fault.path, fault.message), fault)
-        shown = list(unique.values())[:MAX_LISTED]
-        lines = self.lines({fault.path for fault in shown if fault.line is None})
-        problems = [
-            Problem(
-                fault.message,
-                file=self.file,
-                line=fault.line if fault.line is not None else lines[fault.path],
-                path=path_text(fault.path),
-                value=fault.value,
-                allowed=fault.allowed,
-            )
-            for fault in shown
-        ]
-        problems.sort(key=lambda problem: problem.line or 0)
-        if len(unique) > MAX_LISTED:
-            problems.append(Problem(f"{len(unique) - MAX_LISTED} further problems are not listed", file=self.file))
-        return problems
-
-    def refuse(self, faults: Iterable[Fault]) -> None:
-        """Raise InputError when the document has faults of its own or any are given."""
-        problems = self.problems(faults)
-        if problems:
-            raise InputError(problems)
 
 
 def _names_yaml(file: str) -> bool:
@@ -514,8 +506,8 @@ def parse_document(path: str | os.PathLike[str], limits: Limits = Limits()) -> D
     with parsing(file, "a JSON file" if json else "a YAML file"):
         parsed = parse_json(text, limits.json_nodes) if json else parse_yaml(text, limits.yaml_nodes)
     halves = half_characters(parsed.data) if "\\u" in text.lower() else []  # they stand in files as escapes alone
-    document = Document(file, parsed.data, parsed.locate, (*parsed.faults, *halves))
-    if parsed.broken:
+    document = replace(parsed, file=file, faults=(*parsed.faults, *halves))
+    if document.broken:
         document.refuse(())
     return document
 

@@ -36,13 +36,6 @@ class Fault:
     general: bool = False
 
 
-def table_faults(path: Path, table: list[list[float]], rows: int, columns: int) -> list[Fault]:
-    """What is wrong with the size of a table."""
-    if len(table) == rows and all(len(row) == columns for row in table):
-        return []
-    return [Fault(path, "wrong size", allowed=f"{rows} rows of {columns}")]
-
-
 def key_text(key: str) -> str:
     """A mapping key for people: as it is when it is a plain word, else quoted, escaped and shortened."""
     return key if re.fullmatch(r"[\w-]{1,64}", key, re.ASCII) else value_text(key)
@@ -100,8 +93,8 @@ REMOVED: Mapping[tuple[str, str, str | None], str] = {
 """Messages by kind, path in the file, and value (None: the field itself)."""
 
 
-def said_removed(kind: object, fault: Fault) -> Fault:
+def said_removed(kind: object, issue: Fault) -> Fault:
     """The fault, with what replaced the field or the value where it was removed."""
-    path = path_text(fault.path) or ""
-    text = REMOVED.get((str(kind), path, fault.value)) or REMOVED.get((str(kind), path, None))
-    return fault if text is None else replace(fault, message=text, allowed="left out")
+    path = path_text(issue.path) or ""
+    text = REMOVED.get((str(kind), path, issue.value)) or REMOVED.get((str(kind), path, None))
+    return issue if text is None else replace(issue, message=text, allowed="left out")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -25,15 +26,15 @@ VERSION: Path = ("schema_version",)
 
 def is_version(data: object) -> bool:
     """Whether a document says of what version it is, be it one that is read or not."""
-    stated = data.get(*VERSION) if isinstance(data, dict) else None
-    return isinstance(stated, int) and not isinstance(stated, bool)
+    version = data.get(*VERSION) if isinstance(data, dict) else None
+    return isinstance(version, int) and not isinstance(version, bool)
 
 
 def fitting(shape: type[Value] | TypeAdapter[Value], raw: object) -> Value | None:
     """A section of a document that has faults elsewhere, in its shape; None if it has some itself."""
     try:
         adapter = shape if isinstance(shape, TypeAdapter) else TypeAdapter(shape)
-        return adapter.validate_python(raw)
+        return adapter.validate_json(json.dumps(raw))
     except ValidationError:
         return None
 
@@ -61,10 +62,10 @@ class Findings:
         self._elsewhere: list[Problem] = []
         self.notes: list[str] = []
 
-    def add(self, faults: Iterable[Fault]) -> None:
+    def add(self, issues: Iterable[Fault]) -> None:
         """Keep faults, but not a second time at a path where the schema already complained."""
-        known = {fault.path for fault in self.faults}
-        self.faults += [fault for fault in faults if fault.path not in known]
+        paths = {issue.path for issue in self.faults}
+        self.faults += [issue for issue in issues if issue.path not in paths]
 
     def note(self, text: str) -> None:
         """Keep a note for people, once."""
@@ -74,13 +75,13 @@ class Findings:
     def shape(self, model: type[File], document: Document) -> File | None:
         """The document in the shape of a model, or None with its faults kept, so that more can be looked for."""
         value: File | None
-        value, faults = codec.read(model, document.data)
-        if faults:
+        value, issues = codec.read(model, document.data)
+        if issues:
             kind = document.data.get("kind") if isinstance(document.data, dict) else None
-            faults = [said_removed(kind, fault) for fault in faults]
+            issues = [said_removed(kind, issue) for issue in issues]
             # What is of another version fits in many places, for one reason.
-            version = [fault for fault in faults if fault.path == VERSION and is_version(document.data)]
-            self.add(version or faults)
+            version = [issue for issue in issues if issue.path == VERSION and is_version(document.data)]
+            self.add(version or issues)
         end_if_interrupted()
         return value
 
@@ -103,21 +104,21 @@ class Findings:
         try:
             return step()
         except InputError as error:
-            faults = []
+            issues = []
             for problem in error.problems:
                 if problem.file is None:
                     path = parse_path(problem.path) if problem.path else around
-                    faults.append(Fault(path, problem.message, problem.value, problem.allowed))
+                    issues.append(Fault(path, problem.message, problem.value, problem.allowed))
                 elif problem.file == source:
-                    faults.append(Fault(around, f"{problem.message} ({source})", problem.value, problem.allowed))
+                    issues.append(Fault(around, f"{problem.message} ({source})", problem.value, problem.allowed))
                 else:
                     self._elsewhere.append(problem)
-            self.add(faults)
+            self.add(issues)
             return None
 
     def clear_of(self, *sections: str) -> bool:
         """Whether nothing is wrong with the given sections, or with files they refer to."""
-        return not self._elsewhere and not any(not fault.path or fault.path[0] in sections for fault in self.faults)
+        return not self._elsewhere and not any(not issue.path or issue.path[0] in sections for issue in self.faults)
 
     def refuse(self, document: Document) -> None:
         """Raise InputError when anything was found, or the document has faults of its own."""
@@ -143,7 +144,7 @@ Model = TypeVar("Model", bound=BaseModel)
 def read_checked(
     path: str | os.PathLike[str],
     model: type[Model],
-    faults: Callable[[Model], Sequence[Fault]] = lambda _: (),
+    issues: Callable[[Model], Sequence[Fault]] = lambda _: (),
     limits: Limits | None = None,
 ) -> Model:
     """The file as an instance of `model`.
@@ -154,5 +155,5 @@ def read_checked(
     document = parse_document(path, limits or Limits())
     findings = Findings()
     file = findings.shaped(model, document)
-    findings.add(faults(file))
+    findings.add(issues(file))
     return findings.settled(document, file)

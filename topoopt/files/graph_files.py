@@ -198,10 +198,10 @@ def _keys(root: Element, log: FieldLog) -> dict[str, _Key]:
 
 def _data(element: Element, level: str, keys: Mapping[str, _Key], log: FieldLog) -> dict[str, object]:
     """Attributes of an element, with the defaults of those that it does not state."""
-    found: dict[str, object] = {
+    values: dict[str, object] = {
         key.name: key.default for key in keys.values() if key.default is not None and level in key.levels
     }
-    stated = set()
+    given = set()
     for child in element:
         if _tag(child) != "data":
             continue
@@ -212,14 +212,14 @@ def _data(element: Element, level: str, keys: Mapping[str, _Key], log: FieldLog)
             log.refuse("data of a key that is not declared", value=child.get("key", ""), allowed=", ".join(keys))
         elif level not in key.levels:
             log.refuse(f"the key {key.name} is not for an {level}", allowed="a key `for` what has it")
-        elif key.name in stated:
+        elif key.name in given:
             log.refuse(f"{level} {key.name} more than once", value=child.text or "")
         else:
-            stated.add(key.name)
-            found[key.name] = child.text or ""
-    for name in found:
+            given.add(key.name)
+            values[key.name] = child.text or ""
+    for name in values:
         log.meet(level, name)
-    return found
+    return values
 
 
 def _graph(element: Element, keys: Mapping[str, _Key], log: FieldLog) -> RawGraph:
@@ -313,21 +313,21 @@ def read_node_link(path: str, log: FieldLog) -> RawGraph:
         if name in graph.nodes:
             raise refusal("a node more than once", path, value=name)
         graph.nodes[name] = _attributes(node, NODE, log)
-    for place, link in enumerate(listed):
+    for index, link in enumerate(listed):
         ends = _identity(link, "source", path), _identity(link, "target", path)
         for end in ends:
             if end not in graph.nodes:
-                line, allowed = document.line((given[0], place)), "an id of nodes"
+                line, allowed = document.line((given[0], index)), "an id of nodes"
                 raise refusal("a link to a node that is not listed", path, line=line, value=end, allowed=allowed)
         graph.links.append((*ends, _attributes(link, LINK, log)))
     return graph
 
 
 def _attributes(entry: Mapping[str, object], level: str, log: FieldLog) -> Mapping[str, object]:
-    found = {name: value for name, value in entry.items() if name not in _IDENTITY[level]}
-    for name in found:
+    attributes = {name: value for name, value in entry.items() if name not in _IDENTITY[level]}
+    for name in attributes:
         log.meet(level, name)
-    return found
+    return attributes
 
 
 def _identity(entry: object, key: str, file: str) -> str:
@@ -385,7 +385,7 @@ def table_rows(path: str | os.PathLike[str], max_bytes: int, allowed: str | None
 
 def column_of(names: tuple[str, ...], among: tuple[str, ...]) -> int | None:
     """Place of the column with one of some names; None where there is none."""
-    return next((place for place, name in enumerate(names) if bare(name) in among), None)
+    return next((index for index, name in enumerate(names) if bare(name) in among), None)
 
 
 def is_header(row: Row) -> bool:
@@ -427,20 +427,20 @@ def _named(rows: list[Row], graph: RawGraph, log: FieldLog) -> None:
     assert tail is not None
     assert head is not None
     names: dict[int, str] = {}
-    for place, name in enumerate(header.cells):
-        if place in (tail, head):
+    for index, name in enumerate(header.cells):
+        if index in (tail, head):
             continue
-        known = "multiplicity" if bare(name) in COUNTS else name
-        if known in names.values():
+        field = "multiplicity" if bare(name) in COUNTS else name
+        if field in names.values():
             log.refuse("a column more than once", value=name, line=header.line)
-        names[place] = known
-        log.meet(LINK, known, line=header.line)
+        names[index] = field
+        log.meet(LINK, field, line=header.line)
     for row in rows[1:]:
         if len(row.cells) != len(header.cells):
             allowed = f"{len(header.cells)} cells: {', '.join(header.cells)}"
             log.refuse("not a link", value=",".join(row.cells), allowed=allowed, line=row.line)
             continue
-        data = {name: row.cells[place] for place, name in names.items() if row.cells[place]}
+        data = {name: row.cells[index] for index, name in names.items() if row.cells[index]}
         graph.links.append((row.cells[tail], row.cells[head], data))
 
 

@@ -11,57 +11,23 @@ import heapq
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
-
-from pydantic import BeforeValidator, Field
+from typing import Any
 
 from topoopt.core.arrays import GIB, MIB
 from topoopt.core.cluster import Cluster
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.job import FabricChoice
 from topoopt.core.workload import Operator, Split, Workload
 from topoopt.files.documents import Limits, load_document
-from topoopt.files.fields import MAX_SERVERS, FilePart, Label, Listed, Rate
 from topoopt.files.reader_fields import FieldTable, notes_of
 from topoopt.workloads.device import Measurement, Profile
-
-
-class FabricChoicePart(FilePart):
-    """A fabric to compare with, by its name alone or with settings; one that is null is as the fabric has it."""
-
-    core = FabricChoice
-
-    fabric: Label = Field(description="ideal-switch, fat-tree, oversubscribed-fat-tree, torus-2d, hypercube, ...")
-    label: Label | None = Field(None, description="what it is called in results; null: the name of the fabric")
-    nic_gbps: Rate | None = Field(None, description="rate of the one NIC of a server, Gbit/s")
-    oversubscription: float | None = Field(None, ge=1, le=1000, description="downlink over uplink bandwidth")
-    layer: Literal["rack", "aggregation"] | None = Field(None, description="switches that are oversubscribed")
-    shape: Annotated[Listed[Annotated[int, Field(ge=1, le=MAX_SERVERS)]], Field(min_length=1, max_length=8)] | None = (
-        Field(None, description="servers along each axis of a torus")
-    )
-    ecmp: Literal["hashed", "spread", "sprayed"] | None = Field(
-        None, description="equal-cost paths of a pair in a fat-tree: one by chance, one by target, or all alike"
-    )
-
-    def arguments(self) -> dict[str, Any]:
-        """No label is an empty one."""
-        return {**super().arguments(), "label": self.label or ""}
-
-
-def _by_name(value: object) -> object:
-    return {"fabric": value} if isinstance(value, str) else value
-
-
-FabricEntry = Annotated[FabricChoicePart, BeforeValidator(_by_name, json_schema_input_type=FabricChoicePart | str)]
-
 
 Entry = dict[str, object]
 
 
 def split_document(split: Split) -> Entry:
     """One entry of `splits`."""
-    ways = ("sample_ways", "channel_ways", "reduce_ways")
-    return {name: getattr(split, name) for name in (*ways, "forward_ms", "backward_ms", "server_memory_bytes")}
+    keys = ("sample_ways", "channel_ways", "reduce_ways")
+    return {name: getattr(split, name) for name in (*keys, "forward_ms", "backward_ms", "server_memory_bytes")}
 
 
 def operator_document(operator: Operator, workload: Workload) -> Entry:
@@ -208,17 +174,17 @@ class _Reader:
         if len(fields) < 2 or not all(f.isascii() and f.isdigit() and len(f) <= 9 for f in fields):
             self.refuse("not a split", where, text, "<dimensions>-<ways>-...-<ways>")
             return None
-        dimensions, *ways = (int(f) for f in fields)
-        if dimensions != len(ways):
+        dimensions, *counts = (int(f) for f in fields)
+        if dimensions != len(counts):
             self.refuse("the number of ways differs from the number of dimensions", where, text)
             return None
-        if any(way != 1 for way in ways[:-1]):
+        if any(parts != 1 for parts in counts[:-1]):
             self.refuse("only the sample dimension, the last one, may be split", where, text)
             return None
-        if ways[-1] < 1 or (servers is not None and servers % ways[-1]):
+        if counts[-1] < 1 or (servers is not None and servers % counts[-1]):
             self.refuse("the split does not divide the servers", where, text, f"a divisor of {servers}")
             return None
-        return ways[-1]
+        return counts[-1]
 
 
 def read_profile(path: Path | str) -> Profile:

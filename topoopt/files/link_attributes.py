@@ -171,7 +171,7 @@ def link_rates(
             read.append(_read(name, links, log.file, use))
         except InputError as error:
             first = first or error
-    same = all(each.unit == GBPS and each.values == read[0].values for each in read)
+    same = all(table.unit == GBPS and table.values == read[0].values for table in read)
     if len(candidates) > 1 and (first is not None or not same):
         allowed = "one of them, or `rate_attribute: NAME` beside `file`"
         raise refusal("several attributes may be the rate", log.file, value=" and ".join(candidates), allowed=allowed)
@@ -231,10 +231,10 @@ def link_latencies(links: Sequence[LinkEntry], log: FieldLog, default: float | N
         return None
     if len(names) > 1:
         raise refusal("several attributes state latencies", log.file, value=" and ".join(names), allowed="one of them")
-    name, found = names[0], []
+    name, latencies = names[0], []
     for tail, head, data in links:
         if name not in data and default is not None:
-            found.append(default)
+            latencies.append(default)
             continue
         value = number_of(data.get(name))
         latency = math.nan if value is None else float(value) * LATENCIES[name]
@@ -242,8 +242,8 @@ def link_latencies(links: Sequence[LinkEntry], log: FieldLog, default: float | N
             text = f"the link {tail} -> {head} has no proper {name}"
             allowed = "0 to 1e6 us at every link, a <default>, or latency_us.link in the instance for those without"
             raise refusal(text, log.file, value=data.get(name), allowed=allowed)
-        found.append(latency)
-    return tuple(found)
+        latencies.append(latency)
+    return tuple(latencies)
 
 
 def is_switch(name: str, data: Mapping[str, object], file: str) -> bool:

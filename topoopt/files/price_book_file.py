@@ -134,7 +134,7 @@ def read_price_book(path: str | os.PathLike[str]) -> PriceBook:
     try:
         file = PriceBookFile.model_validate(document.data)
     except ValidationError as error:
-        findings.add(_named(fault) for fault in schema_faults(PriceBookFile, error))
+        findings.add(_named(issue) for issue in schema_faults(PriceBookFile, error))
     findings.add(_faults(document.data))
     findings.refuse(document)
     if file is None:
@@ -142,26 +142,26 @@ def read_price_book(path: str | os.PathLike[str]) -> PriceBook:
     return price_book(file.model_dump())
 
 
-def _named(fault: Fault) -> Fault:
+def _named(issue: Fault) -> Fault:
     """The fault in the words of a price book."""
-    if len(fault.path) == 2 and fault.path[0] == "parts" and fault.message.startswith("unknown key"):
-        return replace(fault, message="unknown part")
-    if len(fault.path) == 3 and fault.path[2] == "unit" and fault.message != "missing":
-        return replace(fault, message="wrong unit")
-    return fault
+    if len(issue.path) == 2 and issue.path[0] == "parts" and issue.message.startswith("unknown key"):
+        return replace(issue, message="unknown part")
+    if len(issue.path) == 3 and issue.path[2] == "unit" and issue.message != "missing":
+        return replace(issue, message="wrong unit")
+    return issue
 
 
 def _faults(data: object) -> list[Fault]:
     """What the schema cannot state, of as much as can be read."""
-    faults: list[Fault] = []
+    issues: list[Fault] = []
     parts = data.get("parts") if isinstance(data, dict) else None
     if not isinstance(data, dict) or not isinstance(parts, dict):
-        return faults
+        return issues
     listed = {name: rates for name in RATED_PARTS if (rates := _rates(parts.get(name))) is not None}
     every = sorted({rate for rates in listed.values() for rate in rates})
     for name, rates in listed.items():
         where = ("parts", name, "by_rate")
-        faults += [
+        issues += [
             Fault((*where, index), "the same rate twice", f"{rate:g}", "each rate once")
             for index, rate in enumerate(rates)
             if rate in rates[:index]
@@ -170,21 +170,21 @@ def _faults(data: object) -> list[Fault]:
         if missing:
             text = "missing rate" if len(missing) == 1 else "missing rates"
             value = ", ".join(f"{rate:g}" for rate in missing)
-            faults.append(Fault(where, f"{text} {value} Gbit/s", allowed="the same rates for all rated parts"))
+            issues.append(Fault(where, f"{text} {value} Gbit/s", allowed="the same rates for all rated parts"))
     length = parts["fibre"].get("length_m") if isinstance(parts.get("fibre"), dict) else None
     if isinstance(length, dict):
         least, most = length.get("least"), length.get("most")
         if isinstance(least, int | float) and isinstance(most, int | float) and least > most:
             where = ("parts", "fibre", "length_m")
-            faults.append(Fault(where, "least is above most", f"{least:g} to {most:g}", "least <= most"))
+            issues.append(Fault(where, "least is above most", f"{least:g} to {most:g}", "least <= most"))
     devices = data.get("devices")
     if devices is None or isinstance(devices, dict):
         priced = [entry.get("port_part") for entry in (devices or {}).values() if isinstance(entry, dict)]
         for part in (PATCH_PANEL_PORT, OCS_PORT):
             if part not in priced:
                 text = f"no device with ports of {part}"
-                faults.append(Fault(("devices",), text, allowed=f"a device with port_part: {part}"))
-    return faults
+                issues.append(Fault(("devices",), text, allowed=f"a device with port_part: {part}"))
+    return issues
 
 
 def _rates(part: object) -> list[float] | None:

@@ -153,14 +153,12 @@ def _preset(section: PresetNetwork, latency_us: float) -> RatedNetwork:
     if section.preset not in PRESETS:
         allowed = nearest_text(section.preset, PRESETS)
         raise InputError([Problem("no such machine", path="preset", value=section.preset, allowed=allowed)])
-    preset = PRESETS[section.preset]
-    if section.boxes > preset.most_boxes:
-        allowed = f"1 to {preset.most_boxes} of {section.preset}"
+    build, max_boxes = PRESETS[section.preset]
+    if section.boxes > max_boxes:
+        allowed = f"1 to {max_boxes} of {section.preset}"
         raise InputError([Problem("too many boxes", path="boxes", value=str(section.boxes), allowed=allowed)])
-    machine = preset.build(section.boxes)
-    return RatedNetwork.of_links(
-        machine.is_switch, machine.links, latency_us=latency_us, names=machine.names, origin=machine.name
-    )
+    machine = build(section.boxes)
+    return replace(machine, latency_us=np.full(len(machine.arcs), latency_us))
 
 
 def checked(

@@ -87,7 +87,7 @@ def _walk(value: object, level: _Level, path: Path, name: str, met: dict[str, _M
     if isinstance(value, dict) and level.inner.keys() - {"[]"}:
         rows = [(key, f"{name}.{_named(key)}" if name else _named(key), inner) for key, inner in value.items()]
     elif isinstance(value, list) and "[]" in level.inner:
-        rows = [(place, f"{name}[]", inner) for place, inner in enumerate(value)]
+        rows = [(index, f"{name}[]", inner) for index, inner in enumerate(value)]
     else:
         rows = []
         if level.inner and level.row is None and value is not None:  # of another shape than any row of the table
@@ -101,20 +101,20 @@ def _walk(value: object, level: _Level, path: Path, name: str, met: dict[str, _M
             _walk(inner, below, (*path, key), field, met)
 
 
-def _add(met: dict[str, _Met], field: str, found: _Met) -> None:
+def _add(met: dict[str, _Met], field: str, entry: _Met) -> None:
     if field in met:
         met[field].count += 1
     else:
-        met[field] = found
+        met[field] = entry
 
 
-def notes_of(document: Document, table: FieldTable, faults: Iterable[Fault] = ()) -> tuple[str, ...]:
+def notes_of(document: Document, table: FieldTable, issues: Iterable[Fault] = ()) -> tuple[str, ...]:
     """What stands in a document and is not used, in words.
 
     Args:
         document: a file; of XML its root element.
         table: what becomes of each field.
-        faults: what else is wrong with it.
+        issues: what else is wrong with it.
 
     Raises:
         InputError: faults, or fields that are refused; all of them are listed.
@@ -122,24 +122,24 @@ def notes_of(document: Document, table: FieldTable, faults: Iterable[Fault] = ()
     met: dict[str, _Met] = {}
     _walk(document.data, _levels(table), (), "", met)
     others = table.get(ANY_OTHER, ("refused", ""))[0]
-    faults = list(faults)
-    told = {fault.path for fault in faults}
+    issues = list(issues)
+    paths = {issue.path for issue in issues}
     listed: list[str] = []
     unknown: list[str] = []
-    for field, found in met.items():
-        times = "" if found.count == 1 else f", {found.count} times"
-        if found.path in told:
+    for field, entry in met.items():
+        times = "" if entry.count == 1 else f", {entry.count} times"
+        if entry.path in paths:
             continue
-        if found.row is None and others == "refused":
-            allowed = nearest_text(str(found.path[-1]) if found.path else "", found.siblings)
-            faults.append(Fault(found.path, found.message, value_text(found.value), allowed))
-        elif found.row is None:
-            unknown.append(f"{field} ({value_text(found.value)}{times})")
-        elif found.row[0] == "noted":
-            listed.append(f"{field} ({found.row[1]}{times})")
-        elif found.value:
-            faults.append(Fault(found.path, f"not covered: {found.row[1]}", value_text(found.value)))
-    document.refuse(faults)
+        if entry.row is None and others == "refused":
+            allowed = nearest_text(str(entry.path[-1]) if entry.path else "", entry.siblings)
+            issues.append(Fault(entry.path, entry.message, value_text(entry.value), allowed))
+        elif entry.row is None:
+            unknown.append(f"{field} ({value_text(entry.value)}{times})")
+        elif entry.row[0] == "noted":
+            listed.append(f"{field} ({entry.row[1]}{times})")
+        elif entry.value:
+            issues.append(Fault(entry.path, f"not covered: {entry.row[1]}", value_text(entry.value)))
+    document.refuse(issues)
     return (*named("not used", listed), *named("not used, and not known to this reader", unknown))
 
 
@@ -203,11 +203,11 @@ class FieldLog:
         if (level, name) in self._seen:
             return
         self._seen.add((level, name))
-        known = self._fields.get(level, {})
-        field = known.get(name)
+        fields = self._fields.get(level, {})
+        field = fields.get(name)
         shown = value_text(name)
         if field is None:
-            like = [other for other, entry in known.items() if entry[0] == "used" and bare(other) == bare(name)]
+            like = [other for other, entry in fields.items() if entry[0] == "used" and bare(other) == bare(name)]
             if like:
                 self.refuse(f"{level} {shown} is not known", allowed=f"did you mean {like[0]}?", line=line)
             else:

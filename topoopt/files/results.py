@@ -35,7 +35,7 @@ from topoopt.files.untrusted import read_bytes
 
 def check_document(check: CheckResult) -> dict[str, Any]:
     """Plain data of the verdict of the checker."""
-    left_out = [asdict(one) for one in check.not_recomputed]
+    left_out = [asdict(omission) for omission in check.not_recomputed]
     return {"ok": check.ok, "violations": list(check.violations), "not_recomputed": left_out}
 
 
@@ -121,7 +121,7 @@ def _renamed(value: Any, folder: str, names: Mapping[str, str]) -> Any:
 
 
 @contextmanager
-def laid_out(document: Document) -> Iterator[Document]:
+def with_files_beside(document: Document) -> Iterator[Document]:
     """Yield a document whose carried files stand beside it while it is read; one without such files as it is.
 
     Raises
@@ -161,11 +161,11 @@ def _contents(document: Document, files: object) -> dict[str, bytes]:
         document.refuse([Fault((FILES,), "not a mapping of names to contents", allowed=f"at most {MAX_FILES} files")])
         raise AssertionError("refuse returned with a fault")
     contents: dict[str, bytes] = {}
-    faults, left = [], MAX_BYTES
+    issues, left = [], MAX_BYTES
     for name, text in files.items():
         pure = PurePosixPath(name)
         if pure.is_absolute() or not pure.parts or ".." in pure.parts or "\0" in name or "\\" in name:
-            faults.append(Fault((FILES, name), "no name of a file below the instance", name, "a relative path"))
+            issues.append(Fault((FILES, name), "no name of a file below the instance", name, "a relative path"))
             continue
         try:
             unpack = zlib.decompressobj()
@@ -175,10 +175,10 @@ def _contents(document: Document, files: object) -> dict[str, bytes]:
             whole, content = False, b""
         if not whole:
             allowed = f"zlib in base64, at most {MAX_BYTES} bytes in all"
-            faults.append(Fault((FILES, name), "no content of a file", allowed=allowed))
+            issues.append(Fault((FILES, name), "no content of a file", allowed=allowed))
         left -= len(content)
         contents[name] = content
-    document.refuse(faults)
+    document.refuse(issues)
     return contents
 
 
@@ -289,7 +289,7 @@ class ResultFormat:
         findings.refuse(document)
         problem = None
         if file.instance is not None:
-            with laid_out(Document(f"{os.fspath(path)}#/instance", file.instance, lambda _: {})) as embedded:
+            with with_files_beside(Document(f"{os.fspath(path)}#/instance", file.instance, lambda _: {})) as embedded:
                 problem = replace(self.resolve(embedded), document=file.instance)
         return Result(
             **{name: getattr(file, name) for name in _SHARED},

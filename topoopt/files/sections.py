@@ -328,19 +328,19 @@ def make_topology(n: int, arcs: Arcs, degree: int | None, origin: str, *, connec
     return topology
 
 
-def demand_of(section: DemandSection, known: ServerNames, folder: FilePath, link_gbps: float | None) -> Floats:
+def demand_of(section: DemandSection, server_names: ServerNames, folder: FilePath, link_gbps: float | None) -> Floats:
     """float64[n, n], demand in units of the capacity of one link.
 
     Args:
         section: where it comes from.
-        known: the servers.
+        server_names: the servers.
         folder: of the instance.
         link_gbps: rate of a link, or of one unit of capacity; None where it is not known.
 
     Raises:
         InputError: paths are relative to the section.
     """
-    servers = known.servers
+    servers = server_names.servers
     if isinstance(section, FamilyDemand):
         if section.family not in DEMAND_FAMILIES:
             allowed = nearest_text(section.family, DEMAND_FAMILIES)
@@ -350,7 +350,7 @@ def demand_of(section: DemandSection, known: ServerNames, folder: FilePath, link
         demand = matrix_rows(section.matrix, servers)
     else:
         file = existing_file(folder, section.file)
-        demand = read_demand(file).placed(known, str(file))
+        demand = read_demand(file).placed(server_names, str(file))
     key = "matrix" if isinstance(section, MatrixDemand) else "file" if isinstance(section, FileDemand) else None
     return in_links(demand, servers, section.unit, key, link_gbps)
 
@@ -403,8 +403,8 @@ def check_demand(demand: Floats, servers: int, key: str | None) -> None:
         listed = np.argwhere(bad)
         for i, j in listed[:SHOWN].tolist():
             path = f"matrix[{i}][{j}]" if key == "matrix" else key
-            place = "" if key == "matrix" else f" from server {i} to server {j}"
-            problems.append(Problem(message + place, path=path, value=repr(float(demand[i, j])), allowed=allowed))
+            pair = "" if key == "matrix" else f" from server {i} to server {j}"
+            problems.append(Problem(message + pair, path=path, value=repr(float(demand[i, j])), allowed=allowed))
         if len(listed) > SHOWN:
             problems.append(Problem(f"{message}: {len(listed) - SHOWN} more", path=key))
     if not problems and not demand.any():

@@ -174,7 +174,7 @@ def refused(message: str, key: str, value: object, allowed: str) -> InputError:
     return InputError([Problem(message, path=key, value=str(value), allowed=allowed)])
 
 
-def _two_way(pairs: Arcs) -> Arcs:
+def _both_directions(pairs: Arcs) -> Arcs:
     return np.concatenate((pairs, pairs[:, ::-1]))
 
 
@@ -196,7 +196,7 @@ def circulant(p: Parameters) -> Arcs:
     for offset in p.offsets:
         forward = np.column_stack((start, (start + offset) % n))
         once = p.links is LinkDirection.UNIDIRECTIONAL or 2 * offset % n == 0
-        parts.append(forward if once else _two_way(forward))
+        parts.append(forward if once else _both_directions(forward))
     return np.concatenate(parts)
 
 
@@ -206,7 +206,7 @@ def torus(p: Parameters) -> Arcs:
     parts = []
     for size, step in zip(p.dims, torus_steps(p.dims), strict=True):
         forward = np.column_stack((here, step))
-        parts.append(forward if size == 2 or p.links is LinkDirection.UNIDIRECTIONAL else _two_way(forward))
+        parts.append(forward if size == 2 or p.links is LinkDirection.UNIDIRECTIONAL else _both_directions(forward))
     return np.concatenate(parts)
 
 
@@ -219,7 +219,7 @@ def complete_bipartite(p: Parameters) -> Arcs:
     """Every server of the first side linked to every one of the second."""
     left, right = p.sides
     pairs = np.array(list(itertools.product(range(left), range(left, left + right))), dtype=np.int64)
-    return _two_way(pairs)
+    return _both_directions(pairs)
 
 
 def complete(p: Parameters) -> Arcs:
@@ -346,7 +346,7 @@ def _regular_pairs(n: int, d: int, draw: np.random.Generator) -> Arcs | None:
     import networkx as nx
 
     graph = nx.random_regular_graph(d, n, seed=int(draw.integers(2**31)))
-    return _two_way(np.array(sorted(graph.edges()), dtype=np.int64).reshape(-1, 2))
+    return _both_directions(np.array(sorted(graph.edges()), dtype=np.int64).reshape(-1, 2))
 
 
 def _regular_arcs(n: int, d: int, draw: np.random.Generator) -> Arcs | None:
@@ -359,8 +359,8 @@ def _regular_arcs(n: int, d: int, draw: np.random.Generator) -> Arcs | None:
             clash = np.flatnonzero(taken[start, head])
             if not len(clash):
                 break
-            one, other = int(clash[0]), int(draw.integers(n))
-            head[[one, other]] = head[[other, one]]
+            clashing, other = int(clash[0]), int(draw.integers(n))
+            head[[clashing, other]] = head[[other, clashing]]
         if taken[start, head].any():
             return None
         taken[start, head] = True
@@ -530,12 +530,12 @@ def family_arcs(name: str, values: Mapping[str, Any], *, seed: int, max_servers:
     if nested > MOST_NESTED:
         raise refused("too many families in each other", "family", name, f"at most {MOST_NESTED}")
     parts = given.pop("factors", (given.pop("of"),) if "of" in given else ())
-    known = DISTANCE_REGULAR if name == "distance-regular" else None
-    if known is not None and given["graph"] not in known:
-        raise refused("no such graph", "graph", value_text(given["graph"]), nearest_text(given["graph"], known))
+    graphs = DISTANCE_REGULAR if name == "distance-regular" else None
+    if graphs is not None and given["graph"] not in graphs:
+        raise refused("no such graph", "graph", value_text(given["graph"]), nearest_text(given["graph"], graphs))
     factors = []
-    for place, part in enumerate(parts):
-        path = "of" if "of" in values else f"factors[{place}]"
+    for index, part in enumerate(parts):
+        path = "of" if "of" in values else f"factors[{index}]"
         inner = {key: value for key, value in part.items() if key != "family" and value is not None}
         factors.append(
             within(

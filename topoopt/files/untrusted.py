@@ -227,16 +227,16 @@ def opened_zip(path: PathName, max_bytes: int, what: str) -> Iterator[Archive]:
     with opened(path, max_bytes, what) as stream, parsing(file, what):
         packed = os.fstat(stream.fileno()).st_size
         with _Stepwise(stream.raw) as source, zipfile.ZipFile(source) as archive:
-            found = archive.infolist()
-            for info in found:
+            entries = archive.infolist()
+            for info in entries:
                 if info.flag_bits & 1 or info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                     raise refusal("packed in a way that is not read", file, value=info.filename, allowed="deflate")
             most = min(max_bytes, max(FREE_UNPACKED, MOST_RATIO * packed))
-            total = sum(info.file_size for info in found)
+            total = sum(info.file_size for info in entries)
             if total > most:
                 text = "too much in this file once it is unpacked"
                 raise InputError([Problem(text, file, None, None, f"{total} bytes", _at_most(most))])
-            yield Archive({info.filename: info.file_size for info in found}, archive)
+            yield Archive({info.filename: info.file_size for info in entries}, archive)
 
 
 MOST_BYTES = 10_000_000
@@ -301,13 +301,13 @@ def shipped_named(name: str) -> ShippedFile:
     wanted = name.removeprefix("instances/")
     for suffix in SUFFIXES:
         wanted = wanted.removesuffix(suffix)
-    found = [file for file in files if file.name == wanted] or [
+    matches = [file for file in files if file.name == wanted] or [
         file for file in files if file.name.rsplit("/", 1)[-1] == wanted
     ]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        allowed = ", ".join(file.name for file in found)
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        allowed = ", ".join(file.name for file in matches)
         raise InputError([Problem("several examples have this name", value=value_text(name), allowed=allowed)])
     allowed = nearest_text(wanted, tuple(file.name for file in files))
     raise InputError([Problem("no such example", value=value_text(name), allowed=allowed)])
@@ -320,10 +320,11 @@ def copied(file: ShippedFile) -> dict[str, bytes]:
     for path in waiting:  # grows as files are found
         text = read_text(path, MOST_BYTES)
         for name in dict.fromkeys(NAMED.findall(text)) if path.suffix in SUFFIXES else ():
-            found = sorted(each for each in path.parent.glob(name) if each.is_file())
-            if found:
+            files = sorted(input_file for input_file in path.parent.glob(name) if input_file.is_file())
+            if files:
                 text = text.replace(name, _beside(name))
-                waiting += [each for each in found if each.resolve() not in {one.resolve() for one in waiting}]
+                queued = {item.resolve() for item in waiting}
+                waiting += [input_file for input_file in files if input_file.resolve() not in queued]
         made[path.name] = text.encode()
     return made
 

@@ -23,7 +23,16 @@ from topoopt.files import codec
 from topoopt.files.atomic import write_text_atomically
 from topoopt.files.documents import Document, Limits, parse_document
 from topoopt.files.faults import Fault, nearest_text, value_text
-from topoopt.files.results import FILES, FORMAT, LIMITS, MAX_BYTES, SCHEMA, laid_out, solution_document, with_files
+from topoopt.files.results import (
+    FILES,
+    FORMAT,
+    LIMITS,
+    MAX_BYTES,
+    SCHEMA,
+    solution_document,
+    with_files,
+    with_files_beside,
+)
 from topoopt.files.untrusted import files_seen
 from topoopt.kinds import KINDS, kind_named, kind_of
 from topoopt.kinds.kind import Instance
@@ -56,7 +65,7 @@ def build_instance(document: Document) -> Any:
         raise AssertionError("refuse returned with a fault")
     kind = data.get("kind")
     if isinstance(kind, str) and kind in KINDS:
-        with laid_out(document) as whole, files_seen() as others:
+        with with_files_beside(document) as whole, files_seen() as others:
             problem = kind_named(kind).files.read(whole)
         folder, beside = os.path.dirname(document.file), () if FILES in data else tuple(dict.fromkeys(others))
         return replace(problem, document=data, folder=folder, beside=beside)
@@ -167,7 +176,7 @@ def json_schema(kind: str | None = None) -> dict[str, Any]:
     if kind is None:
         inputs: list[tuple[str, JsonSchemaMode, TypeAdapter[Any]]]
         inputs = [(name, "validation", codec.adapter(kind_named(name).files.schema)) for name in KINDS]
-        references, shared = TypeAdapter.json_schemas(inputs)
+        references, shared = TypeAdapter.json_schemas(inputs, schema_generator=codec.SchemaOfFiles)
         return {"$schema": DIALECT, "oneOf": [references[name, mode] for name, mode, _ in inputs], **shared}
     if kind in OTHER_FILES:
         module, model = OTHER_FILES[kind]

@@ -17,7 +17,7 @@ from topoopt.core.errors import InputError, LimitError, Problem
 from topoopt.core.process import versions
 from topoopt.core.proofs import Bound, Settled, Status, StopReason, settle
 from topoopt.core.result import CUT_OFF, UNCHECKED, Objective, Result, SearchResult
-from topoopt.core.search_settings import SearchSettings
+from topoopt.core.search_settings import RobustSearchSettings, SearchSettings
 from topoopt.kinds import kind_of
 from topoopt.kinds.kind import DEFAULT_OPTIONS, Effort, Instance, Kind, Method, SolveOptions, Solver
 from topoopt.verify.checker import BRIEF, Checker, CheckFindings
@@ -132,7 +132,7 @@ def method_problems(methods: Mapping[str, Method], problem: Instance, search: Se
     if name not in methods:
         allowed = ", ".join((AUTO, *(other for other in methods if other != AUTO)))
         return [Problem("unknown method", path="search.method", value=repr(name), allowed=allowed)]
-    if search.robust is not None and name not in (AUTO, "robust"):
+    if isinstance(search, RobustSearchSettings) and search.robust is not None and name not in (AUTO, "robust"):
         text = "this method does not look at search.robust"
         return [Problem(text, path="search.method", value=repr(name), allowed="auto, robust")]
     outside = methods[name].covers(problem)

@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from topoopt.core.arrays import Floats, Int32s, Ints
 from topoopt.core.cluster import LinkDirection
-from topoopt.core.graphs import RingBox, boxes_of, found_from, kautz_arcs, turns_of
+from topoopt.core.graphs import RingBox, boxes_of, kautz_arcs, reachable_from, turns_of
 from topoopt.core.routing import GroupRings
 from topoopt.core.topology import Topology
 from topoopt.page.svg import element, joined, picture, use_class
@@ -187,7 +187,7 @@ def fewest_hops(topology: Topology) -> Ints:
     n = topology.servers
     box = box_of(topology)
     if box is not None:
-        seen, everyone = found_from(n, topology.arcs)[1], np.arange(n)
+        seen, everyone = reachable_from(n, topology.arcs)[1], np.arange(n)
         return np.array([seen[box.products(everyone, back)] for back in box.inverses(everyone)])
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import shortest_path
@@ -213,7 +213,7 @@ def diameter_and_mean_hops(topology: Topology) -> tuple[int, float] | tuple[None
     if n < 2:
         return 0, 0.0
     alike = box_of(topology) is not None
-    hops = found_from(n, topology.arcs)[1][None] if alike else fewest_hops(topology)
+    hops = reachable_from(n, topology.arcs)[1][None] if alike else fewest_hops(topology)
     return (None, None) if (hops < 0).any() else (int(hops.max()), float(hops.sum() / (len(hops) * (n - 1))))
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from tests.support.allocation_cases import along, network, plain_filling, plain_levels, problem, rates, shortest
-from topoopt.core.allocation import AllocationGoal, AllocationProblem, Surplus
+from topoopt.core.allocation import AllocationGoal, AllocationProblem
 from topoopt.core.proofs import Status
 from topoopt.kinds.pipeline import solve
 from topoopt.native import flows
@@ -112,8 +112,8 @@ def test_choice_agrees_with_solving_for_each_transfer(case: AllocationProblem) -
 @settings(max_examples=40, deadline=None, derandomize=True)
 def test_largest_sum_agrees_with_scipy(case: AllocationProblem) -> None:
     """The weighted sum is that of a dense program, and never below that of the fair rates."""
-    fair = replace(case, goal=AllocationGoal.MIN_GUARANTEE, surplus=Surplus.MAX_MIN)
-    total = replace(fair, surplus=Surplus.SUM)
+    fair = replace(case, goal=AllocationGoal.MIN_GUARANTEE, surplus="max-min")
+    total = replace(fair, surplus="sum")
     solution = solve(total)
     assert (solution.status, solution.check.ok) == (Status.OPTIMAL, True)
     weights = np.array([t.weight for t in case.transfers])

@@ -11,7 +11,7 @@ from formulations.bandwidth_allocation import network_of, shares_of
 from solvers.allocation import raise_levels
 from solvers.stop import Stop
 from tests.support.allocation_cases import along, line, network, problem, rates, shortest
-from topoopt.core.allocation import AllocationGoal, AllocationProblem, Route, Surplus, Transfer
+from topoopt.core.allocation import AllocationGoal, AllocationProblem, Route, Transfer
 from topoopt.core.proofs import Status, StopReason
 from topoopt.core.search_settings import SearchSettings
 from topoopt.kinds.allocation.methods import ALLOCATION_METHODS
@@ -92,7 +92,7 @@ def test_guarantees_come_first(method: str) -> None:
 @pytest.mark.parametrize("method", ["auto", "lp"])
 def test_largest_sum(method: str) -> None:
     """The long transfer keeps its guarantee only: each of its units costs one on every link."""
-    case = replace(parking_lot(3, min_gbps=10.0), goal=AllocationGoal.MIN_GUARANTEE, surplus=Surplus.SUM)
+    case = replace(parking_lot(3, min_gbps=10.0), goal=AllocationGoal.MIN_GUARANTEE, surplus="sum")
     solution = solve(case, SolveOptions(method=method))
     assert solution.figures.rates_gbps.tolist() == pytest.approx([10.0, 90.0, 90.0, 90.0])
     assert solution.objective.value == pytest.approx(280.0)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.support.allocation_cases import along, line, network, problem, shortest
-from topoopt.core.allocation import AllocationGoal, Surplus
+from topoopt.core.allocation import AllocationGoal
 from topoopt.core.errors import InfeasibleError, InputError, LimitError
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
@@ -45,7 +45,7 @@ def test_what_methods_do_not_cover() -> None:
     choice = problem(net, [along(net, "a", (0, 2), (0, 1, 2))])
     with pytest.raises(InputError, match="needs one route"):
         solve(choice, SolveOptions(method="water-filling"))
-    total = problem(net, [along(net, "a", (0, 2))], goal=AllocationGoal.MIN_GUARANTEE, surplus=Surplus.SUM)
+    total = problem(net, [along(net, "a", (0, 2))], goal=AllocationGoal.MIN_GUARANTEE, surplus="sum")
     with pytest.raises(InputError, match="largest sum"):
         solve(total, SolveOptions(method="water-filling"))
     with pytest.raises(InputError, match="unknown method"):

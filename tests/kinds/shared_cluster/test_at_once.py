@@ -19,6 +19,7 @@ from topoopt.core.proofs import Status, StopReason
 from topoopt.core.result import Decides, Objective, Result
 from topoopt.core.shared_cluster import JobsAtOnce, SharedCluster
 from topoopt.core.shared_plan import FabricSchedule
+from topoopt.core.workload import Placement, Strategy
 from topoopt.kinds import kind_of
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
@@ -278,7 +279,7 @@ BROKEN: dict[str, tuple[Callable[[Result[Any, Any]], Result[Any, Any]], str]] = 
     "no plan of a shard": (lambda s: changed_class(s, shard=None), "plan"),
     "no strategy": (lambda s: changed_class(s, strategies=s.plan.classes[0].strategies[1:]), "plan"),
     "a strategy for fewer operators": (
-        lambda s: changed_class(s, strategies=(((0, 0),), *s.plan.classes[0].strategies[1:])),
+        lambda s: changed_class(s, strategies=(Strategy((Placement(0, 0),)), *s.plan.classes[0].strategies[1:])),
         "classes",
     ),
     "links shared otherwise": (lambda s: changed_class(s, link_sharing=LinkSharing.FAIR), "plan"),

@@ -151,10 +151,14 @@ def test_a_load_says_nothing_of_arrivals(slower: Callable[[int], None]) -> None:
     assert by_rate.bound.argument is Argument.REMAINING_TIME
 
 
+def _strategy(*rows: tuple[int, int]) -> Strategy:
+    return Strategy(tuple(Placement(*row) for row in rows))
+
+
 CHANGES: dict[str, tuple[str, Callable[[ShardPlan], ShardPlan]]] = {
-    "a split that does not exist": ("classes", lambda shard: replace(shard, strategy=((2, 0), (1, 0)))),
-    "an offset that does not exist": ("classes", lambda shard: replace(shard, strategy=((1, 1), (1, 0)))),
-    "an operator left out": ("classes", lambda shard: replace(shard, strategy=shard.strategy[:1])),
+    "a split that does not exist": ("classes", lambda shard: replace(shard, strategy=_strategy((2, 0), (1, 0)))),
+    "an offset that does not exist": ("classes", lambda shard: replace(shard, strategy=_strategy((1, 1), (1, 0)))),
+    "an operator left out": ("classes", lambda shard: replace(shard, strategy=Strategy(shard.strategy.placements[:1]))),
     "links that are not there": ("classes", lambda shard: replace(shard, switches=((-1,) * 4, shard.switches[1]))),
     "links to themselves": ("classes", lambda shard: replace(shard, switches=((0, 1, 2, 3), shard.switches[1]))),
     "a server more": ("classes", lambda shard: replace(shard, switches=tuple((*r, -1) for r in shard.switches))),

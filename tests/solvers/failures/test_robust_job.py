@@ -20,7 +20,7 @@ from solvers.stop import Stop
 from tests.support.failure_cases import BIDIRECTIONAL, UNIDIRECTIONAL, circulant
 from topoopt.core.cluster import Cluster
 from topoopt.core.job import CoOptimisation
-from topoopt.core.search_settings import RobustGoal, SearchSettings
+from topoopt.core.search_settings import JobSearchSettings, RobustGoal
 from topoopt.core.workload import Operator, OperatorInput, Split, Workload
 from topoopt.kinds.job import RECORDS
 from topoopt.kinds.pipeline import search_problems
@@ -67,9 +67,9 @@ def test_other_methods_refuse_the_goal() -> None:
     """A goal that the method named would not look at is a problem of the instance."""
     plain = CoOptimisation("x", Cluster(2, 1, 1, 1.0), job(2))
     assert plain.search.robust is None
-    asked = replace(plain, search=SearchSettings(method="alternating", robust=RobustGoal()))
+    asked = replace(plain, search=JobSearchSettings(method="alternating", robust=RobustGoal()))
     assert [problem.path for problem in search_problems(RECORDS[0], asked)] == ["search.method"]
-    asked = replace(plain, search=SearchSettings(method="robust", robust=RobustGoal()))
+    asked = replace(plain, search=JobSearchSettings(method="robust", robust=RobustGoal()))
     assert search_problems(RECORDS[0], asked) == []
 
 

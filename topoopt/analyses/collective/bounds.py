@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from solvers.stop import Stop
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.proofs import StopReason
 from topoopt.core.rated_network import RatedNetwork
-from topoopt.files.documents import Document, parse_yaml
+from topoopt.files.documents import parse_yaml
 from topoopt.files.fields import FileModel
 from topoopt.files.findings import Findings, within
 from topoopt.files.rated_sections import FileNetwork, RatedSection, network_of
@@ -78,8 +78,7 @@ def _is_file(text: str) -> bool:
 
 def _inline(text: str, note: Note) -> RatedNetwork:
     section = text if text.lstrip().startswith("{") else "{" + text + "}"
-    parsed = parse_yaml(f"topology: {section}", 100_000)
-    document = Document("TOPOLOGY", parsed.data, parsed.locate, parsed.faults)
+    document = replace(parse_yaml(f"topology: {section}", 100_000), file="TOPOLOGY")
     findings = Findings()
     file = findings.shaped(InlineNetwork, document)
     network = findings.attempt(

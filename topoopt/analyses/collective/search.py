@@ -103,9 +103,9 @@ def topology_limits(wanted: Wanted) -> TopologyLimits:
     Raises:
         ValueError: so few links cannot connect the servers.
     """
-    moore = moore_bound(wanted.servers, wanted.degree, wanted.links)
+    diameter, distances = moore_bound(wanted.servers, wanted.degree, wanted.links)
     n = wanted.servers
-    return TopologyLimits(moore.diameter, Fraction(n - 1, n), wanted.degree / moore.distances)
+    return TopologyLimits(diameter, Fraction(n - 1, n), wanted.degree / distances)
 
 
 def front(candidates: Iterable[ScoredTopology]) -> list[ScoredTopology]:

@@ -338,7 +338,7 @@ def _figures(figures: FabricFigures) -> dict[str, Any]:
         "equal_cost_port_gbps": figures.equal_gbps,
         "equal_cost_server_gbps": None if figures.equal_gbps is None else bill.server_ports * figures.equal_gbps,
         "watts": bill.watts,
-        "known_watts": bill.known_watts,
+        "known_watts": bill.listed_watts,
     }
 
 
@@ -465,7 +465,7 @@ def watts_text(bill: Bill) -> str:
     """Power, as a lower limit where some part's is not known."""
     if bill.watts is not None:
         return f"{bill.watts:,.0f}"
-    return f"> {bill.known_watts:,.0f}" if bill.known_watts else "?"
+    return f"> {bill.listed_watts:,.0f}" if bill.listed_watts else "?"
 
 
 def _overview(question: CostQuestion, figures: CostFigures) -> TerminalTable:

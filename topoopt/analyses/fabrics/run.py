@@ -141,10 +141,10 @@ def named_fabrics(instance: CoOptimisation, names: Sequence[str] | None) -> tupl
     if problems:
         raise InputError(problems)
     if names is None:
-        own = instance.baselines.fabrics
+        own = instance.baselines.choices
         return own if own != DEFAULT_FABRICS else tuple(map(FabricChoice, FABRICS))
     known = {name: FabricChoice(name) for name in (*FABRICS, *DYNAMIC_FABRICS)}
-    known |= {each.name: each for each in instance.baselines.fabrics}
+    known |= {each.name: each for each in instance.baselines.choices}
     wrong = [name for name in names if name not in known]
     if wrong or not names:
         allowed = ", ".join(known)

@@ -137,7 +137,7 @@ def boundary_rows(boundaries: Sequence[BoundaryFigures]) -> list[tuple[str, ...]
     return [
         (
             one.boundary.value,
-            one.action.value,
+            one.action,
             f"{one.switches} times",
             f"window {_delay(one.window_s)}",
             f"stall {delay_text(1e3 * max(one.stall_s, 0.0))}",
@@ -275,7 +275,7 @@ def sweep_html(sweep: ReconfigurationSweep, study: RailStudy | None = None) -> s
         for scheme in sweep.schemes:
             point = next((each for each in scheme.points if each.delay_ms == delay), None)
             cells.append(("–", "") if point is None else (number(point.iteration_time_ms), point.choice))
-        devices = ", ".join(name for name, device in OPTICAL_DEVICES.items() if device.delay_ms == delay)
+        devices = ", ".join(name for name, (delay_ms, _) in OPTICAL_DEVICES.items() if delay_ms == delay)
         table.append({"delay": delay_text(delay), "devices": devices, "cells": cells})
     return render_page(
         TEMPLATE,
@@ -301,6 +301,6 @@ def sweep_html(sweep: ReconfigurationSweep, study: RailStudy | None = None) -> s
         stepped=list(steps),
         strategies=", ".join(sweep.strategies),
         notes=sweep.notes,
-        devices=[(name, delay_text(device.delay_ms), device.ports) for name, device in OPTICAL_DEVICES.items()],
+        devices=[(name, delay_text(delay_ms), ports) for name, (delay_ms, ports) in OPTICAL_DEVICES.items()],
         versions=versions_text(),
     )

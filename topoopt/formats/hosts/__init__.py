@@ -15,7 +15,7 @@ from pydantic import Field
 from topoopt.core.cluster import DEFAULT_QUEUE_BPS, Host, HostLink, HostRates, HostSetting, LinkRate, LinkSetting
 from topoopt.core.errors import InfeasibleError, InputError, Problem
 from topoopt.core.topology import Topology
-from topoopt.files.fields import MAX_SERVERS, FileModel, Label, SchemaVersion
+from topoopt.files.fields import MAX_SERVERS, FileModel, SchemaVersion
 from topoopt.files.findings import read_checked
 from topoopt.formats.exporter import refuse
 
@@ -316,34 +316,12 @@ def numbered_servers(
     return hosts
 
 
-MAX_LINKS = 64
-
-
-class LinkSettingFile(FileModel):
-    """A link of a host."""
-
-    interface: Label | None = Field(default=None, description="of the network; default: the link of the solution")
-    bridge: Label | None = Field(default=None, description="of Open vSwitch; default: br- and the interface")
-    address: Label | None = Field(default=None, description="IPv4 and prefix length, 10.1.0.1/24")
-
-
-class HostSettingFile(FileModel):
-    """A host."""
-
-    server: Label = Field(description="its name in the solution")
-    name: Label | None = Field(default=None, description="of the host and its scripts; default: server")
-    address: Label | None = Field(default=None, description="IPv4, reached over all its links")
-    links: Annotated[list[LinkSettingFile], Field(max_length=MAX_LINKS)] = Field(
-        default=[], description="all of them, in the order of the solution"
-    )
-
-
 class HostsFile(FileModel):
     """Names, interfaces and addresses of real hosts; what is not said is a default."""
 
     schema_version: SchemaVersion
     kind: Literal["hosts"]
-    hosts: Annotated[list[HostSettingFile], Field(max_length=MAX_SERVERS)]
+    hosts: Annotated[list[HostSetting], Field(max_length=MAX_SERVERS)]
 
 
 def read_hosts(path: str | os.PathLike[str]) -> tuple[HostSetting, ...]:
@@ -352,13 +330,4 @@ def read_hosts(path: str | os.PathLike[str]) -> tuple[HostSetting, ...]:
     Raises:
         InputError: everything wrong with the file.
     """
-    file = read_checked(path, HostsFile)
-    return tuple(
-        HostSetting(
-            host.server,
-            host.name,
-            host.address,
-            tuple(LinkSetting(link.interface, link.bridge, link.address) for link in host.links),
-        )
-        for host in file.hosts
-    )
+    return tuple(read_checked(path, HostsFile).hosts)

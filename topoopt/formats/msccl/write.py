@@ -213,7 +213,7 @@ class _Uses:
             self.read.setdefault(key, set()).add(step)
 
 
-def arranged(schedule: RankSchedule, channels: int, *, fused: bool) -> tuple[list[RankBlocks], ChunkMemory]:
+def in_blocks(schedule: RankSchedule, channels: int, *, fused: bool) -> tuple[list[RankBlocks], ChunkMemory]:
     """Thread blocks of all ranks.
 
     Args:
@@ -298,7 +298,7 @@ def algorithm_of(
         raise refuse("too many steps for an algorithm", value=total, allowed=f"at most {MOST_WRITTEN_STEPS}; {FEWER}")
     channels = min(MOST_CHANNELS, len(schedule.blocks)) if fused else 1
     while True:
-        ranks, memory = arranged(schedule, channels, fused=fused)
+        ranks, memory = in_blocks(schedule, channels, fused=fused)
         longest = max((len(block.steps) for rank in ranks for block in rank.blocks), default=0)
         most = max(len(rank.blocks) for rank in ranks)
         if longest > MOST_STEPS:

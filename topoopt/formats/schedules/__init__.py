@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,7 @@ def read_object(path: Path, what: str) -> tuple[dict[str, Any], Document]:
         raise InputError(problems)
     if not isinstance(read.data, dict):
         raise refusal(f"not {what}", str(path), allowed="an object at the top")
-    return read.data, Document(str(path), read.data, read.locate)
+    return read.data, replace(read, file=str(path))
 
 
 @dataclass(frozen=True)

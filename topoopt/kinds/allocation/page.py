@@ -79,8 +79,7 @@ def page(result: Result[AllocationProblem, AllocationPlan]) -> Page:
         provenance=(
             (
                 "goal",
-                problem.goal.value
-                + (f", surplus: {problem.surplus.value}" if problem.goal.value == "min-guarantee" else ""),
+                problem.goal.value + (f", surplus: {problem.surplus}" if problem.goal.value == "min-guarantee" else ""),
             ),
             ("topology", topology.origin or "not recorded"),
         ),
@@ -117,7 +116,7 @@ def facts(result: Result[AllocationProblem, AllocationPlan], figures: Allocation
              lambda links: f"{len(links)} of {len(arcs)}", mean),
         Fact("completion_time_s", "completion time" if timed else "", figures.completion_time_s, seconds),
         Fact("goal", "", problem.goal.value),
-        Fact("surplus", "", problem.surplus.value),
+        Fact("surplus", "", problem.surplus),
         Fact("rates_gbps", "", by_name),
         Fact("largest_link_utilisation", "", float(figures.utilisation.max())),
         Fact("servers", "", problem.topology.servers),

@@ -22,7 +22,6 @@ from topoopt.core.allocation import (
     AllocationGoal,
     AllocationProblem,
     Route,
-    Surplus,
     Transfer,
     transfer_errors,
 )
@@ -40,12 +39,12 @@ from topoopt.core.data import (
     Server,
 )
 from topoopt.core.errors import InputError, Problem
+from topoopt.core.search_settings import SearchSettings
 from topoopt.core.topology import Topology
 from topoopt.files import codec
 from topoopt.files.demand_files import ServerNames
 from topoopt.files.documents import Document, canonical_sha256
 from topoopt.files.faults import Fault
-from topoopt.files.fields import SearchFile
 from topoopt.files.findings import Findings, within
 from topoopt.files.results import LIMITS, solution_kind
 from topoopt.files.sections import DemandSection, FamilyDemand, TopologyContent, TopologySection, demand_of, topology_of
@@ -143,7 +142,7 @@ class AllocationInstance:
     objective: Literal["max-min", "weighted", "min-guarantee", "completion-time"] = "max-min"
     surplus: Literal["max-min", "sum"] = "max-min"
     """how min-guarantee shares what is left: fairly by weight, or for the largest sum"""
-    search: SearchFile = SearchFile()  # noqa: RUF009 - frozen
+    search: SearchSettings = SearchSettings()  # noqa: RUF009 - frozen
 
 
 RoutedDemand = tuple[Topology, dict[tuple[int, int], tuple[float, Route]]]
@@ -186,8 +185,8 @@ def resolve(document: Document) -> AllocationProblem:
             ("transfers_from",),
         )
         transfers = generated or ()
-        for error in transfer_errors(transfers, goal, topology.servers)[:SHOWN_ERRORS]:
-            text = f"{error.field} of {transfers[error.index].name}: {error.message}"
+        for index, error in transfer_errors(transfers, goal, topology.servers)[:SHOWN_ERRORS]:
+            text = f"{error.path} of {transfers[index].name}: {error.message}"
             findings.add([Fault(("transfers_from", "entry"), text, error.value, error.allowed)])
     findings.refuse(document)
     return AllocationProblem(
@@ -196,10 +195,10 @@ def resolve(document: Document) -> AllocationProblem:
         capacity_gbps=capacity,
         transfers=transfers,
         goal=goal,
-        surplus=Surplus(instance.surplus),
+        surplus=instance.surplus,
         egress_gbps=egress,
         ingress_gbps=ingress,
-        search=instance.search.build(),
+        search=instance.search,
         sha256=_identity(instance, topology, transfers),
         notes=(*content.notes, *findings.notes),
     )
@@ -313,7 +312,7 @@ def _listed_transfers(
             findings.add(replace(error, path=("transfers", index, *error.path)) for error in errors)
         transfers.append(_transfer(statement, name, chosen))
     wrong = transfer_errors(tuple(transfers), goal, topology.servers)
-    findings.add(Fault(("transfers", e.index, e.field or ""), e.message, e.value, e.allowed) for e in wrong)
+    findings.add(Fault(("transfers", index, e.path or ""), e.message, e.value, e.allowed) for index, e in wrong)
     return tuple(transfers)
 
 

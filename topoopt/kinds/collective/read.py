@@ -12,10 +12,10 @@ from annotated_types import Ge, Le, Len, Lt
 from topoopt.core.collective import CollectiveObjective, CollectiveOp, CollectiveProblem
 from topoopt.core.data import MAX_BYTES, MAX_SERVERS, STRICT, FileName, Pattern, SchemaVersion
 from topoopt.core.rated_network import RatedNetwork
+from topoopt.core.search_settings import SearchSettings
 from topoopt.files import codec
 from topoopt.files.documents import Document, canonical_sha256
 from topoopt.files.faults import Fault
-from topoopt.files.fields import SearchFile
 from topoopt.files.findings import Findings, within
 from topoopt.files.rated_sections import FileNetwork, RatedSection, network_of
 
@@ -84,7 +84,7 @@ class CollectiveInstance:
     objective: Literal["time", "throughput", "latency", "pareto"] = "time"
     """least time, most bytes a second without latencies, fewest steps, or least time by size"""
     limits: ScheduleLimits = ScheduleLimits()
-    search: SearchFile = SearchFile()  # noqa: RUF009 - frozen
+    search: SearchSettings = SearchSettings()  # noqa: RUF009 - frozen
 
 
 def size_bytes(value: int | str) -> int | None:
@@ -135,7 +135,7 @@ def resolve(document: Document) -> CollectiveProblem:
         objective=CollectiveObjective(instance.objective),
         trees_per_root=instance.limits.trees_per_root,
         steps=instance.limits.steps,
-        search=instance.search.build(),
+        search=instance.search,
         sha256=_identity(instance, network),
         notes=tuple(findings.notes),
     )

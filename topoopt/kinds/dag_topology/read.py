@@ -12,10 +12,10 @@ from annotated_types import Ge, Gt, Le, Len, Lt
 from topoopt.core.arrays import BYTES_PER_MS_PER_GBPS
 from topoopt.core.dag_topology import MAX_PODS, MAX_PORTS, MAX_STEPS, DagTask, DagTopologyProblem, DagTransfer
 from topoopt.core.data import STRICT, FileName, Label, SchemaVersion
+from topoopt.core.search_settings import SearchSettings
 from topoopt.files import codec
 from topoopt.files.documents import Document, canonical_sha256
 from topoopt.files.faults import Fault
-from topoopt.files.fields import SearchFile
 from topoopt.files.findings import Findings
 
 Pod = Annotated[int, Ge(0), Lt(MAX_PODS)]
@@ -78,7 +78,7 @@ class DagTopologyInstance:
     """when the last step ends"""
     slack_percent: Annotated[float, Ge(0), Le(1000)] = 0.0
     """how much longer the job may take where that saves circuits"""
-    search: SearchFile = SearchFile()  # noqa: RUF009 - frozen
+    search: SearchSettings = SearchSettings()  # noqa: RUF009 - frozen
 
 
 Step = TransferStep | TaskStep
@@ -129,7 +129,7 @@ def resolve(document: Document) -> DagTopologyProblem:
         slack_percent=instance.slack_percent,
         volume_unit="" if gbps is None else "bytes",
         time_unit="" if gbps is None else "s",
-        search=instance.search.build(),
+        search=instance.search,
         sha256=canonical_sha256({**codec.plain(instance), **ONCE}),
     )
 

@@ -39,10 +39,11 @@ from topoopt.core.hierarchy import (
     Loop,
     Task,
 )
+from topoopt.core.search_settings import SearchSettings
 from topoopt.files import codec
 from topoopt.files.documents import Document, canonical_sha256
 from topoopt.files.faults import Fault, Path, nearest_text, value_text
-from topoopt.files.fields import FileModel, Label, SearchFile
+from topoopt.files.fields import FileModel, Label
 from topoopt.files.findings import Findings
 from topoopt.workloads.language_models import (
     MAX_RANKS,
@@ -234,7 +235,7 @@ class HierarchicalInstance:
     """longest time, for the objective cost"""
     pareto_points: Annotated[int, Ge(0), Le(MAX_POINTS)] = 0
     """points of the front of time and cost"""
-    search: SearchFile = SearchFile()  # noqa: RUF009 - frozen
+    search: SearchSettings = SearchSettings()  # noqa: RUF009 - frozen
 
 
 # Network.
@@ -501,7 +502,7 @@ def resolve(document: Document) -> HierarchicalProblem:
         cost_cap_usd=file.cost_cap_usd,
         time_limit_ns=file.time_limit_ns,
         pareto_points=file.pareto_points,
-        search=file.search.build(),
+        search=file.search,
         sha256=canonical_sha256(codec.plain(file)),
     )
 

@@ -21,7 +21,7 @@ def _problems(problem: CoOptimisation) -> list[Problem]:
         from solvers.job.methods import allreduce_problems
 
         problems += allreduce_problems(problem.search, problem.cluster)
-    if problem.baselines.fabrics != DEFAULT_FABRICS:
+    if problem.baselines.choices != DEFAULT_FABRICS:
         from topoopt.kinds.job.methods import fabric_problems
 
         problems += fabric_problems(problem)

@@ -168,7 +168,7 @@ class JobFigures:
         settings, strategies = self.problem.baselines, {row.fabric: row.strategy for row in comparison.strategies}
         return tuple(
             (choice, options_of(choice, settings, comparison.seed, self.problem.book), strategies[choice.name])
-            for choice in settings.fabrics
+            for choice in settings.choices
             if choice.name in strategies
         )
 

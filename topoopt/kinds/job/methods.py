@@ -49,7 +49,7 @@ from topoopt.core.price_book import PriceBook
 from topoopt.core.proofs import Bound, Tolerance, settle
 from topoopt.core.result import Certificate, SearchResult
 from topoopt.core.routing import GroupRings, PathTable, Ring
-from topoopt.core.search_settings import SearchSettings
+from topoopt.core.search_settings import JobSearchSettings
 from topoopt.core.topology import Topology
 from topoopt.core.workload import (
     Placement,
@@ -139,8 +139,8 @@ def searched(name: str, problem: CoOptimisation, effort: Effort) -> JobSearch:
             seed=search.seed,
             stop=stop,
             progress=progress,
-            robust=search.robust,
-            allreduce=search.allreduce,
+            robust=problem.search.robust,
+            allreduce=problem.search.allreduce,
             on_incumbent=keep,
             jobs=effort.options.jobs,
             crew=effort.options.crew,
@@ -208,7 +208,7 @@ def _bound(problem: CoOptimisation, effort: Effort) -> tuple[Bound, tuple[Certif
             workload,
             quick=quick,
             formulas=formulas,
-            programs=effort.search.bound_programs,
+            programs=problem.search.bound_programs,
             stop=lambda: _time_is_short(effort, 0.5 * QUICK_S),
         ),
     )
@@ -250,7 +250,7 @@ def _comparison(problem: CoOptimisation, search: JobSearch, baselines: tuple[Bas
 
 def fabric_problems(instance: CoOptimisation) -> list[Problem]:
     """What is wrong with the fabrics an instance names, with lines where it was read from a file."""
-    wrong = choice_problems(instance.baselines.fabrics)
+    wrong = choice_problems(instance.baselines.choices)
     return [
         replace(
             problem,
@@ -280,7 +280,7 @@ def fabric_search(instance: CoOptimisation, proposals: int, seed: int, book: Pri
     problems = fabric_problems(instance)
     if problems:
         raise InputError(problems)
-    chosen = [(entry, options_of(entry, instance.baselines, seed, book)) for entry in instance.baselines.fabrics]
+    chosen = [(entry, options_of(entry, instance.baselines, seed, book)) for entry in instance.baselines.choices]
 
     def inspect(choice: FabricChoice, options: FabricOptions, network: Network) -> None:
         require_lawful(instance.cluster, choice, options, network)
@@ -416,7 +416,7 @@ def given_plan(
     sharing = instance.sharings[0] if solution is None else solution.plan.link_sharing
     instance = instance.shared_as(sharing)
     cluster, search = instance.cluster, effort.search
-    unscheduled = allreduce_problems(SearchSettings(allreduce=search.allreduce), cluster)
+    unscheduled = allreduce_problems(JobSearchSettings(allreduce=instance.search.allreduce), cluster)
     if unscheduled:
         raise InputError(unscheduled)
     result = plan_on(
@@ -425,7 +425,7 @@ def given_plan(
         _patched(instance, topology),
         strategy,
         programs=tuple(name for name, most in AUTO_PROGRAMS.items() if cluster.servers <= most),
-        allreduce=search.allreduce,
+        allreduce=instance.search.allreduce,
         seed=search.seed,
         stop=effort.stop,
     )

@@ -195,7 +195,7 @@ def facts(result: JobResult, figures: JobFigures) -> tuple[Fact, ...]:
         "limit": None if cluster.gpu_memory_bytes is None else cluster.gpu_memory_bytes / GIB,
     }
     times = {
-        **dict.fromkeys(choice.name for choice in figures.problem.baselines.fabrics),
+        **dict.fromkeys(choice.name for choice in figures.problem.baselines.choices),
         **{line.fabric: _finite(line.iteration_time_ms) for line in figures.baselines},
     }
     initial = None if result.log is None or result.log.initial_ms is None else _finite(result.log.initial_ms)

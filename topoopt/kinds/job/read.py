@@ -8,17 +8,16 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 from annotated_types import Ge, Gt, Le, Len
-from pydantic import Discriminator, Field, Tag, ValidationError, field_validator
-from pydantic_core import PydanticCustomError
+from pydantic import Discriminator, Field, Tag, ValidationError
 
 from topoopt.core.arrays import GIB
 from topoopt.core.cluster import Cluster, LinkDirection, LinkSharing, LocalAllReduce
 from topoopt.core.data import MAX_SERVERS, STRICT, FileName, Gbps, Label, Names, SchemaVersion, Server
-from topoopt.core.job import DEFAULT_FABRICS, BaselineSettings, CoOptimisation
-from topoopt.core.search_settings import AllReduceChoice
+from topoopt.core.job import BaselineSettings, CoOptimisation
+from topoopt.core.search_settings import JobSearchSettings
 from topoopt.core.workload import GRADIENT_BYTES, Operator, OperatorInput, Split, Workload
 from topoopt.files import codec
 from topoopt.files.documents import Document, canonical_sha256
@@ -26,21 +25,16 @@ from topoopt.files.faults import MAX_LISTED, Fault, Path, nearest_text, value_te
 from topoopt.files.fields import (
     MAX_OPERATORS,
     MAX_SAMPLES,
-    AllReduceField,
     Bytes,
     Count,
     KindName,
     LatencyUs,
-    Listed,
-    NameOf,
     PositiveCount,
-    RobustSearchFile,
     TimeMs,
     Ways,
-    is_none,
 )
 from topoopt.files.findings import Findings
-from topoopt.files.job_document import FabricEntry, read_profile, topological_order
+from topoopt.files.job_document import read_profile, topological_order
 from topoopt.workloads.device import DEVICES, Profile, ProfileCosts
 from topoopt.workloads.models import MODELS, build_workload, find_model
 from topoopt.workloads.operators import CostModel, all_parameters, complete_sizes
@@ -198,60 +192,6 @@ WorkloadFile = Annotated[
 
 
 @dataclass(frozen=True, kw_only=True)
-class BaselinesFile:
-    """Fabrics to compare with."""
-
-    __pydantic_config__ = STRICT
-
-    fat_tree_gbps: Gbps | None = None
-    """rate of a server on the fat-tree; null: that of equal cost"""
-    fat_tree_oversubscription: Annotated[float, Ge(1), Le(1000)] = 1.0
-    fabrics: Annotated[
-        Annotated[Listed[FabricEntry], Field(max_length=100)] | None,
-        Field(
-            exclude_if=is_none,
-            description="fabrics the plan is compared with; null: " + ", ".join(c.name for c in DEFAULT_FABRICS),
-        ),
-    ] = None
-
-
-class JobSearchFile(RobustSearchFile):
-    """How hard to search, and what AllReduces may run on."""
-
-    allreduce: AllReduceField = AllReduceChoice.RINGS
-    # Not written where it is the default, so that the hash of an instance is the same as without.
-    bound_programs: int | None = Field(
-        default=None,
-        ge=1,
-        le=100_000,
-        exclude_if=is_none,
-        description="linear programs that the proof of the bound may take; null: some seconds' worth",
-    )
-    link_sharing: Listed[Annotated[LinkSharing, NameOf(LinkSharing)]] | None = Field(
-        default=None,
-        exclude_if=is_none,
-        description="how the plan may have links shared, whatever `cluster.link_sharing` says: the best of these; "
-        "null: as the cluster says",
-    )
-
-    @field_validator("link_sharing")
-    @classmethod
-    def _some_once(cls, value: tuple[LinkSharing, ...] | None) -> tuple[LinkSharing, ...] | None:
-        if value is not None and len(set(value)) < max(1, len(value)):
-            text = "a way to share links is listed twice" if value else "no way to share links is listed"
-            raise PydanticCustomError("ways", text)
-        return value
-
-    def arguments(self) -> dict[str, Any]:
-        """Arguments of the settings; those that are null keep their defaults."""
-        return _without_nulls(super().arguments())
-
-
-def _without_nulls(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if value is not None}
-
-
-@dataclass(frozen=True, kw_only=True)
 class CoOptimisationFile:
     """Find strategy, topology and routes of least iteration time."""
 
@@ -263,11 +203,8 @@ class CoOptimisationFile:
     name: FileName = "co-optimisation"
     cluster: ClusterFile
     workload: WorkloadFile
-    search: JobSearchFile = JobSearchFile()  # noqa: RUF009 - frozen
-    baselines: Annotated[
-        BaselinesFile,
-        Field(json_schema_extra={"default": {"fat_tree_gbps": None, "fat_tree_oversubscription": 1.0}}),
-    ] = field(default_factory=BaselinesFile)
+    search: JobSearchSettings = JobSearchSettings()  # noqa: RUF009 - frozen
+    baselines: BaselineSettings = BaselineSettings()  # noqa: RUF009 - frozen
 
 
 _OPERATORS: Path = ("workload", "operators")
@@ -610,8 +547,8 @@ def read_co_optimisation(document: Document) -> CoOptimisation:
                 name=file.name,
                 cluster=cluster,
                 workload=workload,
-                search=file.search.build(),
-                baselines=BaselineSettings(**_without_nulls(vars(file.baselines))),
+                search=file.search,
+                baselines=file.baselines,
                 source=document.file,
                 sha256=_identity(file, profile, memory_given=memory_given),
                 notes=notes,

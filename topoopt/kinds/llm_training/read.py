@@ -35,7 +35,6 @@ from topoopt.core.parallelism import (
     Recompute,
     StrategySpace,
 )
-from topoopt.core.search_settings import SearchSettings
 from topoopt.core.switching import SwitchSettings, parse_delay
 from topoopt.files import codec
 from topoopt.files.documents import Document, canonical_sha256
@@ -348,13 +347,7 @@ def read_llm_training(document: Document) -> LlmTrainingProblem:
         fabrics=_fabrics(file),
         top=file.search.top,
         prove=file.search.proof,
-        search=SearchSettings(
-            file.search.method,
-            file.search.budget,
-            file.search.time_limit_s,
-            file.search.seed,
-            allreduce=file.search.allreduce,
-        ),
+        search=file.search,
         rank_map=file.search.rank_map,
         degree_split=file.search.degree_split,
         sha256=canonical_sha256({**codec.plain(file), **ONCE, "model": _hashed(model)}),

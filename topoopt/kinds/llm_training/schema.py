@@ -9,12 +9,11 @@ from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from topoopt.core.data import STRICT, FileName, SchemaVersion
-from topoopt.core.llm_training import STRATEGIES, InterfaceSplit, RankMap, ReachedRates, TrainingBatch
+from topoopt.core.data import STRICT, FileName, Names, SchemaVersion
+from topoopt.core.llm_training import STRATEGIES, LlmSearchSettings, ReachedRates, TrainingBatch
 from topoopt.core.parallelism import LayerDivision, Overlap
-from topoopt.core.search_settings import AllReduceChoice
 from topoopt.core.switching import PORTS
-from topoopt.files.fields import AllReduceField, FileModel, LatencyUs, NameOf, Rate, SearchFile, is_none
+from topoopt.files.fields import FileModel, LatencyUs, Rate, is_none
 
 MOST_LAYERS = 10_000
 MOST_EXPERTS = 65_536
@@ -149,7 +148,7 @@ def _is_even(value: object) -> bool:
 
 LayerDivisionField = Annotated[
     LayerDivision,
-    NameOf(LayerDivision),
+    Names(LayerDivision),
     Field(
         exclude_if=_is_even,
         description="layers of stages: even, or balanced, so that the slowest rank is as fast as memory lets it be",
@@ -181,45 +180,8 @@ class StrategySection(FileModel):
     )
 
 
-def _is_best(value: object) -> bool:
-    return value in (RankMap.BEST, InterfaceSplit.BEST)
-
-
-# Not written where they are searched, so that the hash of an instance is the same as without.
-RankMapField = Annotated[
-    RankMap,
-    NameOf(RankMap),
-    Field(exclude_if=_is_best, description="where ranks stand on given links: best, or in-order, as servers follow"),
-]
-InterfaceSplitField = Annotated[
-    InterfaceSplit,
-    NameOf(InterfaceSplit),
-    Field(exclude_if=_is_best, description="interfaces of each family where links are made: best, or even"),
-]
-
-
-def _is_auto(value: object) -> bool:
-    return value == "auto"
-
-
 def _is_none_saved(value: object) -> bool:
     return value == 0.0
-
-
-class LlmSearchFile(SearchFile):
-    """How hard to search."""
-
-    topology: Literal["auto", "dag"] = Field(
-        default="auto",
-        exclude_if=_is_auto,
-        description="auto: as the fabrics have it; dag: circuits between pods, chosen by what an iteration needs when",
-    )
-
-    allreduce: AllReduceField = AllReduceChoice.RINGS
-    rank_map: RankMapField = RankMap.BEST
-    degree_split: InterfaceSplitField = InterfaceSplit.BEST
-    proof: bool = Field(default=True, description="search until the best is proven")
-    top: int = Field(default=10, ge=1, le=1000, description="next best strategies that are reported")
 
 
 class SwitchingSection(FileModel):
@@ -284,4 +246,4 @@ class LlmTrainingInstance:
             description="with search.topology: dag, how much longer an iteration may take where that saves circuits",
         ),
     ] = 0.0
-    search: LlmSearchFile = LlmSearchFile()  # noqa: RUF009 - frozen
+    search: LlmSearchSettings = LlmSearchSettings()  # noqa: RUF009 - frozen

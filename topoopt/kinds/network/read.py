@@ -24,12 +24,13 @@ from topoopt.core.data import MAX_LINKS, MAX_SERVERS, STRICT, FileName, Gbps, Sc
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.graphs import unreachable_pair
 from topoopt.core.network import EitherProblem, RoutingMode, RoutingProblem, TopologyProblem
+from topoopt.core.search_settings import RobustSearchSettings, SearchSettings
 from topoopt.core.topology import Topology
 from topoopt.files import codec
 from topoopt.files.demand_files import TRACE_ENDINGS, ServerNames, read_trace
 from topoopt.files.documents import Document, canonical_sha256
 from topoopt.files.faults import Fault, parse_path
-from topoopt.files.fields import FileModel, RobustSearchFile, SearchFile, Seed
+from topoopt.files.fields import FileModel, Seed
 from topoopt.files.findings import Findings, fitting, within
 from topoopt.files.results import LIMITS
 from topoopt.files.sections import (
@@ -112,7 +113,7 @@ class RoutingInstance:
     """least theta, the largest link utilisation; or least theta + hop_price * mean hops of the demand"""
     hop_price: Annotated[float, Gt(0), Le(1e12)] | None = None
     """completion-time only: time of one hop, in units of the time a link takes for one unit of demand"""
-    search: SearchFile = SearchFile()  # noqa: RUF009 - frozen
+    search: SearchSettings = SearchSettings()  # noqa: RUF009 - frozen
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,7 +152,7 @@ class TopologyInstance:
     """most links of kept that may be given up; null: any"""
     parallel_links: bool = True
     """whether more than one link may join a pair"""
-    search: RobustSearchFile = RobustSearchFile()  # noqa: RUF009 - frozen
+    search: RobustSearchSettings = RobustSearchSettings()  # noqa: RUF009 - frozen
 
 
 _ONE: TypeAdapter[DemandSection] = TypeAdapter(DemandSection)
@@ -319,7 +320,7 @@ def read_routing(document: Document) -> RoutingProblem:
         demand=demand,
         max_hops=file.max_hops,
         hop_price=file.hop_price or 0.0,
-        search=file.search.build(),
+        search=file.search,
         sha256=_identity(codec.plain(file) | rate, content.topology, demand),
         notes=(*content.notes, *findings.notes),
         link_gbps=1.0 if gbps else file.link_gbps,
@@ -420,7 +421,7 @@ def read_topology(document: Document) -> TopologyProblem:
         kept=_arcs(file.kept, file.links),
         max_changed=file.max_changed,
         parallel_links=file.parallel_links,
-        search=file.search.build(),
+        search=file.search,
         sha256=_identity(codec.plain(file), None, demand),
         notes=tuple(findings.notes),
         link_gbps=file.link_gbps,

@@ -30,10 +30,10 @@ from topoopt.core.placement import (
     Tensor,
     Throughput,
 )
+from topoopt.core.search_settings import SearchSettings
 from topoopt.files import codec
 from topoopt.files.documents import Document, canonical_sha256
 from topoopt.files.faults import MAX_LISTED, Fault, Path, nearest_text, value_text
-from topoopt.files.fields import SearchFile
 from topoopt.files.findings import Findings
 from topoopt.files.job_document import topological_order
 from topoopt.workloads.device import DEVICES
@@ -197,7 +197,7 @@ class PlacementInstance:
     """a model in place of operators and tensors"""
     generator: GeneratorSource | None = None
     """a generated graph in place of operators and tensors"""
-    search: SearchFile = SearchFile()  # noqa: RUF009 - frozen
+    search: SearchSettings = SearchSettings()  # noqa: RUF009 - frozen
 
 
 SOURCES: Mapping[str, Any] = {"workload": ModelSource, "generator": GeneratorSource}
@@ -353,7 +353,7 @@ def _problem(
         objective=throughput if instance.objective == "throughput" else latency,
         transfer_latency_ms=instance.transfer_latency_us / US_PER_MS,
         intra_latency_ms=instance.intra_latency_us / US_PER_MS,
-        search=instance.search.build(),
+        search=instance.search,
         sha256=canonical_sha256(codec.plain(instance)),
     )
 

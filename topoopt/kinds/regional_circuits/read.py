@@ -20,11 +20,12 @@ from topoopt.core.arrays import BYTES_PER_MS_PER_GBPS, Floats
 from topoopt.core.data import STRICT, FileName, Gbps, SchemaVersion
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.regional_circuits import MAX_PORTS, MAX_SERVERS, MAX_STEPS, RegionalCircuitsProblem
+from topoopt.core.search_settings import SearchSettings
 from topoopt.files import codec
 from topoopt.files.demand_files import TRACE_ENDINGS, ServerNames, read_demand, read_trace
 from topoopt.files.documents import Document, canonical_sha256
 from topoopt.files.faults import Fault
-from topoopt.files.fields import MAX_MS, SearchFile
+from topoopt.files.fields import MAX_MS
 from topoopt.files.findings import Findings, within
 from topoopt.files.sections import check_demand, existing_file, matrix_rows
 from topoopt.workloads.demands import LAWS, HotExperts, hot_experts
@@ -133,7 +134,7 @@ class RegionalCircuitsInstance:
     split: bool = False
     """what the circuits of a pair cannot carry in time goes over the electrical network; false: a pair with circuits uses these alone"""  # noqa: E501
     switching: Switching = Switching()
-    search: SearchFile = SearchFile()  # noqa: RUF009 - frozen
+    search: SearchSettings = SearchSettings()  # noqa: RUF009 - frozen
 
 
 def resolve(document: Document) -> RegionalCircuitsProblem:
@@ -173,7 +174,7 @@ def resolve(document: Document) -> RegionalCircuitsProblem:
         split=instance.split,
         delay_s=instance.switching.delay_ms / 1e3,
         windows_s=tuple(ms / 1e3 for ms in (windows if isinstance(windows, tuple) else [windows] * len(demands))),
-        search=instance.search.build(),
+        search=instance.search,
         sha256=_identity(instance, demands),
         notes=tuple(findings.notes),
     )

@@ -28,7 +28,7 @@ from topoopt.core.shared_cluster import (
     SharedCluster,
     server_groups,
 )
-from topoopt.core.shared_plan import ClassPlan, FabricRun, FabricSchedule, SharedClusterPlan, Stays, strategy_of
+from topoopt.core.shared_plan import ClassPlan, FabricRun, FabricSchedule, SharedClusterPlan, Stays
 from topoopt.core.workload import Strategy, TaskGraph
 from topoopt.costs.bills import cost_equivalent_fat_tree_gbps
 from topoopt.simulate.cluster_rates import (
@@ -472,8 +472,8 @@ class FlowTimes:
         assert plan is not None
         if fabrics[fabric].kind == PARTITIONED:
             assert plan.shard is not None
-            return strategy_of(plan.shard.strategy)
-        return strategy_of(plan.strategies[sum(other.kind != PARTITIONED for other in fabrics[:fabric])])
+            return plan.shard.strategy
+        return plan.strategies[sum(other.kind != PARTITIONED for other in fabrics[:fabric])]
 
     def graph(self, index: int, fabric: int) -> TaskGraph:
         """Return the tasks of an iteration of a planned class on a fabric."""

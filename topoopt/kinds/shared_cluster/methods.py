@@ -47,7 +47,6 @@ from topoopt.core.shared_plan import (
     FabricSchedule,
     ShardPlan,
     SharedClusterPlan,
-    placements_of,
 )
 from topoopt.kinds.kind import Effort, Method, SolveOptions, Solver, table
 from topoopt.kinds.pipeline import concluded, solve
@@ -582,7 +581,7 @@ def _planned_flows(problem: SharedCluster, stop: Stop, tell: Callable[[str], Non
             seed = search.seed * 1_000_003 + 900 + number
             network = class_network(problem, index, fabric)
             best = search_strategy(start, network, proposals=budget, seed=seed, stop=stop).strategy
-            strategies.append(placements_of(best))
+            strategies.append(best)
         shards = any(fabric.kind == PARTITIONED for fabric in problem.fabrics)
         plans.append(ClassPlan(ShardPlan.of(result.plan) if shards else None, tuple(strategies)))
     return tuple(plans)

@@ -22,6 +22,7 @@ from topoopt.core.errors import InputError, Problem
 from topoopt.core.graphs import fat_tree_arity
 from topoopt.core.job import CoOptimisation, JobPlan
 from topoopt.core.result import Result
+from topoopt.core.search_settings import SearchSettings
 from topoopt.core.shared_cluster import (
     ACROSS_GROUPS,
     FAT_TREE,
@@ -47,7 +48,6 @@ from topoopt.core.shared_plan import MAX_CLASSES, MAX_DRAWN_JOBS, MAX_FABRICS, M
 from topoopt.files import codec
 from topoopt.files.documents import Document, canonical_sha256, parse_document
 from topoopt.files.faults import Fault, Path, nearest_text, value_text
-from topoopt.files.fields import SearchFile
 from topoopt.files.findings import Findings
 from topoopt.kinds import kind_named
 from topoopt.kinds.job.read import read_co_optimisation
@@ -227,7 +227,7 @@ class SharedClusterInstance:
     time_model: Annotated[str, Len(1, 50)] | None = None
     """of flows: fluid (max-min fair, default) or rounds (first come)"""
     objective: Literal["mean-iteration-time", "mean-completion-time"] = "mean-iteration-time"
-    search: SearchFile = SearchFile()  # noqa: RUF009 - frozen
+    search: SearchSettings = SearchSettings()  # noqa: RUF009 - frozen
 
 
 def resolve(document: Document) -> SharedCluster:
@@ -268,7 +268,7 @@ def resolve(document: Document) -> SharedCluster:
         contention=contention,
         time_model=file.time_model or "fluid",
         goal=Goal(file.objective),
-        search=file.search.build(),
+        search=file.search,
         sha256=_identity(file, contention, classes, jobs),
         notes=tuple(f"{row.name}: {note}" for row in classes if flows and row.plan for note in row.plan.notes),
     )

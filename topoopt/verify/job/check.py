@@ -605,7 +605,7 @@ def check_comparison(log: ViolationLog, problem: CoOptimisation, plan: JobPlan) 
     if plan.comparison is None:
         return
     names = [row.fabric for row in plan.comparison.strategies]
-    if names != [choice.name for choice in problem.baselines.fabrics if choice.name in names]:
+    if names != [choice.name for choice in problem.baselines.choices if choice.name in names]:
         log.add("comparison", f"the fabrics {names} are not those of the instance, in its order")
     for row in plan.comparison.strategies:
         own = ViolationLog()

@@ -20,7 +20,6 @@ from topoopt.core.placement import (
     Latency,
     PlacementPlan,
     PlacementProblem,
-    RateAllocation,
     Sharing,
     StageShape,
     TensorTransfer,
@@ -229,7 +228,7 @@ def rates_as_chosen(problem: PlacementProblem, plan: PlacementPlan) -> Iterator[
     if settings.sharing is not Sharing.STATIC:
         return
     rates = _rates_gbps(problem, plan)
-    if settings.rates is RateAllocation.UNIFORM:
+    if settings.rates == "uniform":
         # Every pair has the same part of what the smaller of its two servers could give each other server.
         capacity = [_links_gbps(problem, s) for s in range(len(problem.servers))]
         used = sorted({device.server for device in problem.devices})
@@ -242,7 +241,7 @@ def rates_as_chosen(problem: PlacementProblem, plan: PlacementPlan) -> Iterator[
     for s, t in sorted(sends):
         if not rates[s, t] > 0:
             yield f"{problem.servers[s].name} sends to {problem.servers[t].name}, which have no rate"
-    if settings.rates is RateAllocation.OPTIMISED:
+    if settings.rates == "optimised":
         for s, t in np.argwhere(rates > 0).tolist():
             if (s, t) not in sends:
                 yield f"{problem.servers[s].name} sends nothing to {problem.servers[t].name}"

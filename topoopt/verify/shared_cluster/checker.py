@@ -35,7 +35,7 @@ from topoopt.core.shared_cluster import (
     SharedCluster,
     too_short,
 )
-from topoopt.core.shared_plan import ClassPlan, FabricRun, FabricSchedule, SharedClusterPlan, strategy_of
+from topoopt.core.shared_plan import ClassPlan, FabricRun, FabricSchedule, SharedClusterPlan
 from topoopt.verify.checker import CheckDepth, Checker, CheckFindings, Derivation, ViolationLog
 from topoopt.verify.job.bounds import compute_bounds, instance_bounds
 from topoopt.verify.job.plan import Inspection, Parts, check_strategy, inspect_plan, recompute_traffic
@@ -338,7 +338,7 @@ def _sound(case: Case, index: int, number: int, job: CoOptimisation, plan: Class
         elif not case.flows:
             check_choice(log, job.search.allreduce, rows)
     else:
-        parts = check_strategy(log, cluster, workload, strategy_of(plan.strategies[number]))
+        parts = check_strategy(log, cluster, workload, plan.strategies[number])
     for violation in log.violations():
         yield f"class {case.problem.classes[index].name}: {violation}"
     if parts is not None and log.clean:

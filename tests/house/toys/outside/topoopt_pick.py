@@ -18,7 +18,6 @@ from topoopt.core.result import Certificate, Objective, Result, SearchResult
 from topoopt.core.search_settings import SearchSettings, Stated
 from topoopt.files import codec
 from topoopt.files.documents import Document, canonical_sha256
-from topoopt.files.fields import SearchFile
 from topoopt.files.findings import Findings
 from topoopt.files.results import ResultFormat
 from topoopt.formats.exporter import Export, Exporter, ExportOptions
@@ -65,14 +64,14 @@ class PickInstance:
     """numbers to choose from"""
     count: Annotated[int, Ge(1)]
     """how many are picked"""
-    search: SearchFile = SearchFile()  # noqa: RUF009 - frozen
+    search: SearchSettings = SearchSettings()  # noqa: RUF009 - frozen
 
 
 def resolve(document: Document) -> PickProblem:
     """Return the problem of an instance file."""
     instance = Findings().shaped(PickInstance, document)
     sha256 = canonical_sha256(codec.plain(instance))
-    return PickProblem(instance.name, instance.values, instance.count, instance.search.build(), sha256)
+    return PickProblem(instance.name, instance.values, instance.count, instance.search, sha256)
 
 
 def distinct(problem: PickProblem, plan: PickPlan) -> Iterator[str]:
