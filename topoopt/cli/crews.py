@@ -100,11 +100,11 @@ class _Crew:
     def __init__(self, machines: _Machines, begun: bytes, stop: Stop, stop_file: Path, jobs: int) -> None:
         self.machines, self.begun, self.stop, self.stop_file, self.jobs = machines, begun, stop, stop_file, jobs
 
-    def in_order(self, tasks: Sequence[Any], told: Tell) -> Iterator[Any]:
+    def in_order(self, tasks: Sequence[Any], on_report: Tell) -> Iterator[Any]:
         """See `Crew`."""
         waiting, sent = deque(tasks), deque[Any]()
         while waiting or sent:
-            while waiting and sum(not self.machines.done(each) for each in sent) < self.jobs:
+            while waiting and sum(not self.machines.done(handle) for handle in sent) < self.jobs:
                 task = waiting.popleft()
                 errand = Errand(self.begun, task, self.stop.remaining_s(), str(self.stop_file.absolute()))
                 sent.append(self.machines.submit(errand))
@@ -164,14 +164,14 @@ class _Slurm:
     def result(self, handle: Any) -> Any:
         errors = self._submitit.core.utils
         try:
-            outcome, found = handle.exception(), None
+            outcome, value = handle.exception(), None
             if outcome is None:
-                found = handle.result()
+                value = handle.result()
         except errors.UncompletedJobError as error:
             raise MachineError(f"the cluster lost a part of the search: {error}") from None
         if outcome is not None:
             raise MachineError(f"a part of the search failed on the cluster: {outcome}")
-        return found
+        return value
 
     def close(self) -> None:
         for job in self._sent:

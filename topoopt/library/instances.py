@@ -47,7 +47,7 @@ def instance_from_dict(document: Mapping[str, Any]) -> Any:
     return replace(problem, notes=(*problem.notes, f"servers are numbered in the order of their labels: {named}"))
 
 
-def problem_of(stated: Any) -> Any:
+def problem_of(instance: Any) -> Any:
     """The problem that an instance states, made by keywords: `topoopt.AllocationInstance(link_gbps=100, ...)`.
 
     A problem is returned as it is. Everything that an instance file may say, and the same objects as in
@@ -56,9 +56,11 @@ def problem_of(stated: Any) -> Any:
     Raises:
         InputError: everything that is wrong, by field.
     """
-    if not hasattr(stated, "schema_version"):
-        return stated
-    return instance_from_dict({f.name: value for f in fields(stated) if (value := getattr(stated, f.name)) is not None})
+    if not hasattr(instance, "schema_version"):
+        return instance
+    return instance_from_dict(
+        {f.name: value for f in fields(instance) if (value := getattr(instance, f.name)) is not None}
+    )
 
 
 @dataclass
@@ -83,7 +85,7 @@ class _Plain:
         if isinstance(value, Mapping):
             return {str(key): self.of(entry, f"{path}.{key}" if path else str(key)) for key, entry in value.items()}
         if isinstance(value, list | tuple | set | frozenset):
-            return [self.of(entry, f"{path}[{place}]") for place, entry in enumerate(value)]
+            return [self.of(entry, f"{path}[{index}]") for index, entry in enumerate(value)]
         if isinstance(value, Topology):
             return _links(value)
         if isinstance(value, Cluster):
@@ -115,8 +117,8 @@ class _Plain:
             return None
         if rows != list(range(len(rows))):
             self._label([str(row) for row in rows], path)
-        place = {str(name): at for at, name in enumerate(columns)}
-        order = [place[str(row)] for row in rows]
+        positions = {str(name): at for at, name in enumerate(columns)}
+        order = [positions[str(row)] for row in rows]
         return _matrix(np.asarray(frame.to_numpy())[:, order], path)
 
     def _label(self, labels: list[str], path: str) -> None:
@@ -138,8 +140,8 @@ def _links(topology: Topology) -> dict[str, Any]:
     section = {"links": units.tolist(), "servers": topology.servers, "degree": topology.degree}
     if topology.rates is None:
         return section
-    each = np.repeat(topology.rates / topology.multiplicity, topology.multiplicity)
-    return {**section, "capacities": each.tolist()}
+    rates = np.repeat(topology.rates / topology.multiplicity, topology.multiplicity)
+    return {**section, "capacities": rates.tolist()}
 
 
 def _matrix(array: np.ndarray[Any, Any], path: str) -> Any:
@@ -158,8 +160,8 @@ Pairs = Sequence[tuple[int, int]]
 
 
 def _built(kind: str, name: str, fields: Section) -> Any:
-    stated = {key: value for key, value in fields.items() if value is not None}
-    return instance_from_dict({"schema_version": 1, "kind": kind, "name": name, **stated})
+    declared = {key: value for key, value in fields.items() if value is not None}
+    return instance_from_dict({"schema_version": 1, "kind": kind, "name": name, **declared})
 
 
 def job_problem(

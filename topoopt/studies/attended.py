@@ -29,7 +29,7 @@ from topoopt.page.output import EXIT_OF_STOP, Output
 from topoopt.page.process import INTERRUPTED
 from topoopt.studies.execute import ENVIRONMENT, FAILURES, PROGRAM, RUN_INTERRUPTED, Store, StudyStop, Worker, execute
 from topoopt.studies.executors import Event, default_jobs
-from topoopt.studies.expand import code_versions, faults_of_options, options_of
+from topoopt.studies.expand import code_versions, option_issues, options_of
 from topoopt.studies.results import TABLE_FILE, TABLES, TIMES, ResultRow, collect_rows, read_plan, row_of, write_parquet
 from topoopt.studies.runner import Tally, run_study
 from topoopt.studies.schema import COMMANDS
@@ -42,7 +42,7 @@ class StudyEnd:
     """Why a study ends early, if it does.
 
     Attributes:
-        stop: interrupted when it is to end, and in a hurry on the second signal.
+        stop: interrupted when it is to end, and killed on the second signal.
         late: set when the limit was why.
     """
 
@@ -65,11 +65,11 @@ class StudyEnd:
 def ended_early(time_limit_s: float | None) -> Iterator[StudyEnd]:
     """Look after signals, and a limit, while the block runs; the first signal says at once what comes of it."""
 
-    def told(signals: int) -> None:
+    def on_signal(signals: int) -> None:
         text = SAID if signals == 1 else "stopping"
         os.write(2, f"\n{text}\n".encode())  # a handler of signals must not wait for a lock of the console
 
-    with stop_on_signals(None, hurries=True, told=told) as stop:
+    with stop_on_signals(None, hurries=True, told=on_signal) as stop:
         end = StudyEnd(StudyStop(stop.interrupted, stop.hurry))
 
         def over() -> None:
@@ -261,12 +261,12 @@ def find_run(directory: Path, name: str) -> dict[str, Any]:
         InputError: none, or several.
     """
     runs = {run["identity"]: run for run in read_plan(directory)["runs"]}
-    found = [run for identity, run in runs.items() if name and identity.startswith(name)]
-    if len(found) != 1:
-        text = "several runs begin so" if found else "no such run"
+    matches = [run for identity, run in runs.items() if name and identity.startswith(name)]
+    if len(matches) != 1:
+        text = "several runs begin so" if matches else "no such run"
         allowed = "the beginning of a hash in the column `run` of the table"
         raise InputError([Problem(text, file=str(directory), value=name, allowed=allowed)])
-    run: dict[str, Any] = found[0]
+    run: dict[str, Any] = matches[0]
     return run
 
 
@@ -315,11 +315,11 @@ def _refuse_writes(directory: Path, planned: dict[str, Any]) -> None:
         InputError: another command, or options that would write anywhere but into the folder of the run.
     """
     command = " ".join(planned["command"])
-    faults = faults_of_options(options_of(planned["arguments"]))
+    issues = option_issues(options_of(planned["arguments"]))
     words = SOLVE_OPTIONS if command == "solve" else None
     others = [key for key in options_of(planned["arguments"]) if words is not None and key not in words]
-    if command not in ("solve", *COMMANDS) or faults or others:
-        text = "not a run of a study" if not faults else faults[0].message
+    if command not in ("solve", *COMMANDS) or issues or others:
+        text = "not a run of a study" if not issues else issues[0].message
         raise InputError([Problem(text, str(directory), None, planned["identity"], value_text(command))])
 
 

@@ -31,30 +31,31 @@ def validate(study: StudyArgument, as_json: Annotated[bool, JsonOption] = False)
         from topoopt.studies.expand import expanded, outlook
 
         readable, wrong = expanded(study)
-        found = None if readable is None else outlook(readable)
-        if readable is None or found is None or wrong:
-            raise InputError([*wrong, *(() if found is None else found.problems)])
+        prospect = None if readable is None else outlook(readable)
+        if readable is None or prospect is None or wrong:
+            raise InputError([*wrong, *(() if prospect is None else prospect.problems)])
         document = {
             "name": readable.name,
-            "runs": found.runs,
-            "repeated": found.repeated,
-            "longest_s": found.longest_s,
-            "ok": not found.problems,
-            "problems": [asdict(problem) for problem in found.problems],
+            "runs": prospect.runs,
+            "repeated": prospect.repeated,
+            "longest_s": prospect.longest_s,
+            "ok": not prospect.problems,
+            "problems": [asdict(problem) for problem in prospect.problems],
         }
 
         def show(console: Console) -> None:
-            text = f"{escape(readable.name)}: {found.runs} runs, at most {_duration(found.longest_s)} one after another"
+            most = _duration(prospect.longest_s)
+            text = f"{escape(readable.name)}: {prospect.runs} runs, at most {most} one after another"
             console.print(text, soft_wrap=True, highlight=False)
-            if found.repeated:
-                console.print(f"{found.repeated} rows repeat a run of another row", highlight=False)
-            for problem in found.problems:
+            if prospect.repeated:
+                console.print(f"{prospect.repeated} rows repeat a run of another row", highlight=False)
+            for problem in prospect.problems:
                 console.print(f"[bold red]error[/] {escape(str(problem))}", soft_wrap=True, highlight=False)
-            if found.problems:
+            if prospect.problems:
                 console.print("runs with these instances or methods will be refused, the others will be done")
 
         output.result(document, show)
-        return InputError.exit_code if found.problems else 0
+        return InputError.exit_code if prospect.problems else 0
 
     output.run(command)
 
@@ -111,20 +112,20 @@ def run(
         if not resume and (folder / STUDY_FILE).exists():
             raise InputError(f"{folder}: there is a study already; leave out --fresh to go on with it")
         with ended_early(time_limit) as end:
-            found = attend(
+            attended = attend(
                 output, expanded, folder, end.stop, jobs, executor, retry_failed, option_pairs(executor_option or [])
             )
-        rows = found.rows
+        rows = attended.rows
         document = {
             "name": expanded.name,
             "status": end.status,
-            **asdict(found.tally),
-            "rejected": found.rejected,
-            "jobs": found.jobs,
+            **asdict(attended.tally),
+            "rejected": attended.rejected,
+            "jobs": attended.jobs,
             "table": str(folder / TABLE_FILE),
         }
         output.result(document, lambda console: _show_tally(console, document, rows), answer(rows))
-        return end.exit_code(found.rejected)
+        return end.exit_code(attended.rejected)
 
     output.run(command)
 

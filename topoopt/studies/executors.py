@@ -28,8 +28,8 @@ class ExecutorWork:
         store: where they go.
         jobs: runs at the same time.
         replace: whether they were done before and are done again.
-        stop: interrupted when the study is to end: no run begins, those in flight are asked to end, and killed once it
-            has to hurry.
+        stop: interrupted when the study is to end: no run begins, those in flight are asked to end, and killed once
+            `kill` is set.
         program: `module:function` that does a run; something else than the command line only in tests.
         options: of the executor, such as the address of a dask scheduler.
     """
@@ -114,8 +114,8 @@ def backend_of(
         backend = importlib.import_module(module)
     except ImportError:
         text = f"the {name} executor needs {module}"
-        found = Problem(text, path="--executor", value=name, allowed=f"pip install 'topoopt[{name}]'")
-        raise InputError([found]) from None
+        problem = Problem(text, path="--executor", value=name, allowed=f"pip install 'topoopt[{name}]'")
+        raise InputError([problem]) from None
     unknown = [
         Problem("unknown option of the executor", path="--executor-option", value=option, allowed=", ".join(allowed))
         for option, _ in options
@@ -134,10 +134,10 @@ def option_pairs(texts: Sequence[str]) -> tuple[tuple[str, str], ...]:
     """
     pairs = [text.partition("=") for text in texts]
     problems = []
-    for place, (key, _, value) in enumerate(pairs):
+    for index, (key, _, value) in enumerate(pairs):
         if not key or not value:
-            problems.append(Problem("not an option", path="--executor-option", value=texts[place], allowed="KEY=VALUE"))
-        elif key in {before for before, _, _ in pairs[:place]}:
+            problems.append(Problem("not an option", path="--executor-option", value=texts[index], allowed="KEY=VALUE"))
+        elif key in {before for before, _, _ in pairs[:index]}:
             problems.append(Problem("given twice", path="--executor-option", value=key, allowed="once"))
     if problems:
         raise InputError(problems)
@@ -171,7 +171,7 @@ class Chunk:
         runs: what to do.
         root: directory of the study.
         replace, program: as of `ExecutorWork`.
-        stop_file: the study is to end once this file is there, and to hurry once one with HURRY behind its name is.
+        stop_file: the study is to end once this file is there; once one with KILL behind its name is, runs are killed.
     """
 
     runs: tuple[StudyRun, ...]
@@ -181,7 +181,7 @@ class Chunk:
     stop_file: str
 
 
-HURRY = ".now"
+KILL = ".now"
 
 
 class FileEvent(threading.Event):
@@ -198,7 +198,7 @@ class FileEvent(threading.Event):
 
 def tell_stop(stop: StudyStop, path: Path) -> None:
     """Make the files that tell other machines what was asked for here."""
-    for event, file in ((stop.interrupted, path), (stop.hurry, path.with_name(path.name + HURRY))):
+    for event, file in ((stop.interrupted, path), (stop.kill, path.with_name(path.name + KILL))):
         if event.is_set() and not file.exists():
             file.touch()
 
@@ -219,7 +219,7 @@ def chunks_of(runs: Sequence[StudyRun], number: int, most: int = MOST_RUNS) -> l
 def do_chunk(chunk: Chunk) -> list[tuple[str, dict[str, Any]]]:
     """Do the runs of a chunk that are not there yet; (identity, record) of each that is there at the end."""
     store = Store(Path(chunk.root))
-    stop = StudyStop(interrupted=FileEvent(chunk.stop_file), hurry=FileEvent(chunk.stop_file + HURRY))
+    stop = StudyStop(interrupted=FileEvent(chunk.stop_file), kill=FileEvent(chunk.stop_file + KILL))
     worker = Worker(chunk.program)
     records = []
     try:
@@ -239,7 +239,7 @@ def do_chunk(chunk: Chunk) -> list[tuple[str, dict[str, Any]]]:
 
 def remove(path: Path) -> None:
     """Remove the files of `tell_stop` that are there."""
-    for file in (path, path.with_name(path.name + HURRY)):
+    for file in (path, path.with_name(path.name + KILL)):
         with suppress(OSError):
             file.unlink()
 

@@ -159,19 +159,19 @@ def _cards(page: StudyPage) -> list[Card]:
 def _comparison_grid(page: StudyPage) -> Grid | None:
     """Each value of the compared column: runs, wins, distance from the reference; None where there is only one."""
     ratios = compared(page.rows, page.factors, page.comparison)
-    groups = list(dict.fromkeys(one.group for one in ratios))
+    groups = list(dict.fromkeys(ratio.group for ratio in ratios))
     if len(groups) < 2:
         return None
     lines = []
     for group in groups:
-        own = [one for one in ratios if one.group == group]
-        known = sorted(one.ratio for one in own if one.ratio is not None)
-        wins = sum(one.wins for one in own)
+        own = [ratio for ratio in ratios if ratio.group == group]
+        available = sorted(ratio.ratio for ratio in own if ratio.ratio is not None)
+        wins = sum(ratio.wins for ratio in own)
         texts = ["-"] * 3
-        if known:
-            mean = sum(known) / len(known)
-            texts = [f"{value:+.2%}" for value in (mean, known[len(known) // 2], known[-1])]
-        lines.append((group, str(len(own)), str(len(known)), str(wins), *texts))
+        if available:
+            mean = sum(available) / len(available)
+            texts = [f"{value:+.2%}" for value in (mean, available[len(available) // 2], available[-1])]
+        lines.append((group, str(len(own)), str(len(available)), str(wins), *texts))
     against = page.comparison.baseline or "the best"
     by, value = (page.names.get(column, column) for column in (page.comparison.by, page.comparison.value))
     headings = (by, "runs", "with a value", "best of the case", "mean", "median", "worst")
@@ -181,18 +181,20 @@ def _comparison_grid(page: StudyPage) -> Grid | None:
 
 def _grid(table: Table, rows: Sequence[Row], names: Mapping[str, str]) -> Grid:
     headings, lines = pivot(chosen(rows, table.where), table.rows, table.values, table.columns, table.statistic, names)
-    numeric = tuple(place >= len(table.rows) for place in range(len(headings)))
+    numeric = tuple(index >= len(table.rows) for index in range(len(headings)))
     title = table.title if table.statistic == "mean" else f"{table.title} ({table.statistic})"
     return Grid(title, tuple(headings), numeric, tuple(tuple(cell(value) for value in line) for line in lines))
 
 
 def _published_grid(beside: Sequence[Compared]) -> Grid:
     lines = []
-    for each in beside:
-        ours = "-" if each.ours is None else number(each.ours)
-        difference = "-" if each.difference is None else signed_percent(each.difference)
-        why = "" if each.agrees or each.ours is None else each.published.why or ""
-        lines.append((each.published.what, ours, number(each.published.value), difference, each.published.source, why))
+    for figure in beside:
+        ours = "-" if figure.ours is None else number(figure.ours)
+        difference = "-" if figure.difference is None else signed_percent(figure.difference)
+        why = "" if figure.agrees or figure.ours is None else figure.published.why or ""
+        lines.append(
+            (figure.published.what, ours, number(figure.published.value), difference, figure.published.source, why)
+        )
     headings = ("figure", "ours", "published", "difference", "source", "why")
     numeric = (False, True, True, True, False, False)
     shown = len(headings) if any(line[-1] for line in lines) else len(headings) - 1
@@ -263,14 +265,21 @@ def study_page(directory: str | os.PathLike[str]) -> StudyPage:
         rows=rows,
         comparison=ComparedBy(**plan["comparison"]),
         figures=tuple(
-            Figure(**{**one, "columns": tuple(one["columns"]), "where": _pairs(one["where"])})
-            for one in plan["figures"]
+            Figure(**{**figure, "columns": tuple(figure["columns"]), "where": _pairs(figure["where"])})
+            for figure in plan["figures"]
         ),
         tables=tuple(
-            Table(**{**one, "rows": tuple(one["rows"]), "values": tuple(one["values"]), "where": _pairs(one["where"])})
-            for one in plan["tables"]
+            Table(
+                **{
+                    **figure,
+                    "rows": tuple(figure["rows"]),
+                    "values": tuple(figure["values"]),
+                    "where": _pairs(figure["where"]),
+                }
+            )
+            for figure in plan["tables"]
         ),
-        published=tuple(Published(**{**one, "where": _pairs(one["where"])}) for one in plan["published"]),
+        published=tuple(Published(**{**figure, "where": _pairs(figure["where"])}) for figure in plan["published"]),
         names=plan["names"],
     )
 

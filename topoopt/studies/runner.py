@@ -56,7 +56,7 @@ def plan_document(study: Study) -> dict[str, Any]:
         "comparison": asdict(study.comparison),
         "figures": [asdict(figure) for figure in study.figures],
         "tables": [asdict(table) for table in study.tables],
-        "published": [asdict(each) for each in study.published],
+        "published": [asdict(item) for item in study.published],
         "names": dict(study.names),
         "runs": [_run_document(run) for run in study.runs],
     }
@@ -168,7 +168,7 @@ def run_study(
         executor: name in EXECUTORS.
         retry_failed: do failed runs again.
         stop: once interrupted no run begins; those in flight are asked for the best they have, which is kept till they
-            are done again. Where it has to hurry they are killed.
+            are done again. Once `kill` is set they are killed.
         on_event: called in this thread as runs start and end.
         on_plan: called with the number of runs to do.
         program: see `ExecutorWork`.
