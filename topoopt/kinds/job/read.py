@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import Annotated, Any, Literal
 
@@ -13,9 +14,11 @@ from pydantic_core import PydanticCustomError
 
 from topoopt.core.arrays import GIB
 from topoopt.core.cluster import Cluster, LinkDirection, LinkSharing, LocalAllReduce
+from topoopt.core.data import STRICT, FileName, SchemaVersion
 from topoopt.core.job import DEFAULT_FABRICS, BaselineSettings, CoOptimisation
 from topoopt.core.search_settings import AllReduceChoice
 from topoopt.core.workload import GRADIENT_BYTES, Operator, OperatorInput, Split, Workload
+from topoopt.files import codec
 from topoopt.files.documents import Document, canonical_sha256
 from topoopt.files.faults import MAX_LISTED, Fault, Path, nearest_text, value_text
 from topoopt.files.fields import (
@@ -26,7 +29,6 @@ from topoopt.files.fields import (
     Bytes,
     Count,
     FileModel,
-    FileName,
     FilePart,
     KindName,
     Label,
@@ -36,7 +38,6 @@ from topoopt.files.fields import (
     PositiveCount,
     Rate,
     RobustSearchFile,
-    SchemaVersion,
     TimeMs,
     Ways,
     is_none,
@@ -223,16 +224,20 @@ class JobSearchFile(RobustSearchFile):
         return {name: value for name, value in super().arguments().items() if value is not None}
 
 
-class CoOptimisationFile(FileModel):
+@dataclass(frozen=True, kw_only=True)
+class CoOptimisationInstance:
     """Find strategy, topology and routes of least iteration time."""
 
-    schema_version: SchemaVersion
-    kind: Literal["co-optimisation"]
-    name: FileName
+    __pydantic_config__ = STRICT
+
+    schema_version: SchemaVersion = 1
+    """version of this file format"""
+    kind: Literal["co-optimisation"] = "co-optimisation"
+    name: FileName = "job"
     cluster: ClusterFile
     workload: WorkloadFile
-    search: JobSearchFile = JobSearchFile()
-    baselines: BaselinesFile = BaselinesFile()
+    search: JobSearchFile = JobSearchFile()  # noqa: RUF009 - frozen
+    baselines: BaselinesFile = BaselinesFile()  # noqa: RUF009 - frozen
 
 
 _OPERATORS: Path = ("workload", "operators")
@@ -522,9 +527,9 @@ def _costs(times: OperatorTimes, profile: Profile | None, cluster: Cluster) -> C
     return dataclasses.replace(device, memory_gib=UNCHECKED_GIB if memory is None else math.ceil(memory / GIB))
 
 
-def _identity(file: CoOptimisationFile, profile: Profile | None) -> str:
+def _identity(file: CoOptimisationInstance, profile: Profile | None) -> str:
     """Hash of the instance with defaults written out; a profile counts by its content, not by its name."""
-    document = file.model_dump(mode="json")
+    document: dict[str, Any] = codec.plain(file)
     if "gpu_memory_gib" not in file.cluster.model_fields_set:
         del document["cluster"]["gpu_memory_gib"]
     if profile is not None:
@@ -550,7 +555,7 @@ def read_co_optimisation(document: Document) -> CoOptimisation:
     """
     raw = document.data if isinstance(document.data, dict) else {}
     findings = Findings()
-    file = findings.shape(CoOptimisationFile, document)
+    file = findings.shape(CoOptimisationInstance, document)
     cluster_file = file.cluster if file else fitting(ClusterFile, raw.get("cluster"))
     raw_workload = raw.get("workload")
     workload_file: GraphWorkload | ModelWorkload | None = None
