@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -20,7 +20,7 @@ from rich.table import Column
 
 from solvers.stop import stop_on_signals
 from topoopt.core.arrays import GIB
-from topoopt.core.comparison import RunLimits, Study, StudyRun
+from topoopt.core.comparison import Study, StudyRun
 from topoopt.core.errors import CheckError, InputError, Problem, extra
 from topoopt.core.proofs import StopReason
 from topoopt.files.faults import value_text
@@ -254,20 +254,19 @@ class Reproduction:
         return not self.cut_short
 
 
-def find_run(directory: Path, name: str) -> dict[str, Any]:
+def find_run(study: Study, directory: Path, name: str) -> StudyRun:
     """The planned run whose identity begins with `name`.
 
     Raises:
         InputError: none, or several.
     """
-    runs = {run["identity"]: run for run in read_plan(directory)["runs"]}
+    runs = {run.identity: run for run in study.runs}
     matches = [run for identity, run in runs.items() if name and identity.startswith(name)]
     if len(matches) != 1:
         text = "several runs begin so" if matches else "no such run"
         allowed = "the beginning of a hash in the column `run` of the table"
         raise InputError([Problem(text, file=str(directory), value=name, allowed=allowed)])
-    run: dict[str, Any] = matches[0]
-    return run
+    return matches[0]
 
 
 def reproduce(directory: Path, name: str, scratch: Path, *, program: str = PROGRAM) -> Reproduction:
@@ -276,14 +275,15 @@ def reproduce(directory: Path, name: str, scratch: Path, *, program: str = PROGR
     Raises:
         InputError: no such run, or it was never done.
     """
-    plan = read_plan(directory)
-    planned = find_run(directory, name)
+    study = read_plan(directory)
+    planned = find_run(study, directory, name)
     store = Store(directory)
-    before = store.record(planned["identity"])
+    before = store.record(planned.identity)
     if before is None:
         raise InputError([Problem("this run was not done yet", file=str(directory), value=name)])
     _refuse_writes(directory, planned)
-    run = _run(planned, store.folder(planned["identity"]))
+    instance = store.folder(planned.identity) / "instance.json"  # which was kept beside the result
+    run = replace(planned, document=read_text(instance, MAX_BYTES).rstrip("\n") if instance.is_file() else None)
     worker = Worker(program)
     again = Store(scratch)
     try:
@@ -300,7 +300,7 @@ def reproduce(directory: Path, name: str, scratch: Path, *, program: str = PROGR
         if (folders[0] / file).is_file()
     }
     now = dict(code_versions())
-    then = plan["versions"]
+    then = study.versions
     differ = {key: (then.get(key), now.get(key)) for key in {**then, **now} if then.get(key) != now.get(key)}
     ended = dict.fromkeys(str(row["stopped_by"]) for row in rows if row["stopped_by"] in LIMITS)
     return Reproduction(
@@ -308,38 +308,19 @@ def reproduce(directory: Path, name: str, scratch: Path, *, program: str = PROGR
     )
 
 
-def _refuse_writes(directory: Path, planned: dict[str, Any]) -> None:
+def _refuse_writes(directory: Path, planned: StudyRun) -> None:
     """Refuse what no study file asks for: the folder may come from a stranger.
 
     Raises:
         InputError: another command, or options that would write anywhere but into the folder of the run.
     """
-    command = " ".join(planned["command"])
-    issues = option_issues(options_of(planned["arguments"]))
+    command = " ".join(planned.command)
+    issues = option_issues(options_of(planned.arguments))
     words = SOLVE_OPTIONS if command == "solve" else None
-    others = [key for key in options_of(planned["arguments"]) if words is not None and key not in words]
+    others = [key for key in options_of(planned.arguments) if words is not None and key not in words]
     if command not in ("solve", *COMMANDS) or issues or others:
         text = "not a run of a study" if not issues else issues[0].message
-        raise InputError([Problem(text, str(directory), None, planned["identity"], value_text(command))])
-
-
-def _run(planned: dict[str, Any], folder: Path) -> StudyRun:
-    """The run as planned, with the instance that was kept beside its result."""
-    kept = folder / "instance.json"
-    return StudyRun(
-        position=0,
-        identity=planned["identity"],
-        instance=planned["instance"],
-        command=tuple(planned["command"]),
-        arguments=tuple(planned["arguments"]),
-        document=read_text(kept, MAX_BYTES).rstrip("\n") if kept.is_file() else None,
-        source=planned["source"],
-        method=planned["method"],
-        seed=planned["seed"],
-        repetition=planned["repetition"],
-        factors=tuple(planned["factors"].items()),
-        limits=RunLimits(**planned["limits"]),
-    )
+        raise InputError([Problem(text, str(directory), None, planned.identity, value_text(command))])
 
 
 def compared_again(output: Output, directory: Path, name: str) -> int:

@@ -22,11 +22,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from annotated_types import Ge
+from pydantic import ValidationError
 
 from topoopt.core.arrays import GIB, MIB
-from topoopt.core.comparison import ComparedBy, Figure, Published, RunLimits, Scalar, StudyRun, Table
+from topoopt.core.comparison import RETAINED, RunLimits, StudyRun
 from topoopt.core.errors import InputError, MachineError, TopooptError
+from topoopt.files import codec
 from topoopt.files.atomic import WriteError, write_text_atomically
 from topoopt.files.documents import load_document
 from topoopt.files.untrusted import opened
@@ -235,52 +237,14 @@ Outcome = Literal[
     "interrupted", "environment",
 ]  # fmt: skip
 
-Count = Annotated[int, Field(ge=0)]
-Amount = Annotated[float, Field(ge=0)]
+Amount = Annotated[float, Ge(0)]
 
 
-class KeptFile(BaseModel):
-    """A mapping that another version may have written: keys that are not known are passed over."""
-
-    model_config = ConfigDict(extra="ignore", allow_inf_nan=False, frozen=True, hide_input_in_errors=True)
-
-
-class PlannedRunFile(KeptFile):
-    """A run of a plan."""
-
-    identity: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-    instance: str
-    source: str
-    command: list[str]
-    arguments: list[str]
-    method: str | None
-    seed: Count | None
-    repetition: Count
-    factors: dict[str, Scalar]
-    limits: RunLimits
-
-
-class PlanFile(KeptFile):
-    """study.json."""
-
-    schema_version: Annotated[int, Field(ge=1, le=1)]
-    kind: Literal["study-plan"]
-    name: str
-    title: str
-    notes: list[str]
-    file: str
-    sha256: str
-    versions: dict[str, str | None]
-    comparison: ComparedBy
-    figures: list[Figure]
-    tables: list[Table]
-    published: list[Published] = []
-    names: dict[str, str] = {}
-    runs: list[PlannedRunFile]
-
-
-class RecordFile(KeptFile):
+@dataclass(frozen=True)
+class RunRecord:
     """run.json."""
+
+    __pydantic_config__ = RETAINED
 
     identity: str
     outcome: Outcome
@@ -296,7 +260,7 @@ class RecordFile(KeptFile):
 def is_record(data: object, identity: str) -> bool:
     """Whether data are the record of a run, and of this one."""
     try:
-        return RecordFile.model_validate(data).identity == identity
+        return bool(codec.adapter(RunRecord).validate_python(data).identity == identity)
     except ValidationError:
         return False
 

@@ -269,13 +269,12 @@ def expanded(path: str | os.PathLike[str], *, small: bool = False) -> tuple[Stud
 
 def _study_of(file: StudyFile, document: Document, issues: list[Fault]) -> Study:
     """The study of a file in its shape; what is wrong with it is added to `issues`."""
-    versions = code_versions()
-    runs = _Expansion(file, Path(document.file).parent, dict(versions), issues).runs()
+    versions: dict[str, str | None] = dict(code_versions())
+    runs = _Expansion(file, Path(document.file).parent, versions, issues).runs()
     return Study(
         name=file.name,
         title=file.title or file.name,
         notes=tuple(file.notes),
-        runs=tuple(runs),
         comparison=ComparedBy(**file.compare.model_dump()),
         figures=tuple(
             Figure(
@@ -303,10 +302,11 @@ def _study_of(file: StudyFile, document: Document, issues: list[Fault]) -> Study
             Published(**{**published.model_dump(), "where": tuple(published.where.items())})
             for published in file.published
         ),
-        names=tuple(file.names.items()),
+        names=file.names,
         file=document.file,
         sha256=canonical_sha256(file.model_dump(mode="json", by_alias=True)),
         versions=versions,
+        runs=tuple(runs),
     )
 
 
@@ -327,7 +327,7 @@ def limits_of(own: LimitsFile, general: LimitsFile) -> RunLimits:
 class _Expansion:
     """One pass over the groups of a study file."""
 
-    def __init__(self, file: StudyFile, folder: Path, versions: dict[str, str], issues: list[Fault]) -> None:
+    def __init__(self, file: StudyFile, folder: Path, versions: dict[str, str | None], issues: list[Fault]) -> None:
         self.file, self.folder, self.versions, self.faults = file, folder, versions, issues
         self.references = References()
 
@@ -339,7 +339,7 @@ class _Expansion:
             if len(runs) > MAX_RUNS:
                 self.faults.append(Fault(("instances",), "too many runs", str(len(runs)), f"at most {MAX_RUNS}"))
                 return []
-        return [replace(run, position=position) for position, run in enumerate(runs)]
+        return runs
 
     def _group(self, group: GroupFile, around: DataPath) -> list[StudyRun]:
         given = [key for key in ("file", "instance", "command") if getattr(group, key) is not None]
@@ -447,9 +447,7 @@ class _Expansion:
             "limits": [limits.wall_s, limits.memory_mib],
             "versions": self.versions,
         }
-        cells = tuple((path, cell_of(value)) for path, value in factors)
         return StudyRun(
-            position=0,
             identity=identity_of(parts),
             instance=base.name,
             command=command,
@@ -459,7 +457,7 @@ class _Expansion:
             method=method,
             seed=seed,
             repetition=repetition,
-            factors=cells,
+            factors={path: cell_of(value) for path, value in factors},
             limits=limits,
         )
 
@@ -545,6 +543,6 @@ def _instance(run: StudyRun) -> Any:
 
 def _placed(problem: Problem, run: StudyRun) -> Problem:
     """The problem with the file it is in, and what was varied."""
-    varied = ", ".join(f"{path} = {value}" for path, value in run.factors)
+    varied = ", ".join(f"{path} = {value}" for path, value in run.factors.items())
     message = f"{problem.message} (with {varied})" if varied else problem.message
     return replace(problem, file=problem.file or str(Path(run.source or run.instance)), message=message)

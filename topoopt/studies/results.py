@@ -13,12 +13,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from topoopt.core.comparison import ComparedBy, Scalar
+from topoopt.core.comparison import ComparedBy, Scalar, Study, StudyRun
 from topoopt.core.errors import InputError, Problem, extra
 from topoopt.files.atomic import write_bytes_atomically
 from topoopt.files.documents import parse_document
 from topoopt.files.findings import Findings
-from topoopt.studies.execute import PlanFile, Store
+from topoopt.studies.execute import Store
 from topoopt.studies.runner import PLAN_LIMITS, STUDY_FILE
 
 TIMES = ("solve_wall_s", "wall_s", "cpu_s", "peak_memory_mib", "finished_at")
@@ -42,22 +42,22 @@ _OWN = {
 }
 
 
-def row_of(run: Mapping[str, Any], record: Mapping[str, Any] | None) -> dict[str, Scalar]:
+def row_of(run: StudyRun, record: Mapping[str, Any] | None) -> dict[str, Scalar]:
     """The row of a planned run; `record` is its run.json, None if it was not run."""
     output = _mapping((record or {}).get("output"))
     objective, bound, claimed, check = (
         _mapping(output.get(key)) for key in ("objective", "bound", "claimed_bound", "check")
     )
     row: dict[str, Scalar] = {
-        "run": run["identity"],
-        "instance": run["instance"],
+        "run": run.identity,
+        "instance": run.instance,
         "kind": _scalar(output.get("kind")),
-        "command": " ".join(run["command"]),
-        "method": run["method"],
-        "seed": run["seed"],
-        "repetition": run["repetition"],
+        "command": " ".join(run.command),
+        "method": run.method,
+        "seed": run.seed,
+        "repetition": run.repetition,
     }
-    for path, value in run["factors"].items():
+    for path, value in run.factors.items():
         row.setdefault(path, value)
     row |= {
         "outcome": "missing" if record is None else record.get("outcome"),
@@ -140,8 +140,8 @@ TABLES = "tables of studies"
 ResultRow = dict[str, Scalar]
 
 
-def read_plan(directory: str | os.PathLike[str]) -> dict[str, Any]:
-    """study.json of a study directory.
+def read_plan(directory: str | os.PathLike[str]) -> Study:
+    """The study of a study directory.
 
     Raises:
         InputError: no study directory, or a plan that was damaged: everything wrong with it.
@@ -152,7 +152,7 @@ def read_plan(directory: str | os.PathLike[str]) -> dict[str, Any]:
         raise InputError([Problem(text, file=str(directory), allowed="what `topoopt study run --out` made")])
     document = parse_document(file, PLAN_LIMITS)
     findings = Findings()
-    return findings.settled(document, findings.shaped(PlanFile, document)).model_dump()
+    return findings.settled(document, findings.shaped(Study, document))
 
 
 def collect_rows(directory: str | os.PathLike[str]) -> list[ResultRow]:
@@ -161,10 +161,10 @@ def collect_rows(directory: str | os.PathLike[str]) -> list[ResultRow]:
     Raises:
         InputError: no study directory.
     """
-    plan = read_plan(directory)
     store = Store(Path(directory))
     finished = store.finished()
-    rows = [row_of(run, store.record(run["identity"]) if run["identity"] in finished else None) for run in plan["runs"]]
+    runs = read_plan(directory).runs
+    rows = [row_of(run, store.record(run.identity) if run.identity in finished else None) for run in runs]
     names = column_names(rows)
     return [{name: row.get(name) for name in names} for row in rows]
 
