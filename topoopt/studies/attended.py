@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -25,8 +25,7 @@ from topoopt.core.errors import CheckError, InputError, Problem, extra
 from topoopt.core.proofs import StopReason
 from topoopt.files.faults import value_text
 from topoopt.files.untrusted import file_sha256, read_text
-from topoopt.page.output import EXIT_OF_STOP, Output
-from topoopt.page.process import INTERRUPTED
+from topoopt.page.output import Output
 from topoopt.studies.execute import ENVIRONMENT, FAILURES, PROGRAM, RUN_INTERRUPTED, Store, StudyStop, Worker, execute
 from topoopt.studies.executors import Event, default_jobs
 from topoopt.studies.expand import code_versions, option_issues, options_of
@@ -37,51 +36,27 @@ from topoopt.studies.schema import COMMANDS
 SAID = "finishing: runs in flight keep the best they have, no more begin; Ctrl-C again to stop with what is there"
 
 
-@dataclass(frozen=True)
-class StudyEnd:
-    """Why a study ends early, if it does.
-
-    Attributes:
-        stop: interrupted when it is to end, and killed on the second signal.
-        late: set when the limit was why.
-    """
-
-    stop: StudyStop
-    late: threading.Event = field(default_factory=threading.Event)
-
-    @property
-    def status(self) -> str:
-        """`done`, `time` or `interrupted`."""
-        return "done" if not self.stop.interrupted.is_set() else "time" if self.late.is_set() else "interrupted"
-
-    def exit_code(self, rejected: int) -> int:
-        """That of the command; `rejected`: results that the checker rejects."""
-        if self.stop.interrupted.is_set():
-            return EXIT_OF_STOP[StopReason.TIME] if self.late.is_set() else INTERRUPTED
-        return CheckError.exit_code if rejected else 0
-
-
 @contextmanager
-def ended_early(time_limit_s: float | None) -> Iterator[StudyEnd]:
+def ended_early(time_limit_s: float | None) -> Iterator[StudyStop]:
     """Look after signals, and a limit, while the block runs; the first signal says at once what comes of it."""
 
     def on_signal(signals: int) -> None:
         text = SAID if signals == 1 else "stopping"
         os.write(2, f"\n{text}\n".encode())  # a handler of signals must not wait for a lock of the console
 
-    with stop_on_signals(None, hurries=True, told=on_signal) as stop:
-        end = StudyEnd(StudyStop(stop.interrupted, stop.hurry))
+    with stop_on_signals(None, hurries=True, told=on_signal) as signalled:
+        stop = StudyStop(signalled.interrupted, signalled.hurry)
 
         def over() -> None:
-            end.late.set()
-            end.stop.interrupted.set()
+            stop.late.set()
+            stop.interrupted.set()
 
         timer = threading.Timer(time_limit_s or 0.0, over)
         timer.daemon = True
         if time_limit_s is not None:
             timer.start()
         try:
-            yield end
+            yield stop
         finally:
             timer.cancel()
 
@@ -155,20 +130,6 @@ class StudyProgress:
         return f", about {seconds / 60:.0f} min left" if seconds >= 90 else f", about {seconds:.0f} s left"
 
 
-@dataclass(frozen=True)
-class AttendedStudy:
-    """How a study stands: counts, rows of its table, runs side by side, results that the checker rejects."""
-
-    tally: Tally
-    rows: list[ResultRow]
-    jobs: int
-
-    @property
-    def rejected(self) -> int:
-        """Results that the checker rejects."""
-        return sum(row["outcome"] == "check-failed" for row in self.rows)
-
-
 def attend(
     output: Output,
     study: Study,
@@ -178,8 +139,8 @@ def attend(
     executor: str = "local",
     retry_failed: bool = False,
     options: tuple[tuple[str, str], ...] = (),
-) -> AttendedStudy:
-    """Do the runs that are missing, telling how far it is, and write the table.
+) -> tuple[Tally, list[ResultRow], int]:
+    """Do the runs that are missing, telling how far it is, and write the table; counts, its rows, runs side by side.
 
     Args:
         output: where progress is told.
@@ -208,7 +169,7 @@ def attend(
         )
     rows = collect_rows(folder)
     write_parquet(rows, folder / TABLE_FILE)
-    return AttendedStudy(tally, rows, number)
+    return tally, rows, number
 
 
 MAX_BYTES = GIB

@@ -10,8 +10,10 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from topoopt.core.errors import InputError
-from topoopt.page.output import JsonOption, Output
+from topoopt.core.errors import CheckError, InputError
+from topoopt.core.proofs import StopReason
+from topoopt.page.output import EXIT_OF_STOP, JsonOption, Output
+from topoopt.page.process import INTERRUPTED
 from topoopt.page.render import TerminalTable
 
 app = typer.Typer(
@@ -102,7 +104,7 @@ def run(
         from topoopt.studies.executors import option_pairs
         from topoopt.studies.expand import read_study
         from topoopt.studies.report import answer
-        from topoopt.studies.results import TABLE_FILE
+        from topoopt.studies.results import REJECTED, TABLE_FILE
         from topoopt.studies.runner import STUDY_FILE
 
         folder = out or Path("out") / study.stem
@@ -111,21 +113,21 @@ def run(
         expanded = read_study(study, small=small)
         if not resume and (folder / STUDY_FILE).exists():
             raise InputError(f"{folder}: there is a study already; leave out --fresh to go on with it")
-        with ended_early(time_limit) as end:
-            attended = attend(
-                output, expanded, folder, end.stop, jobs, executor, retry_failed, option_pairs(executor_option or [])
-            )
-        rows = attended.rows
+        with ended_early(time_limit) as stop:
+            options = option_pairs(executor_option or [])
+            tally, rows, side_by_side = attend(output, expanded, folder, stop, jobs, executor, retry_failed, options)
+        rejected = sum(row["outcome"] == REJECTED for row in rows)
         document = {
             "name": expanded.name,
-            "status": end.status,
-            **asdict(attended.tally),
-            "rejected": attended.rejected,
-            "jobs": attended.jobs,
+            "status": stop.status,
+            **asdict(tally),
+            "rejected": rejected,
+            "jobs": side_by_side,
             "table": str(folder / TABLE_FILE),
         }
         output.result(document, lambda console: _show_tally(console, document, rows), answer(rows))
-        return end.exit_code(attended.rejected)
+        ends = {"time": EXIT_OF_STOP[StopReason.TIME], "interrupted": INTERRUPTED}
+        return ends.get(stop.status, CheckError.exit_code if rejected else 0)
 
     output.run(command)
 

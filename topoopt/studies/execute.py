@@ -41,10 +41,17 @@ class StudyStop:
     Attributes:
         interrupted: set when it is to end: no run begins, those in flight are asked for the best they have.
         kill: set when those are to be killed.
+        late: set when a limit was why.
     """
 
     interrupted: threading.Event = field(default_factory=threading.Event)
     kill: threading.Event = field(default_factory=threading.Event)
+    late: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def status(self) -> str:
+        """`done`, `time` or `interrupted`."""
+        return "done" if not self.interrupted.is_set() else "time" if self.late.is_set() else "interrupted"
 
     def give_up(self) -> None:
         """End at once: something is broken."""
