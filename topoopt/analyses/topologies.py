@@ -193,7 +193,7 @@ def traffic(
         from topoopt.analyses.traffic import answer, traffic_html, traffic_svg
 
         require_targets(csv_file, plot)
-        figures = _figures(file, _Asked(selection, strategy, budget))
+        figures = _figures(file, _PlanChoice(selection, strategy, budget))
         written = write_targets(
             csv_file,
             plot,
@@ -211,7 +211,7 @@ def traffic(
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _PlanChoice:
     """What plan an instance is to have; None: not said."""
 
     selection: str | None
@@ -225,7 +225,7 @@ class _Asked:
             raise InputError([Problem(why, path=f"--{name}", value=str(v), allowed=allowed) for name, v in given])
 
 
-def _figures(file: Path, settings: _Asked) -> TrafficFigures:
+def _figures(file: Path, settings: _PlanChoice) -> TrafficFigures:
     from topoopt.analyses.traffic import PLACED, STARTS, plan_traffic, starting_traffic
     from topoopt.files.documents import parse_document
     from topoopt.files.results import KIND_LIMITS as LIMITS

@@ -105,7 +105,9 @@ def reconfigure(
             problem = run.first(lambda: read_instance(instance))
             seeded = problem.search.seed if seed is None else seed
             common: Common = {"delays_ms": wanted, "seed": seeded, "stop": run.timing.stop}
-            settings = _Asked(solution, budget, seed, schemes, period_ms, iterations, no_break_even, straggler, failed)
+            settings = _SweepOptions(
+                solution, budget, seed, schemes, period_ms, iterations, no_break_even, straggler, failed
+            )
             _refuse_options(problem, settings)
             run.doing = "reconfigure"
             sweep, study = run.part(lambda: _sweep(instance, problem, settings, run.timing, common, tell))
@@ -120,7 +122,7 @@ def reconfigure(
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _SweepOptions:
     """The options that concern one sweep."""
 
     solution: Path | None
@@ -137,7 +139,7 @@ class _Asked:
 def _sweep(
     instance: Path,
     problem: Any,
-    settings: _Asked,
+    settings: _SweepOptions,
     timing: Timing,
     common: Common,
     tell: Callable[[str, float], None],
@@ -194,7 +196,7 @@ def _durations(delays: str, period: str | None) -> tuple[list[float], float | No
     return wanted, period_ms
 
 
-def _solution(problem: Any, settings: _Asked, timing: Timing) -> Any:
+def _solution(problem: Any, settings: _SweepOptions, timing: Timing) -> Any:
     """The solution in a file, checked, or that of a solve."""
     from topoopt.kinds import kind_of
     from topoopt.kinds.kind import SolveOptions
@@ -220,7 +222,7 @@ def _refuse_rejected(violations: tuple[str, ...], stop: Stop) -> None:
         raise KeyboardInterrupt
 
 
-def _refuse_options(problem: Any, settings: _Asked) -> None:
+def _refuse_options(problem: Any, settings: _SweepOptions) -> None:
     """Options that are of other sweeps."""
     training = {"--straggler": settings.straggler != 1.0, "--failed": settings.failed != 0}
     jobs = {

@@ -86,7 +86,7 @@ def resilience(
             return answer_outages(output, solution, days, spares, seed, csv=csv, report=report)
         with attended(output, time_limit, memory_bytes(memory_limit)) as run:
             stop = run.timing.stop
-            subject, topology = run.first(lambda: SUBJECTS[kind](_Asked(solution, instance, fabric, stop)))
+            subject, topology = run.first(lambda: SUBJECTS[kind](_SolutionChoice(solution, instance, fabric, stop)))
             failure = None
             if link or server or switch:
                 ends = _links(link or [], topology)
@@ -158,7 +158,7 @@ def _instance_of(path: Path | None, kinds: tuple[str, ...]) -> Any:
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _SolutionChoice:
     """A solution file, and what is said of it."""
 
     path: Path
@@ -172,7 +172,7 @@ class _Asked:
             raise InputError([Problem("only with llm-training", path="--fabric", value=self.fabric)])
 
 
-def _job(settings: _Asked) -> tuple[Subject, Topology]:
+def _job(settings: _SolutionChoice) -> tuple[Subject, Topology]:
     from topoopt.analyses.resilience.run import job_subject
     from topoopt.kinds.job import SOLUTION_FILE
 
@@ -181,7 +181,7 @@ def _job(settings: _Asked) -> tuple[Subject, Topology]:
     return job_subject(solution, _instance_of(settings.instance, ("co-optimisation",))), solution.plan.topology
 
 
-def _network(settings: _Asked) -> tuple[Subject, Topology]:
+def _network(settings: _SolutionChoice) -> tuple[Subject, Topology]:
     from topoopt.analyses.resilience.run import network_subject
     from topoopt.kinds.files import read_solution
 
@@ -191,7 +191,7 @@ def _network(settings: _Asked) -> tuple[Subject, Topology]:
     return subject, subject.evaluator.topology
 
 
-def _training(settings: _Asked) -> tuple[Subject, Topology]:
+def _training(settings: _SolutionChoice) -> tuple[Subject, Topology]:
     from topoopt.analyses.resilience.run import training_subject
     from topoopt.kinds.llm_training import SOLUTION_FILE
 
@@ -200,7 +200,7 @@ def _training(settings: _Asked) -> tuple[Subject, Topology]:
     return subject, subject.evaluator.topology
 
 
-SUBJECTS: Mapping[str, Callable[[_Asked], tuple[Any, Any]]] = {
+SUBJECTS: Mapping[str, Callable[[_SolutionChoice], tuple[Any, Any]]] = {
     "co-optimisation": _job,
     "routing": _network,
     "topology": _network,
