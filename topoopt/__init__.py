@@ -7,7 +7,7 @@
     solution.objective.value, solution.bound.value, solution.check.ok
 
 Problems come from files (`read_instance`), mappings (`instance_from_dict`) or arguments (`TopologyInstance(...)`,
-`RoutingInstance(...)`, `job_problem`, ...). `solve`, `check`, `evaluate`, `explain`, `report`, `compare`,
+`CoOptimisationInstance(...)`, a class for each kind). `solve`, `check`, `evaluate`, `explain`, `report`, `compare`,
 `read_solution` and `write_solution` take every kind of problem, or say which they take. A solution is plain data:
 `solution.to_dict()`, `solution.tables()`. `model` gives the Pyomo model of an instance, to be changed and solved by
 `solve_model`. `Topology` is made of links, arrays and graphs of networkx, and
@@ -33,6 +33,7 @@ if _TYPE_CHECKING:
     from topoopt.kinds.dag_topology.read import DagTopologyInstance
     from topoopt.kinds.files import read_instance, read_solution, write_instance, write_solution
     from topoopt.kinds.hierarchy.read import HierarchicalInstance
+    from topoopt.kinds.job.read import CoOptimisationInstance
     from topoopt.kinds.llm_training.schema import LlmTrainingInstance
     from topoopt.kinds.network.read import RoutingInstance, TopologyInstance
     from topoopt.kinds.placement.read import PlacementInstance
@@ -41,7 +42,7 @@ if _TYPE_CHECKING:
     from topoopt.library import topologies
     from topoopt.library.calls import check, evaluate, explain, methods, model, report, solve, solve_model
     from topoopt.library.compare import compare, pipeline_schedules
-    from topoopt.library.instances import instance_from_dict, job_problem, problem_of
+    from topoopt.library.instances import instance_from_dict, problem_of
 
 __version__ = "0.1.0"
 
@@ -62,6 +63,7 @@ _NAMES = {
         "write_instance",
         "write_solution",
     ),
+    "topoopt.kinds.job.read": ("CoOptimisationInstance",),
     "topoopt.kinds.llm_training.schema": ("LlmTrainingInstance",),
     "topoopt.kinds.network.read": ("RoutingInstance", "TopologyInstance"),
     "topoopt.kinds.placement.read": ("PlacementInstance",),
@@ -83,7 +85,6 @@ _NAMES = {
     ),
     "topoopt.library.instances": (
         "instance_from_dict",
-        "job_problem",
         "problem_of",
     ),
 }
@@ -93,6 +94,7 @@ _ALIASES = (
     "allocation_problem",
     "collective_problem",
     "hierarchy_problem",
+    "job_problem",
     "placement_problem",
     "routing_problem",
     "shared_cluster_problem",
@@ -109,6 +111,7 @@ __all__ = [
     "AllocationInstance",
     "CheckError",
     "Cluster",
+    "CoOptimisationInstance",
     "CollectiveInstance",
     "DagTopologyInstance",
     "HierarchicalInstance",
@@ -136,7 +139,6 @@ __all__ = [
     "explain",
     "find_topologies",
     "instance_from_dict",
-    "job_problem",
     "methods",
     "model",
     "pipeline_schedules",

@@ -89,7 +89,7 @@ def test_what_is_written_is_valid(target: str, collective: str, method: str, net
     program = read_program(target, export, solution, tmp_path)
     settings = AuditSettings(
         relaying=True,
-        stated=DeclaredFigures(vector_bytes=float(solution.problem.vector_bytes)),
+        declared=DeclaredFigures(vector_bytes=float(solution.problem.vector_bytes)),
         root=solution.problem.root,
     )
     found = audit(program, solution.problem.network, settings, Stop())
@@ -110,7 +110,7 @@ def test_fused_steps_do_the_same(collective: str, method: str, network: str, tmp
     program = read_program("msccl", export, solution, tmp_path)
     settings = AuditSettings(
         relaying=True,
-        stated=DeclaredFigures(vector_bytes=float(solution.problem.vector_bytes)),
+        declared=DeclaredFigures(vector_bytes=float(solution.problem.vector_bytes)),
         root=solution.problem.root,
     )
     found = audit(program, solution.problem.network, settings, Stop())

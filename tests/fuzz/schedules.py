@@ -63,4 +63,4 @@ def audit_any(path: Path) -> None:
         path = folder
     program = SCHEDULES[form](path, ScheduleOptions())
     network = program.topology if program.topology is None or program.topology.nodes <= 64 else None
-    audit(program, network, AuditSettings(stated=DeclaredFigures(vector_bytes=1e6)), Stop())
+    audit(program, network, AuditSettings(declared=DeclaredFigures(vector_bytes=1e6)), Stop())

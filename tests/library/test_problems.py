@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
+import dataclasses
 from collections.abc import Callable
-from dataclasses import fields
 from typing import Any
 
 import networkx as nx
@@ -12,12 +11,14 @@ import numpy as np
 import pytest
 
 import topoopt
+from tests.support.paths import INSTANCES
+from tests.support.smallest import SMALLEST
 from topoopt.core.cluster import Cluster
 from topoopt.core.errors import InputError
 from topoopt.core.topology import Topology
-from topoopt.kinds import kind_named
-from topoopt.library import instances as problems
-from topoopt.library.instances import ALIASES, instance_from_dict, job_problem
+from topoopt.files.documents import parse_document
+from topoopt.kinds import KINDS, kind_named
+from topoopt.library.instances import ALIASES, instance_from_dict
 
 RING = Topology.from_edges([(0, 1), (1, 2), (2, 3), (3, 0)])
 UNIFORM = 1.0 - np.eye(4)
@@ -33,19 +34,30 @@ def topology_problem(**sections: Any) -> Any:
     return topoopt.problem_of(topoopt.TopologyInstance(**sections))
 
 
-BUILDERS: dict[str, Callable[..., Any]] = {
-    "co-optimisation": problems.job_problem,
-}
+def job_problem(workload: Any, **fields: Any) -> Any:
+    """The problem of an instance of kind `co-optimisation`, of a model by name or of a workload."""
+    if isinstance(workload, str):
+        workload = {"model": workload, "operator_times": {"device": "a100"}}
+    return topoopt.problem_of(topoopt.CoOptimisationInstance(workload=workload, **fields))
 
 
-@pytest.mark.parametrize("kind", BUILDERS)
-def test_every_key_of_a_file_is_an_argument(kind: str) -> None:
-    """A key added to a kind of file must be added to its function; `device` is that of a model given by name."""
-    arguments = set(inspect.signature(BUILDERS[kind]).parameters) - {"device"}
-    keys = {field.name for field in fields(kind_named(kind).files.schema)}
-    assert arguments == keys - {"schema_version", "kind"}
-    text = inspect.getdoc(BUILDERS[kind]) or ""
-    assert not [name for name in arguments if name not in text], "arguments without a word about them"
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_class_of_a_kind_is_public(kind: str) -> None:
+    """The file of a kind is its class of keywords, with defaults for what a call may leave out."""
+    shape = kind_named(kind).files.schema
+    assert getattr(topoopt, shape.__name__) is shape
+    defaults = {field.name: field.default for field in dataclasses.fields(shape)}
+    assert (defaults["schema_version"], defaults["kind"]) == (1, kind)
+    assert isinstance(defaults["name"], str)
+
+
+@pytest.mark.parametrize("file", [file for file in SMALLEST.values() if file is not None])
+def test_keywords_are_those_of_the_file(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a file says, as keywords, is the same instance, by its hash."""
+    monkeypatch.chdir((INSTANCES / file).parent)  # other files that it names
+    document = parse_document(INSTANCES / file).data
+    shape = kind_named(document["kind"]).files.schema
+    assert topoopt.problem_of(shape(**document)).sha256 == topoopt.read_instance(INSTANCES / file).sha256
 
 
 def test_a_problem_from_arrays_is_that_of_the_file() -> None:
@@ -153,3 +165,14 @@ def test_names_of_the_release_before_warn() -> None:
         == topoopt.problem_of(topoopt.AllocationInstance(topology=RING, link_gbps=100, transfers=transfers)).sha256
     )
     assert set(topoopt._ALIASES) == set(ALIASES)
+
+
+def test_a_job_by_its_name_of_the_release_before_warns() -> None:
+    """It still takes the name of a model; the class takes a section."""
+    cluster = {"servers": 4, "gpus_per_server": 4, "degree": 2, "link_gbps": 100}
+    with pytest.warns(FutureWarning, match=r"CoOptimisationInstance.*`model` and `operator_times` in `workload`"):
+        problem = topoopt.job_problem(cluster=cluster, workload="dlrm", device="a100")
+    workload = {"model": "dlrm", "operator_times": {"device": "a100"}}
+    instance: Any = topoopt.CoOptimisationInstance(cluster=cluster, workload=workload)  # type: ignore[arg-type]
+    assert problem.sha256 == topoopt.problem_of(instance).sha256
+    assert topoopt.solve(instance, objective_only=True, budget=2).kind == "co-optimisation"

@@ -74,7 +74,7 @@ def test_runs_in_flight_keep_the_best_they_have(tmp_path: Path, written: Callabl
         stop.interrupted.set()
         while not Store(out).finished():
             time.sleep(0.01)
-        stop.hurry.set()
+        stop.kill.set()
 
     thread = threading.Thread(target=end)
     thread.start()

@@ -40,9 +40,10 @@ def study_run(file: Path, out: Path, most_bytes: int | None = None) -> subproces
             resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
 
     words = ["study", "run", file, "--out", out, "--jobs", "2", "--json"]
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}  # of a file cut short no process could start again
     return subprocess.run(
         [sys.executable, "-m", "topoopt.cli.main", *map(str, words)],
-        cwd=ROOT, capture_output=True, text=True, check=False, preexec_fn=limited,
+        cwd=ROOT, capture_output=True, text=True, check=False, preexec_fn=limited, env=environment,
     )  # fmt: skip
 
 

@@ -14,8 +14,8 @@ from topoopt.analyses.collective.search import (
     ScoredTopology,
     Wanted,
     atlas,
-    found_topologies,
-    known_smaller,
+    search_topologies,
+    smaller_optima,
 )
 from topoopt.core.cluster import LinkDirection
 from topoopt.files.atomic import csv_text
@@ -67,7 +67,7 @@ def rebuilt(
         tell: told what comes next.
     """
     made: dict[Wanted, list[ScoredTopology]] = {wanted: list(entries) for wanted, entries in known.items()}
-    smaller = known_smaller(made)
+    smaller = smaller_optima(made)
     for n in sorted(sizes):
         for degree in degrees:
             if degree >= n:
@@ -78,7 +78,7 @@ def rebuilt(
                 wanted = Wanted(n, degree, links)
                 tell(f"{n} servers, degree {degree}, {links}")
                 before = made.get(wanted, ())
-                made[wanted] = found_topologies(wanted, smaller, stop, known=before, visits=visits, seed=seed)
+                made[wanted] = search_topologies(wanted, smaller, stop, published=before, visits=visits, seed=seed)
     return made
 
 

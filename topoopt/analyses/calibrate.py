@@ -67,7 +67,13 @@ def calibrate(
             **judged,
             "sources": {
                 source: {
-                    name: summary([one for one in errors if one.run.source == source and one.run.held_out == held])
+                    name: summary(
+                        [
+                            run_error
+                            for run_error in errors
+                            if run_error.run.source == source and run_error.run.held_out == held
+                        ]
+                    )
                     for name, held in (("fitted", False), ("held_out", True))
                 }
                 for source in sources
@@ -222,11 +228,11 @@ def read_runs(path: Path, problem: LlmTrainingProblem) -> tuple[MeasuredRun, ...
     file = str(path)
     rows = list(csv.reader(io.StringIO(read_text(file, 4 * MIB))))
     header = rows[0] if rows else []
-    known = (*OTHERS, *STRATEGY)
+    columns = (*OTHERS, *STRATEGY)
     problems = [
-        Problem("no such column", file, 1, None, value_text(name), nearest_text(name, known))
+        Problem("no such column", file, 1, None, value_text(name), nearest_text(name, columns))
         for name in header
-        if name not in known
+        if name not in columns
     ]
     problems += [Problem("missing column", file, 1, name) for name in NEEDED if name not in header]
     problems += [Problem("column twice", file, 1, name) for name, times in Counter(header).items() if times > 1]
@@ -234,7 +240,7 @@ def read_runs(path: Path, problem: LlmTrainingProblem) -> tuple[MeasuredRun, ...
         problems.append(Problem("number of runs", file, None, None, str(max(0, len(rows) - 1)), f"1 to {MOST_RUNS}"))
     if problems:
         raise InputError(problems)
-    found: list[MeasuredRun] = []
+    runs: list[MeasuredRun] = []
     seen: Counter[str] = Counter()
     for line, row in enumerate(rows[1:], start=2):
         if not any(row):
@@ -242,12 +248,12 @@ def read_runs(path: Path, problem: LlmTrainingProblem) -> tuple[MeasuredRun, ...
         try:
             run = _run(dict(zip(header, row, strict=False)), len(header) == len(row), problem, seen)
         except InputError as error:
-            problems += [replace(one, file=file, line=line) for one in error.problems]
+            problems += [replace(message, file=file, line=line) for message in error.problems]
             continue
-        found.append(run)
+        runs.append(run)
     if problems:
         raise InputError(problems)
-    return tuple(found)
+    return tuple(runs)
 
 
 def _run(cells: dict[str, str], whole: bool, problem: LlmTrainingProblem, seen: Counter[str]) -> MeasuredRun:
@@ -260,7 +266,7 @@ def _run(cells: dict[str, str], whole: bool, problem: LlmTrainingProblem, seen: 
         reader, allowed = OTHERS[name] if name in OTHERS else STRATEGY[name]
         try:
             if text.strip() and name in STRATEGY:
-                choices[name] = [reader(one.strip()) for one in text.split("|")]
+                choices[name] = [reader(choice.strip()) for choice in text.split("|")]
             elif text.strip():
                 values[name] = reader(text.strip())
         except ValueError:
@@ -271,8 +277,8 @@ def _run(cells: dict[str, str], whole: bool, problem: LlmTrainingProblem, seen: 
     own = _changed(problem, values)
     if math.prod(map(len, choices.values())) > MOST_CHOICES:
         raise InputError([Problem("too many choices", allowed=f"at most {MOST_CHOICES}")])
-    tried = [chosen_strategy(own, dict(zip(choices, one, strict=True))) for one in product(*choices.values())]
-    fitting = tuple(one for one in tried if not strategy_problems(own, one))
+    tried = [chosen_strategy(own, dict(zip(choices, choice, strict=True))) for choice in product(*choices.values())]
+    fitting = tuple(choice for choice in tried if not strategy_problems(own, choice))
     if not fitting:
         raise InputError(strategy_problems(own, tried[0]))
     source = values["source"]
@@ -381,17 +387,17 @@ def fitted(runs: Sequence[MeasuredRun]) -> ReachedRates:
         return np.concatenate((ratios, (point - start) / spread))
 
     bounds = (np.full(len(start), -np.inf), np.log(most))
-    found = least_squares(residuals, start, bounds=bounds, diff_step=1e-4)
-    return ReachedRates(*(float(f"{value:.{SIGNIFICANT}g}") for value in np.exp(found.x).tolist()))
+    fit = least_squares(residuals, start, bounds=bounds, diff_step=1e-4)
+    return ReachedRates(*(float(f"{value:.{SIGNIFICANT}g}") for value in np.exp(fit.x).tolist()))
 
 
 def errors_of(runs: Sequence[MeasuredRun], reached: ReachedRates) -> tuple[RunError, ...]:
     """How far the model is off, run by run."""
-    found = []
+    errors = []
     for run in runs:
         seconds = predicted_s(run, reached)
-        found.append(RunError(run, seconds, 100.0 * (seconds / run.seconds - 1.0)))
-    return tuple(found)
+        errors.append(RunError(run, seconds, 100.0 * (seconds / run.seconds - 1.0)))
+    return tuple(errors)
 
 
 def summary(errors: Sequence[RunError]) -> dict[str, float | int]:

@@ -124,9 +124,9 @@ def _named(option: str, value: str | None, names: Any) -> Any:
 
     if value is None:
         return None
-    known = [one.value for one in names]
-    if value not in known:
-        raise InputError([Problem("unknown value", None, None, option, value_text(value), nearest_text(value, known))])
+    values = [member.value for member in names]
+    if value not in values:
+        raise InputError([Problem("unknown value", None, None, option, value_text(value), nearest_text(value, values))])
     return names(value)
 
 
@@ -141,24 +141,25 @@ def _show(console: Console, document: dict[str, Any]) -> None:
         f"GiB of the fullest GPU: {memory} ({'fits' if document['fits'] else 'does not fit'})",
         f"{document['tflops_per_gpu']:.5g} TFLOP/s a GPU, {100 * document['mfu']:.4g} % of its peak "
         f"(causal attention, without recomputation); {document['tokens_per_s_per_gpu']:.6g} tokens/s a GPU",
-        *(_fabric_text(one) for one in document.get("fabrics", ())),
+        *(_fabric_text(fabric) for fabric in document.get("fabrics", ())),
     ]
     if "switching" in document:
-        one = document["switching"]
+        fabric = document["switching"]
         lines.append(
-            f"circuits set anew inside the step, {one['mode']}, {1e3 * one['delay_s']:.6g} ms: {one['step_s']:.6g} s; "
-            f"electrical network {one['electrical_s']:.6g} s; ports are set {one['switches']} times"
+            f"circuits set anew inside the step, {fabric['mode']}, {1e3 * fabric['delay_s']:.6g} ms: "
+            f"{fabric['step_s']:.6g} s; electrical network {fabric['electrical_s']:.6g} s; "
+            f"ports are set {fabric['switches']} times"
         )
     for line in (*lines, *(f"note: {note}" for note in document["notes"])):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def _fabric_text(one: dict[str, Any]) -> str:
-    waits = {part["dimension"]: part["exposed_s"] for part in one["dimensions"]}
+def _fabric_text(fabric: dict[str, Any]) -> str:
+    waits = {part["dimension"]: part["exposed_s"] for part in fabric["dimensions"]}
     worst = max(waits, key=lambda name: waits[name], default=None)
-    text = f"{one['fabric']}: {one['iteration_time_s']:.6g} s"
-    split = ", ".join(f"{family} {count}" for family, count in one["degree_split"].items() if count)
-    text += "".join(f"; {part}" for part in (one["form"], split and f"interfaces {split}") if part)
+    text = f"{fabric['fabric']}: {fabric['iteration_time_s']:.6g} s"
+    split = ", ".join(f"{family} {count}" for family, count in fabric["degree_split"].items() if count)
+    text += "".join(f"; {part}" for part in (fabric["form"], split and f"interfaces {split}") if part)
     return text if worst is None else f"{text}; waits most for {worst}, {waits[worst]:.4g} s"
 
 
@@ -171,10 +172,10 @@ def chosen_strategy(problem: LlmTrainingProblem, given: Mapping[str, Any]) -> Pa
     Raises:
         InputError: the GPUs left over are no whole number of replicas, or its layers cannot be divided as pinned.
     """
-    stated = {name: value for name, value in given.items() if value is not None}
+    declared = {name: value for name, value in given.items() if value is not None}
     space = [part.name for part in fields(StrategySpace) if part.name not in ("layers", "short_ends")]
     first = {name: getattr(problem.space, name) for name in space}
-    parts = {name: values[0] for name, values in first.items() if values is not None and len(values) == 1} | stated
+    parts = {name: values[0] for name, values in first.items() if values is not None and len(values) == 1} | declared
 
     def default(name: str, value: Any) -> None:
         if name not in parts:
@@ -196,26 +197,28 @@ def chosen_strategy(problem: LlmTrainingProblem, given: Mapping[str, Any]) -> Pa
     return chosen if strategy_problems(problem, chosen) else with_layers(problem, chosen)
 
 
-def estimate_document(problem: LlmTrainingProblem, strategy: ParallelStrategy, found: StepEstimate) -> dict[str, Any]:
+def estimate_document(
+    problem: LlmTrainingProblem, strategy: ParallelStrategy, estimate: StepEstimate
+) -> dict[str, Any]:
     """All figures, for programs."""
-    seconds = found.iteration_time_s
+    seconds = estimate.iteration_time_s
     gpus = problem.cluster.gpus
-    flops = found.model_flops / seconds / gpus
+    flops = estimate.model_flops / seconds / gpus
     usable = problem.usable_bytes
-    memory = {part: size / GIB for part, size in asdict(found.memory).items()}
+    memory = {part: size / GIB for part, size in asdict(estimate.memory).items()}
     return {
         "name": problem.name,
         "strategy": asdict(strategy),
         "iteration_time_s": seconds,
-        "breakdown_s": asdict(found.breakdown),
-        "memory_gib": {**memory, "total": found.memory.total / GIB},
-        "mfu": flops / found.peak_flops,
+        "breakdown_s": asdict(estimate.breakdown),
+        "memory_gib": {**memory, "total": estimate.memory.total / GIB},
+        "mfu": flops / estimate.peak_flops,
         "tflops_per_gpu": flops / 1e12,
         "tokens_per_s_per_gpu": problem.batch.tokens / seconds / gpus,
-        "fits": usable is None or found.memory.total <= usable,
+        "fits": usable is None or estimate.memory.total <= usable,
         "parameters": parameters(problem.model),
         "met_parameters": active_parameters(problem.model),
-        "detail": dict(found.detail),
+        "detail": dict(estimate.detail),
         "notes": list(problem.notes),
     }
 
@@ -250,19 +253,19 @@ def on_fabrics(
     if problems:
         raise InputError(problems)
     ranked = RankedStrategy(strategy, ideal.iteration_time_s, ideal.memory.total)
-    found = []
+    documents = []
     for fabric in fabrics:
         if fabric == PHOTONIC_RAILS:
-            found.append(_rails(switched))
+            documents.append(_rails(switched))
             continue
-        one = best_network(problem, fabric, ranked)
-        if one is None:
+        network = best_network(problem, fabric, ranked)
+        if network is None:
             degree = problem.cluster.degree
             has = "1 interface of a server does" if degree == 1 else f"{degree} interfaces of a server do"
             raise InfeasibleError(f"{fabric}: {has} not join all that send to each other")
-        best = mapped(problem, fabric, one, stop)
+        best = mapped(problem, fabric, network, stop)
         figures = FabricFigures(problem, decided(best), strategy)
-        found.append(
+        documents.append(
             {
                 "fabric": fabric,
                 "iteration_time_s": figures.iteration_time_s,
@@ -271,7 +274,7 @@ def on_fabrics(
                 "dimensions": [asdict(load) for load in figures.loads],
             }
         )
-    return found
+    return documents
 
 
 def _rails(switched: dict[str, Any] | None) -> dict[str, Any]:
@@ -294,12 +297,12 @@ def answer(problem: LlmTrainingProblem, document: Mapping[str, Any]) -> str:
     usable = problem.usable_bytes
     memory = gib(document["memory_gib"]["total"] * GIB)
     if usable is None:
-        room = f"the fullest GPU holds {memory}"
+        memory_text = f"the fullest GPU holds {memory}"
     elif document["fits"]:
-        room = f"the fullest GPU holds {memory} of {gib(usable)}"
+        memory_text = f"the fullest GPU holds {memory} of {gib(usable)}"
     else:
-        room = f"but it does not fit: the fullest GPU would hold {memory} of {gib(usable)}"
+        memory_text = f"but it does not fit: the fullest GPU would hold {memory} of {gib(usable)}"
     return (
         f"One iteration takes {seconds(document['iteration_time_s'])} on {counted(problem.cluster.gpus, 'GPU')}, "
-        f"{percent(document['mfu'])} of the peak; {room}."
+        f"{percent(document['mfu'])} of the peak; {memory_text}."
     )

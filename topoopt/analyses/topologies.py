@@ -43,8 +43,8 @@ class TopologyMetrics:
 def _totient(servers: int, degree: int, links: LinkDirection, seed: int, *, selection: str) -> TopologyMetrics:
     from topoopt.library.topologies import totient
 
-    found = totient(servers, degree, links.value, selection)
-    return TopologyMetrics(found.diameter, found.mean_hops, ", ".join(str(offset) for offset in found.offsets))
+    result = totient(servers, degree, links.value, selection)
+    return TopologyMetrics(result.diameter, result.mean_hops, ", ".join(str(offset) for offset in result.offsets))
 
 
 def _family(servers: int, degree: int, links: LinkDirection, seed: int, *, family: str) -> TopologyMetrics:
@@ -85,7 +85,7 @@ FAMILIES: Mapping[str, Callable[[int, int, LinkDirection, int], TopologyMetrics]
 least diameter, exhaustive or by seeded search; `moore`: the bound."""
 
 
-def answer(family: str, servers: int, degree: int, found: TopologyMetrics, least: TopologyMetrics) -> str:
+def answer(family: str, servers: int, degree: int, result: TopologyMetrics, least: TopologyMetrics) -> str:
     """Diameter and mean hops in one sentence, each beside the least that the Moore bound allows."""
     size = f"{counted(servers, 'server')} with {counted(degree, 'interface')} each"
     if family == "moore":
@@ -93,17 +93,17 @@ def answer(family: str, servers: int, degree: int, found: TopologyMetrics, least
             f"No topology of {size} has a diameter below {counted(least.diameter, 'hop')} or a mean below "
             f"{number(least.mean_hops)} (proven)."
         )
-    diameter = counted(found.diameter, "hop")
-    if found.diameter > least.diameter:
+    diameter = counted(result.diameter, "hop")
+    if result.diameter > least.diameter:
         beside = f"no topology has less than {least.diameter}"
     else:
         beside = "the least there can be"
-    mean = found.mean_hops / least.mean_hops
+    mean = result.mean_hops / least.mean_hops
     over = f"at most {by_how_much(mean)} more than" if mean < SMALL else f"at most {by_how_much(mean)}"
     how = "the least there can be" if mean <= 1 + ROUNDING else f"{over} the least there can be"
     return (
         f"On {family} of {size} any server reaches any other in {diameter} ({beside}), on average in "
-        f"{number(found.mean_hops)} ({how})."
+        f"{number(result.mean_hops)} ({how})."
     )
 
 
@@ -127,7 +127,7 @@ def metrics(
         if problems:
             raise InputError(problems)
         direction = LinkDirection(links)
-        found = FAMILIES[family](servers, degree, direction, seed)
+        topology = FAMILIES[family](servers, degree, direction, seed)
         least = moore(servers, degree, direction)
         bound = degree * servers ** (1 / degree)
         document: dict[str, Any] = {
@@ -136,22 +136,22 @@ def metrics(
             "servers": servers,
             "degree": degree,
             "links": links,
-            "diameter": found.diameter,
-            "mean_hops": found.mean_hops,
+            "diameter": topology.diameter,
+            "mean_hops": topology.mean_hops,
             "diameter_bound": bound,
-            "diameter_over_bound": found.diameter / bound,
+            "diameter_over_bound": topology.diameter / bound,
             "moore_diameter": least.diameter,
             "moore_mean_hops": least.mean_hops,
-            "mean_hops_over_moore": found.mean_hops / least.mean_hops,
-            "detail": found.detail,
+            "mean_hops_over_moore": topology.mean_hops / least.mean_hops,
+            "detail": topology.detail,
         }
 
         def show(console: Console) -> None:
-            text = f"{family} n={servers} d={degree} {links}: diameter {found.diameter} (Moore {least.diameter}, "
-            text += f"d n^(1/d) {bound:.3f}), mean hops {found.mean_hops:.4f} (Moore {least.mean_hops:.4f})"
+            text = f"{family} n={servers} d={degree} {links}: diameter {topology.diameter} (Moore {least.diameter}, "
+            text += f"d n^(1/d) {bound:.3f}), mean hops {topology.mean_hops:.4f} (Moore {least.mean_hops:.4f})"
             console.print(text, soft_wrap=True, highlight=False)
 
-        output.result(document, show, answer(family, servers, degree, found, least))
+        output.result(document, show, answer(family, servers, degree, topology, least))
         return 0
 
     output.run(command)
@@ -193,7 +193,7 @@ def traffic(
         from topoopt.analyses.traffic import answer, traffic_html, traffic_svg
 
         require_targets(csv_file, plot)
-        figures = _figures(file, _Asked(selection, strategy, budget))
+        figures = _figures(file, _PlanChoice(selection, strategy, budget))
         written = write_targets(
             csv_file,
             plot,
@@ -211,7 +211,7 @@ def traffic(
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _PlanChoice:
     """What plan an instance is to have; None: not said."""
 
     selection: str | None
@@ -225,7 +225,7 @@ class _Asked:
             raise InputError([Problem(why, path=f"--{name}", value=str(v), allowed=allowed) for name, v in given])
 
 
-def _figures(file: Path, asked: _Asked) -> TrafficFigures:
+def _figures(file: Path, settings: _PlanChoice) -> TrafficFigures:
     from topoopt.analyses.traffic import PLACED, STARTS, plan_traffic, starting_traffic
     from topoopt.files.documents import parse_document
     from topoopt.files.results import KIND_LIMITS as LIMITS
@@ -237,20 +237,22 @@ def _figures(file: Path, asked: _Asked) -> TrafficFigures:
     kind = data.get("kind") if isinstance(data, dict) else None
     if isinstance(kind, str) and kind.endswith(SUFFIX):
         text = "a solution has its topology"
-        asked.refuse("selection", why=text, allowed="an instance")
-        asked.refuse("strategy", "budget", why="a solution has its strategy", allowed="an instance")
+        settings.refuse("selection", why=text, allowed="an instance")
+        settings.refuse("strategy", "budget", why="a solution has its strategy", allowed="an instance")
         _require_job(file, kind.removesuffix(SUFFIX))
         return plan_traffic(SOLUTION_FILE.read(file))
     instance: Any = read_instance(file)
     _require_job(file, instance.kind)
-    if asked.strategy == SEARCHED:
-        asked.refuse("selection", why="the plan found has its topology", allowed=f"without --strategy {SEARCHED}")
-        return plan_traffic(_solved(instance, asked.budget))
-    asked.refuse("budget", why="nothing is searched", allowed=f"with --strategy {SEARCHED}")
-    if asked.strategy not in (None, *STARTS):
+    if settings.strategy == SEARCHED:
+        settings.refuse("selection", why="the plan found has its topology", allowed=f"without --strategy {SEARCHED}")
+        return plan_traffic(_solved(instance, settings.budget))
+    settings.refuse("budget", why="nothing is searched", allowed=f"with --strategy {SEARCHED}")
+    if settings.strategy not in (None, *STARTS):
         allowed = ", ".join((*STARTS, SEARCHED))
-        raise InputError([Problem("no such strategy", path="--strategy", value=str(asked.strategy), allowed=allowed)])
-    return starting_traffic(instance, asked.selection or "paper", asked.strategy or PLACED)
+        raise InputError(
+            [Problem("no such strategy", path="--strategy", value=str(settings.strategy), allowed=allowed)]
+        )
+    return starting_traffic(instance, settings.selection or "paper", settings.strategy or PLACED)
 
 
 def _solved(instance: Any, budget: int | None) -> Any:
@@ -258,10 +260,10 @@ def _solved(instance: Any, budget: int | None) -> Any:
     from topoopt.kinds.kind import SolveOptions
     from topoopt.kinds.pipeline import solve
 
-    found = solve(instance, SolveOptions(budget=budget, objective_only=True))
-    if found.check.violations:
-        raise CheckError("the checker rejects the plan:\n" + "\n".join(map(str, found.check.violations)))
-    return found
+    solved = solve(instance, SolveOptions(budget=budget, objective_only=True))
+    if solved.check.violations:
+        raise CheckError("the checker rejects the plan:\n" + "\n".join(map(str, solved.check.violations)))
+    return solved
 
 
 def _require_job(file: Path, kind: str) -> None:
@@ -328,25 +330,25 @@ def _table(figures: TrafficFigures) -> str:
     return csv_text(("distribution", "value", "cumulative"), rows)
 
 
-def _show(console: Console, found: dict[str, Any], files: tuple[Path | None, ...]) -> None:
+def _show(console: Console, document: dict[str, Any], files: tuple[Path | None, ...]) -> None:
     from topoopt.page.text import byte_size
 
     def line(text: str) -> None:
         console.print(text, markup=False, soft_wrap=True, highlight=False)
 
-    demand, links, share = found["demand_bytes"], found["link_bytes"], found["model_parallel_to_allreduce"]
-    line(f"{found['name']}: {found['plan']}, {found['servers']} servers, degree {found['degree']}")
+    demand, links, share = document["demand_bytes"], document["link_bytes"], document["model_parallel_to_allreduce"]
+    line(f"{document['name']}: {document['plan']}, {document['servers']} servers, degree {document['degree']}")
     against = "" if share is None else f" ({share:.3f} of it)"
     line(
         f"demand: AllReduce {byte_size(demand['allreduce'])}, model-parallel "
         f"{byte_size(demand['model_parallel'])}{against}"
     )
-    line(f"most from one server to another: {byte_size(found['largest_pair_bytes'])}")
-    line(f"bandwidth tax: {found['bandwidth_tax']:.3f} ({byte_size(found['carried_bytes'])} carried)")
-    if found["byte_hops"]:
-        text = "  ".join(f"{row['hops']}: {row['cumulative']:.4f}" for row in found["byte_hops"])
-        line(f"model-parallel bytes in so many hops or fewer: {text}; mean {found['mean_byte_hops']:.3f}")
-    text = "  ".join(f"{row['hops']}: {row['cumulative']:.4f}" for row in found["pair_hops"])
+    line(f"most from one server to another: {byte_size(document['largest_pair_bytes'])}")
+    line(f"bandwidth tax: {document['bandwidth_tax']:.3f} ({byte_size(document['carried_bytes'])} carried)")
+    if document["byte_hops"]:
+        text = "  ".join(f"{row['hops']}: {row['cumulative']:.4f}" for row in document["byte_hops"])
+        line(f"model-parallel bytes in so many hops or fewer: {text}; mean {document['mean_byte_hops']:.3f}")
+    text = "  ".join(f"{row['hops']}: {row['cumulative']:.4f}" for row in document["pair_hops"])
     line(f"pairs of servers in so many hops or fewer: {text or 'none has a route'}")
     if links["links"]:
         over = "" if links["max_over_mean"] is None else f" ({links['max_over_mean']:.3f} of the mean)"
@@ -391,7 +393,7 @@ def totient(
             )
 
         both = links == "bidirectional"
-        once = sorted({min(each, servers - each) if both else each for each in result.offsets})
+        once = sorted({min(offset, servers - offset) if both else offset for offset in result.offsets})
         *some, last = map(str, once)
         rings = f"rings of distances {', '.join(some)} and {last}" if some else f"a ring of distance {last}"
         answer = (

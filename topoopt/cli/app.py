@@ -144,8 +144,8 @@ def _finished(path: tuple[str, ...], command: Any) -> Any:
     if isinstance(command, LazyGroup):
         return command
     if isinstance(command, TyperGroup):
-        for name, each in command.commands.items():
-            _finished((*path, name), each)
+        for name, child in command.commands.items():
+            _finished((*path, name), child)
         return command
     command.params.insert(_last_option(command.params), _quiet_option())
     examples = EXAMPLES.get(" ".join(path))
@@ -331,8 +331,8 @@ class Commands(LazyGroup):
     def load(name: str) -> Callable[..., None] | typer.Typer:
         """The function or group of a command in the table."""
         line = COMMANDS[name]
-        found: Callable[..., None] | typer.Typer = getattr(importlib.import_module(line.module), line.name)
-        return found
+        loaded: Callable[..., None] | typer.Typer = getattr(importlib.import_module(line.module), line.name)
+        return loaded
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """A command that `--help` can name without loading it."""

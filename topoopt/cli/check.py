@@ -81,8 +81,8 @@ def check(
             "status": checked.status.value,
             "violations": [{"code": violation.code, "message": violation.message} for violation in findings.violations],
             "not_recomputed": [
-                {"figure": each.figure, "reason": each.reason, "decides": each.decides.value}
-                for each in findings.not_recomputed
+                {"figure": figure.figure, "reason": figure.reason, "decides": figure.decides.value}
+                for figure in findings.not_recomputed
             ],
             "instance": "in the solution" if len(files) == 1 else str(files[0]),
             "instance_name": problem.name,
@@ -167,8 +167,8 @@ def _read(first: Path, second: Path | None = None) -> tuple[Any, SolutionHead]:
 def _show(console: Console, checked: SolutionHead, findings: CheckFindings) -> None:
     for violation in findings.violations:
         console.print(f"{violation.code}: {violation.message}", markup=False, soft_wrap=True)
-    for each in findings.not_recomputed:
-        console.print(f"not recomputed: {each.figure}: {each.reason}", markup=False, soft_wrap=True)
+    for figure in findings.not_recomputed:
+        console.print(f"not recomputed: {figure.figure}: {figure.reason}", markup=False, soft_wrap=True)
     failed = f"check FAILED: {counted(len(findings.violations), 'violation')}"
     console.print(f"check {checked.check.outcome}" if findings.ok else failed)
 
@@ -189,9 +189,9 @@ def answer(checked: SolutionHead) -> str:
     objective, claimed = checked.objective, checked.claimed_bound
     figure = f"{objective_text(objective.name)} {quantity(objective.value, objective.unit)}"
     said = _value_said(check, figure)
-    stated, verified = checked.bound, checked.bound.verified
-    how = f"is derived again ({stated.proved_by})" if verified else "is only claimed"
-    bound = f"bound {precise(stated.value)} {how}"
+    reported_bound, verified = checked.bound, checked.bound.verified
+    how = f"is derived again ({reported_bound.proved_by})" if verified else "is only claimed"
+    bound = f"bound {precise(reported_bound.value)} {how}"
     if claimed is not None:
         bound += f", bound {precise(claimed.value)} is only claimed"
     return f"{said}; {bound}. {claims(check)}".rstrip()
@@ -199,7 +199,7 @@ def answer(checked: SolutionHead) -> str:
 
 def _value_said(check: CheckResult, figure: str) -> str:
     """What is known of the value."""
-    if any(one.decides in (Decides.VALUE, Decides.BOTH) for one in check.claimed):
+    if any(claim.decides in (Decides.VALUE, Decides.BOTH) for claim in check.claimed):
         return f"Nothing wrong was found, but {figure} is only claimed: it was not recomputed"
     but = " but for what is listed as not recomputed" if check.not_recomputed and check.holds else ""
     holds = "The solution holds" if check.holds else "The value holds"
@@ -230,21 +230,21 @@ def explain(
         with attended(output, time_limit) as run:
             run.doing = "what more would gain"
             question = Question(added, checks, run.timing.stop)
-            found, explanation = run.patient(lambda: _explained(solution, instance, question))
+            solved, explanation = run.patient(lambda: _explained(solution, instance, question))
             stopped_by = StopReason.TIME if explanation.late else StopReason.CONVERGED
             if run.timing.stop.interrupted.is_set():
                 stopped_by = StopReason.INTERRUPTED
-        words = (*explanation.words, *filter(None, [claims(found.check)]))
+        words = (*explanation.words, *filter(None, [claims(solved.check)]))
         document = {
-            "kind": found.kind,
-            "name": found.name,
+            "kind": solved.kind,
+            "name": solved.name,
             **explanation.figures,
             "words": list(words),
-            "check": check_document(found.check),
+            "check": check_document(solved.check),
             "notes": list(explanation.notes),
-            "seed": found.seed,
-            "versions": dict(found.versions),
-            "instance_sha256": found.instance_sha256,
+            "seed": solved.seed,
+            "versions": dict(solved.versions),
+            "instance_sha256": solved.instance_sha256,
             "stopped_by": stopped_by.value,
             "solution": str(solution),
             "wall_s": round(time.monotonic() - run.began.at_s, 3),
@@ -255,7 +255,7 @@ def explain(
                 console.print(line, markup=False, soft_wrap=True, highlight=False)
 
         output.result(document, show)
-        return output.exit_code(found.check, stopped_by)
+        return output.exit_code(solved.check, stopped_by)
 
     output.run(command)
 
@@ -269,8 +269,8 @@ def _explained(path: Path, instance: Path | None, question: Question) -> tuple[A
     """
     from topoopt.kinds.files import read_instance, read_solution
 
-    found = read_solution(path)
-    kind = kind_of(found)
+    solved = read_solution(path)
+    kind = kind_of(solved)
     if kind.explain is None:
         able = ", ".join(name for name in KINDS if kind_named(name).explain is not None)
         text = "solutions of this kind are not explained; their report says what limits them"
@@ -280,12 +280,12 @@ def _explained(path: Path, instance: Path | None, question: Question) -> tuple[A
     if problem is not None and problem.kind not in akin:
         text = "not an instance of this solution"
         raise InputError([Problem(text, str(instance), None, "kind", problem.kind, ", ".join(akin))])
-    if problem is None or problem.kind == found.kind:  # else its explanation refuses it
-        found = _checked(found, path, problem)
-    return found, kind.explain()(problem, found, question)
+    if problem is None or problem.kind == solved.kind:  # else its explanation refuses it
+        solved = _checked(solved, path, problem)
+    return solved, kind.explain()(problem, solved, question)
 
 
-def _checked(found: SolutionHead, path: Path, problem: Any) -> SolutionHead:
+def _checked(solved: SolutionHead, path: Path, problem: Any) -> SolutionHead:
     """The solution as far as it holds for its instance, given or carried; nothing of it does without one.
 
     Raises:
@@ -294,10 +294,10 @@ def _checked(found: SolutionHead, path: Path, problem: Any) -> SolutionHead:
     """
     from topoopt.kinds.files import check_whole, embedded_problem
 
-    if problem is None and found.instance is None:
+    if problem is None and solved.instance is None:
         why = "the solution carries no instance, and none was given"
-        return found.judged((), (LeftOut("all figures", why, Decides.BOTH),))
-    findings = check_whole(embedded_problem(found, path) if problem is None else problem, found, BRIEF)
+        return solved.judged((), (LeftOut("all figures", why, Decides.BOTH),))
+    findings = check_whole(embedded_problem(solved, path) if problem is None else problem, solved, BRIEF)
     if not findings.ok:
         raise CheckError("the checker rejects the solution:\n" + "\n".join(map(str, findings.violations)))
-    return found.judged((), findings.not_recomputed)
+    return solved.judged((), findings.not_recomputed)

@@ -206,21 +206,21 @@ def _show_instance(console: Console, rows: Sequence[Comparison]) -> None:
         what += f", {named.unit}"
     several = len({row.run.seed for row in rows}) > 1
     middle = [what, "median", "worst"] if several else [what]
-    worth = ["it/s per M USD"] if any(row.run.value_per_million_usd is not None for row in rows) else []
+    value_heading = ["it/s per M USD"] if any(row.run.value_per_million_usd is not None for row in rows) else []
     bounds = ["bound", "to best", "to optimum" if best.proven else "to bound"]
-    headings = ["method", *middle, *bounds, *worth, "time", "outcome"]
+    headings = ["method", *middle, *bounds, *value_heading, "time", "outcome"]
     title = escape(
         first.instance if not several else f"{first.instance}, seeds 0 to {max(row.run.seed for row in rows)}"
     )
     table = TerminalTable(title=title)
-    for place, text in enumerate(headings):
-        side: JustifyMethod = "left" if place in {0, len(headings) - 1} else "right"
+    for index, text in enumerate(headings):
+        side: JustifyMethod = "left" if index in {0, len(headings) - 1} else "right"
         table.add_column(escape(text), overflow="fold", justify=side)
     for method in dict.fromkeys(row.run.method for row in rows):
         mine = [row for row in rows if row.run.method == method]
         cells = _summary(mine) if several else _single(mine[0])
-        if worth:
-            cells[-2:-2] = [_worth(mine)]
+        if value_heading:
+            cells[-2:-2] = [_value_text(mine)]
         table.add_row(*map(escape, cells))
     if not console.is_terminal:  # a file has no width that a table must fit
         console.width = max(
@@ -251,10 +251,10 @@ def _gap(gap: float | None) -> str:
     return "-" if gap is None else f"{gap:.2%}"
 
 
-def _worth(rows: Sequence[Comparison]) -> str:
+def _value_text(rows: Sequence[Comparison]) -> str:
     """What the best run buys for a million dollars of network, iterations a second."""
-    known = [row.run.value_per_million_usd for row in rows if row.run.value_per_million_usd is not None]
-    return f"{max(known):.6g}" if known else "-"
+    values = [row.run.value_per_million_usd for row in rows if row.run.value_per_million_usd is not None]
+    return f"{max(values):.6g}" if values else "-"
 
 
 def _single(row: Comparison) -> list[str]:
@@ -267,16 +267,16 @@ def _single(row: Comparison) -> list[str]:
 
 def _summary(rows: Sequence[Comparison]) -> list[str]:
     """Best, median and worst value, tightest bound, gaps of the best, mean time, and how often each outcome was."""
-    found = [row for row in rows if row.run.value is not None and row.run.bound is not None]
+    bounded = [row for row in rows if row.run.value is not None and row.run.bound is not None]
     outcomes = Counter(map(_outcome, rows))
     said = next(iter(outcomes)) if len(outcomes) == 1 else ", ".join(f"{n} {text}" for text, n in outcomes.items())
     figures = ["-"] * 6
-    if found:
-        sign = -1.0 if found[0].run.maximise else 1.0
-        ordered = sorted(found, key=lambda row: sign * (row.run.value or 0.0))
+    if bounded:
+        sign = -1.0 if bounded[0].run.maximise else 1.0
+        ordered = sorted(bounded, key=lambda row: sign * (row.run.value or 0.0))
         values = [row.run.value or 0.0 for row in ordered]
-        bounds = [row.run.bound.value for row in found if row.run.bound is not None]
-        tightest = min(bounds) if found[0].run.maximise else max(bounds)
+        bounds = [row.run.bound.value for row in bounded if row.run.bound is not None]
+        tightest = min(bounds) if bounded[0].run.maximise else max(bounds)
         numbers = (values[0], median(values), values[-1], tightest)
         figures = [
             *(f"{number:.6g}" for number in numbers),

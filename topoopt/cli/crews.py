@@ -11,12 +11,11 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
-from typing import Any, Protocol
+from typing import Any
 
 from solvers.processes import Crew, DoTask, Gather, Tell
 from solvers.stop import Stop
@@ -41,79 +40,24 @@ MEMORY_GB = 4
 """Asked of SLURM for a part: searches of 1024 servers take less than 2."""
 
 
-@dataclass(frozen=True)
-class Errand:
-    """A part of a search, and what a machine elsewhere needs for it.
+def run_errand(begun: bytes, task: Any, left_s: float | None, stop_file: str) -> Any:
+    """Do a part of a search, here.
 
-    Attributes:
+    Args:
         begun: pickle of (begin, arguments).
         task: for what `begin` makes.
         left_s: seconds of the limit left; None: no limit.
         stop_file: the search is to end once this file is there.
     """
-
-    begun: bytes
-    task: Any
-    left_s: float | None
-    stop_file: str
-
-
-def run_errand(errand: Errand) -> Any:
-    """Do a part, here."""
-    stop = Stop(interrupted=FileEvent(errand.stop_file))
-    if errand.left_s is not None:
-        stop.deadline = time.monotonic() + errand.left_s
-    begin, arguments = pickle.loads(errand.begun)
-    return begin(stop, *arguments)(errand.task, _silent)
+    stop = Stop(interrupted=FileEvent(stop_file))
+    if left_s is not None:
+        stop.deadline = time.monotonic() + left_s
+    begin, arguments = pickle.loads(begun)
+    return begin(stop, *arguments)(task, _silent)
 
 
 def _silent(*said: object) -> None:
     """What a part says comes with its result."""
-
-
-class _Machines(Protocol):
-    """Where errands are done."""
-
-    poll_s: float
-    """How often to look after them."""
-
-    def submit(self, errand: Errand) -> Any:
-        """Have it done; what to ask for it."""
-
-    def done(self, handle: Any) -> bool:
-        """Whether it has ended."""
-
-    def result(self, handle: Any) -> Any:
-        """What it found.
-
-        Raises:
-            MachineError: it was lost. Anything that the part raised.
-        """
-
-    def close(self) -> None:
-        """End what still runs."""
-
-
-class _Crew:
-    """Errands of one search, so many at once."""
-
-    def __init__(self, machines: _Machines, begun: bytes, stop: Stop, stop_file: Path, jobs: int) -> None:
-        self.machines, self.begun, self.stop, self.stop_file, self.jobs = machines, begun, stop, stop_file, jobs
-
-    def in_order(self, tasks: Sequence[Any], told: Tell) -> Iterator[Any]:
-        """See `Crew`."""
-        waiting, sent = deque(tasks), deque[Any]()
-        while waiting or sent:
-            while waiting and sum(not self.machines.done(each) for each in sent) < self.jobs:
-                task = waiting.popleft()
-                errand = Errand(self.begun, task, self.stop.remaining_s(), str(self.stop_file.absolute()))
-                sent.append(self.machines.submit(errand))
-            if self.stop.reason() is not None and not self.stop_file.exists():
-                self.stop_file.touch()
-            if self.machines.done(sent[0]):
-                yield self.machines.result(sent.popleft())
-            else:
-                time.sleep(self.machines.poll_s)
 
 
 class _Dask:
@@ -122,8 +66,8 @@ class _Dask:
     def __init__(self, distributed: Any, chosen: dict[str, str], jobs: int, folder: Path) -> None:
         self._client = client_of(distributed, chosen.get("scheduler"), jobs, folder)
 
-    def submit(self, errand: Errand) -> Any:
-        return self._client.submit(run_errand, errand, pure=False)
+    def submit(self, begun: bytes, task: Any, left_s: float | None, stop_file: str) -> Any:
+        return self._client.submit(run_errand, begun, task, left_s, stop_file, pure=False)
 
     def done(self, handle: Any) -> bool:
         return bool(handle.done())
@@ -152,10 +96,10 @@ class _Slurm:
         self._own = own if cluster == "slurm" else {}
         self._sent: list[Any] = []
 
-    def submit(self, errand: Errand) -> Any:
-        minutes = WITHOUT_LIMIT_MIN if errand.left_s is None else int(errand.left_s // 60) + 5
+    def submit(self, begun: bytes, task: Any, left_s: float | None, stop_file: str) -> Any:
+        minutes = WITHOUT_LIMIT_MIN if left_s is None else int(left_s // 60) + 5
         self._executor.update_parameters(timeout_min=minutes, mem_gb=MEMORY_GB, cpus_per_task=1, **self._own)
-        self._sent.append(self._executor.submit(run_errand, errand))
+        self._sent.append(self._executor.submit(run_errand, begun, task, left_s, stop_file))
         return self._sent[-1]
 
     def done(self, handle: Any) -> bool:
@@ -164,19 +108,45 @@ class _Slurm:
     def result(self, handle: Any) -> Any:
         errors = self._submitit.core.utils
         try:
-            outcome, found = handle.exception(), None
+            outcome, value = handle.exception(), None
             if outcome is None:
-                found = handle.result()
+                value = handle.result()
         except errors.UncompletedJobError as error:
             raise MachineError(f"the cluster lost a part of the search: {error}") from None
         if outcome is not None:
             raise MachineError(f"a part of the search failed on the cluster: {outcome}")
-        return found
+        return value
 
     def close(self) -> None:
         for job in self._sent:
             if not job.done():
                 job.cancel()
+
+
+_Machines = _Dask | _Slurm
+"""Where parts of a search are done; a part that is lost raises MachineError, others raise what they raised."""
+
+
+class _Crew:
+    """Parts of one search, so many at once."""
+
+    def __init__(self, machines: _Machines, begun: bytes, stop: Stop, stop_file: Path, jobs: int) -> None:
+        self.machines, self.begun, self.stop, self.stop_file, self.jobs = machines, begun, stop, stop_file, jobs
+
+    def in_order(self, tasks: Sequence[Any], on_report: Tell) -> Iterator[Any]:
+        """See `Crew`."""
+        waiting, sent = deque(tasks), deque[Any]()
+        while waiting or sent:
+            while waiting and sum(not self.machines.done(handle) for handle in sent) < self.jobs:
+                task = waiting.popleft()
+                left_s, stop_file = self.stop.remaining_s(), str(self.stop_file.absolute())
+                sent.append(self.machines.submit(self.begun, task, left_s, stop_file))
+            if self.stop.reason() is not None and not self.stop_file.exists():
+                self.stop_file.touch()
+            if self.machines.done(sent[0]):
+                yield self.machines.result(sent.popleft())
+            else:
+                time.sleep(self.machines.poll_s)
 
 
 Hire = Callable[[int, Path], _Machines]
@@ -186,7 +156,7 @@ _MACHINES: Mapping[str, tuple[Callable[..., _Machines], str, Collection[str]]] =
     "dask": (_Dask, "distributed", DASK_OPTIONS),
     "slurm": (_Slurm, "submitit", SLURM_OPTIONS),
 }
-"""What does errands, the module that it needs, and the options that it takes."""
+"""What does parts, the module that it needs, and the options that it takes."""
 
 
 def crew_of(name: str, options: tuple[tuple[str, str], ...], jobs: int, folder: Path) -> Gather:

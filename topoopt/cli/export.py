@@ -39,16 +39,25 @@ def _list(output: Output) -> int:
     from topoopt.formats.table import EXPORTERS
 
     def show(console: Console) -> None:
-        for name, one in EXPORTERS.items():
+        for name, exporter in EXPORTERS.items():
             table = TerminalTable(title=name, show_header=False)
-            rows = (("takes", ", ".join(one.kinds)), ("writes", one.makes), *(("limit", text) for text in one.limits))
+            rows = (
+                ("takes", ", ".join(exporter.kinds)),
+                ("writes", exporter.makes),
+                *(("limit", text) for text in exporter.limits),
+            )
             for key, text in rows:
                 table.add_row(key, escape(text))
             console.print(table)
 
     targets = {
-        name: {"kinds": list(one.kinds), "makes": one.makes, "limits": list(one.limits), "folder": one.folder}
-        for name, one in EXPORTERS.items()
+        name: {
+            "kinds": list(exporter.kinds),
+            "makes": exporter.makes,
+            "limits": list(exporter.limits),
+            "folder": exporter.folder,
+        }
+        for name, exporter in EXPORTERS.items()
     }
     output.result({"targets": targets}, show)
     return 0
@@ -84,9 +93,9 @@ def _chosen(solution: Path | None, to: str | None) -> tuple[Path, str, Exporter]
         missing.append(Problem("no such target", None, None, "--to", value_text(to), nearest_text(to, EXPORTERS)))
     if solution is None or to is None or missing:
         raise InputError(missing)
-    kind = solution_kind(solution, sorted({kind for one in EXPORTERS.values() for kind in one.kinds}))
+    kind = solution_kind(solution, sorted({kind for exporter in EXPORTERS.values() for kind in exporter.kinds}))
     if kind not in EXPORTERS[to].kinds:
-        able = ", ".join(name for name, one in EXPORTERS.items() if kind in one.kinds)
+        able = ", ".join(name for name, exporter in EXPORTERS.items() if kind in exporter.kinds)
         message = f"{to} does not take solutions of kind {kind}"
         raise InputError([Problem(message, str(solution), None, "--to", to, able)])
     return solution, kind, EXPORTERS[to]
@@ -142,7 +151,7 @@ def export(
         if hop_latency_us:
             require_positive("--hop-latency-us", hop_latency_us)
         solved, kind, exporter = _chosen(solution, to)
-        found = kind_named(kind).files.solutions.read(solved)
+        result = kind_named(kind).files.solutions.read(solved)
         options = ExportOptions(
             link_gbps,
             hop_latency_us,
@@ -153,22 +162,22 @@ def export(
             fused=fused,
             fabric=fabric,
             ranks=ranks,
-            **circuits_of(str(to), found, solved, instance, fabric),
+            **circuits_of(str(to), result, solved, instance, fabric),
             **from_instance(
-                str(to), exporter.for_instances, instance, found, solved, fabric, pod_gpus, pod_ports, circuit_gbps
+                str(to), exporter.for_instances, instance, result, solved, fabric, pod_gpus, pod_ports, circuit_gbps
             ),
         )
-        made = exporter.build(found, options)
-        check_choices(made, found)
-        place = out or solved.with_name(str(to) if exporter.folder else made.files[0][0])  # beside the solution
-        files = _write(exporter.folder, made, place, force)
+        made = exporter.build(result, options)
+        check_choices(made, result)
+        target = out or solved.with_name(str(to) if exporter.folder else made.files[0][0])  # beside the solution
+        files = _write(exporter.folder, made, target, force)
 
         def show(console: Console) -> None:
-            written = f"written: {place} ({counted(len(files), 'file')})"
+            written = f"written: {target} ({counted(len(files), 'file')})"
             for line in (written, *(f"note: {note}" for note in made.notes)):
                 console.print(line, soft_wrap=True, highlight=False, markup=False)
 
-        output.result({"target": to, "kind": kind, "out": str(place), "files": files, "notes": list(made.notes)}, show)
+        output.result({"target": to, "kind": kind, "out": str(target), "files": files, "notes": list(made.notes)}, show)
         return 0
 
     output.run(command)
@@ -180,7 +189,7 @@ LINKED = ("graphml", "patch-list")
 
 def from_instance(
     to: str,
-    for_instances: tuple[str, ...],
+    kinds_of_instance: tuple[str, ...],
     instance: Path | None,
     solution: Any,
     file: Path,
@@ -192,7 +201,7 @@ def from_instance(
     """What an exporter is told of the instance beside the solution: fields of `ExportOptions`.
 
     Args:
-        for_instances: kinds whose instance the target is told of.
+        kinds_of_instance: kinds whose instance the target is told of.
         instance: None: for these kinds the one that stands in the solution, if one does.
         file: of the solution.
         fabric: of a language model, whose plan; None: that of the solution's own plan.
@@ -201,7 +210,9 @@ def from_instance(
     Raises:
         InputError: the instance cannot be read, is not the one that was solved, or its groups do not fit into pods.
     """
-    if to == "patch-list" or (instance is None and (solution.kind not in for_instances or solution.instance is None)):
+    if to == "patch-list" or (
+        instance is None and (solution.kind not in kinds_of_instance or solution.instance is None)
+    ):
         return {}
     problem = _solved(instance, solution, file)
     if to == "dag":
@@ -229,15 +240,15 @@ def _solved(instance: Path | None, solution: Any, file: Path) -> Any:
     """
     from topoopt.kinds.files import embedded_problem, read_instance
 
-    found = embedded_problem(solution, file) if instance is None else read_instance(instance)
-    place, path = (str(file), "instance") if instance is None else (str(instance), "--instance")
-    if found.kind != solution.kind:
+    problem = embedded_problem(solution, file) if instance is None else read_instance(instance)
+    source, path = (str(file), "instance") if instance is None else (str(instance), "--instance")
+    if problem.kind != solution.kind:
         message = "this target needs a job"
-        raise InputError([Problem(message, place, None, "kind", found.kind, solution.kind)])
-    if found.sha256 != solution.instance_sha256:
+        raise InputError([Problem(message, source, None, "kind", problem.kind, solution.kind)])
+    if problem.sha256 != solution.instance_sha256:
         message = "not the instance that was solved"
-        raise InputError([Problem(message, place, None, path, found.sha256, solution.instance_sha256)])
-    return found
+        raise InputError([Problem(message, source, None, path, problem.sha256, solution.instance_sha256)])
+    return problem
 
 
 def circuits_of(to: str, solution: Any, file: Path, instance: Path | None, fabric: str | None) -> dict[str, Any]:

@@ -42,10 +42,10 @@ def validate(
                 wrong = search_problems(kind_of(instance), instance)
                 if wrong:
                     raise InputError(located(wrong, path))
-                found = [*getattr(instance, "notes", ())]
-                notes += [f"{path}: {note}" for note in found]
+                remarks = [*getattr(instance, "notes", ())]
+                notes += [f"{path}: {note}" for note in remarks]
                 entry = {"file": str(path), "ok": True, "kind": instance.kind, "sha256": instance.sha256}
-                files.append({**entry, "notes": found} if found else entry)
+                files.append({**entry, "notes": remarks} if remarks else entry)
             except InputError as error:
                 problems.extend(error.problems)
                 listed = [asdict(problem) for problem in error.problems]
@@ -98,7 +98,7 @@ def describe(
         from topoopt.kinds.files import json_schema
 
         sections = sections_of(json_schema(kind))
-        shown = sections if field is None else _found(kind, sections, field)
+        shown = sections if field is None else _matching(kind, sections, field)
 
         def show(console: Console) -> None:
             for section in shown:
@@ -110,7 +110,7 @@ def describe(
     output.run(command)
 
 
-def _found(kind: str, sections: tuple[SectionWords, ...], wanted: str) -> tuple[SectionWords, ...]:
+def _matching(kind: str, sections: tuple[SectionWords, ...], wanted: str) -> tuple[SectionWords, ...]:
     """What a path names: one field in its section, and all sections that may stand there or below.
 
     Raises:
@@ -120,23 +120,23 @@ def _found(kind: str, sections: tuple[SectionWords, ...], wanted: str) -> tuple[
     *above, last = wanted.split(".")
     places = [by_name[""]] if above else list(sections)
     for name in above:
-        fields = [field for place in places for field in place.fields if field.name == name]
-        places = [by_name[each] for field in fields for each in field.sections]
-    found = []
-    for place in places:
-        chosen = tuple(field for field in place.fields if field.name == last)
+        fields = [field for candidate in places for field in candidate.fields if field.name == name]
+        places = [by_name[section_name] for field in fields for section_name in field.sections]
+    result = []
+    for candidate in places:
+        chosen = tuple(field for field in candidate.fields if field.name == last)
         if chosen:
-            found.append(SectionWords(place.name, "", "", chosen))
+            result.append(SectionWords(candidate.name, "", "", chosen))
     if last in by_name and not above:
-        found.append(by_name[last])
-    for section in found:  # grows
-        below = [by_name[each] for field in section.fields for each in field.sections]
-        found += [each for each in dict.fromkeys(below) if each not in found]
-    if not found:
-        names = [field.name for place in places or sections for field in place.fields]
+        result.append(by_name[last])
+    for section in result:  # grows
+        below = [by_name[section_name] for field in section.fields for section_name in field.sections]
+        result += [section_name for section_name in dict.fromkeys(below) if section_name not in result]
+    if not result:
+        names = [field.name for candidate in places or sections for field in candidate.fields]
         allowed = nearest_text(last, tuple(dict.fromkeys(names)))
         raise InputError([Problem(f"no such field of {kind}", path=wanted, value=value_text(last), allowed=allowed)])
-    return tuple(found)
+    return tuple(result)
 
 
 def _show(console: Console, section: SectionWords) -> None:
@@ -184,13 +184,15 @@ def examples(
         if name is None and out is None:
             files = shipped_files()
             document = {
-                "examples": [{"name": one.name, "kind": one.kind, "summary": one.summary} for one in files],
+                "examples": [
+                    {"name": example.name, "kind": example.kind, "summary": example.summary} for example in files
+                ],
             }
 
             def listed(console: Console) -> None:
                 table = TerminalTable("example", "kind", "what")
-                for one in files:
-                    table.add_row(Text(one.name), one.kind, Text(one.summary.split(". ")[0]))
+                for example in files:
+                    table.add_row(Text(example.name), example.kind, Text(example.summary.split(". ")[0]))
                 console.print(table)
 
             output.result(document, listed)

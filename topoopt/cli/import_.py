@@ -66,17 +66,17 @@ def command_of(importer: Importer) -> Callable[..., None]:
 
     hints = get_type_hints(importer, include_extras=True)
     given = [
-        one.replace(annotation=hints[one.name], kind=inspect.Parameter.KEYWORD_ONLY)
-        for one in inspect.signature(importer).parameters.values()
+        parameter.replace(annotation=hints[parameter.name], kind=inspect.Parameter.KEYWORD_ONLY)
+        for parameter in inspect.signature(importer).parameters.values()
     ]
     out = inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=OutOption)
     as_json = inspect.Parameter(
         "as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Annotated[bool, JsonOption]
     )
-    required = sum(one.default is inspect.Parameter.empty for one in given)
+    required = sum(parameter.default is inspect.Parameter.empty for parameter in given)
     parameters = [*given[:required], out, *given[required:], as_json]
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    command.__annotations__ = {one.name: one.annotation for one in parameters}
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     command.__doc__ = importer.__doc__
     return command
 

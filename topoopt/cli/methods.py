@@ -59,7 +59,10 @@ def _of_kind(name: str) -> list[dict[str, Any]]:
 
     tables = kind_named(name).solver().tables(name)
     return [
-        {"problems": problems, "methods": [{"name": each.name, "summary": each.summary} for each in table.values()]}
+        {
+            "problems": problems,
+            "methods": [{"name": method.name, "summary": method.summary} for method in table.values()],
+        }
         for problems, table in tables
     ]
 
@@ -70,10 +73,10 @@ def _for_instance(path: Path) -> list[dict[str, Any]]:
 
     problem = read_instance(path)
     lines = []
-    for each in kind_of(problem).methods(problem).values():
-        wrong = each.covers(problem)
+    for method in kind_of(problem).methods(problem).values():
+        wrong = method.covers(problem)
         left = {} if wrong is None else {"not_covered": f"not covered: {wrong}"}
-        lines.append({"name": each.name, "summary": each.summary, **left})
+        lines.append({"name": method.name, "summary": method.summary, **left})
     return [{"problems": f"{problem.name} ({problem.kind})", "methods": lines}]
 
 
@@ -99,21 +102,21 @@ def dump_model(
         if list_all:
             return _list(output)
         missing = (("INSTANCE", instance), ("--formulation", formulation))
-        faults = [
+        issues = [
             Problem("missing", path=name, allowed="--list needs none") for name, given in missing if given is None
         ]
         if out is not None and out.suffix.lower() not in FORMS:
             text = "the extension says which format to write"
-            faults.append(Problem(text, path="--out", value=str(out), allowed=", ".join(FORMS)))
-        options = _options(option or [], faults)
-        if faults or instance is None or formulation is None:
-            raise InputError(faults)
+            issues.append(Problem(text, path="--out", value=str(out), allowed=", ".join(FORMS)))
+        options = _options(option or [], issues)
+        if issues or instance is None or formulation is None:
+            raise InputError(issues)
         return _dump(output, instance, formulation, out or Path(f"{instance.stem}-{formulation}.lp"), options)
 
     output.run(command)
 
 
-def _options(words: list[str], faults: list[Problem]) -> dict[str, float]:
+def _options(words: list[str], issues: list[Problem]) -> dict[str, float]:
     options: dict[str, float] = {}
     for word in words:
         name, _, text = word.partition("=")
@@ -122,7 +125,7 @@ def _options(words: list[str], faults: list[Problem]) -> dict[str, float]:
         except ValueError:
             value = math.nan
         if not name or not math.isfinite(value) or name in options:
-            faults.append(Problem("not an option", path="--option", value=word, allowed="NAME=NUMBER, each name once"))
+            issues.append(Problem("not an option", path="--option", value=word, allowed="NAME=NUMBER, each name once"))
         options[name] = value
     return options
 
@@ -208,8 +211,8 @@ def doctor(
         def show(console: Console) -> None:
             table = TerminalTable("part", "version", "state")
             table.add_row("python", document["python"], "ok")
-            for name, found in libraries.items():
-                table.add_row(name, found or "-", "ok" if found else "missing")
+            for name, release in libraries.items():
+                table.add_row(name, release or "-", "ok" if release else "missing")
             for name, entry in solvers.items():
                 table.add_row(
                     f"solver {name}", "", f"ok, {entry['by']}" if entry["ok"] else f"broken: {entry['reason']}"

@@ -191,7 +191,7 @@ def _solve(given: Given, output: Output, out: Path, run: AttendedRun) -> int:
             options = replace(given.options, progress=run.telling(progress), timing=run.timing)
             solution = solved(problem, options)
     except (InfeasibleError, LimitError) as error:
-        return output.fail(error, nothing_found(problem, options.seed, time.monotonic() - run.began.at_s))
+        return output.fail(error, no_result(problem, options.seed, time.monotonic() - run.began.at_s))
     run.doing = "files"  # what was found is written, however late Ctrl-C comes
     wall_s = time.monotonic() - run.began.at_s
     pages = kind.pages()
@@ -236,7 +236,7 @@ def summary_of(
     return {**document, "wall_s": round(wall_s, 3), "report": None if report is None else str(report)}
 
 
-def nothing_found(problem: Instance, seed: int | None, wall_s: float) -> dict[str, Any]:
+def no_result(problem: Instance, seed: int | None, wall_s: float) -> dict[str, Any]:
     """The keys of the JSON object of a solve that found nothing."""
     return {
         "kind": problem.kind,
@@ -306,8 +306,10 @@ def chosen_crew(executor: str | None, options: list[str], jobs: int, folder: Pat
         InputError: an unknown executor, or options without one.
     """
     if executor is None and options:
-        found = Problem("options of no executor", path="--executor-option", value=options[0], allowed="with --executor")
-        raise InputError([found])
+        problem = Problem(
+            "options of no executor", path="--executor-option", value=options[0], allowed="with --executor"
+        )
+        raise InputError([problem])
     if executor is None:
         return None
     from topoopt.cli.crews import crew_of

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any, Literal
 
+from annotated_types import Ge
+
+from topoopt.core.data import Pattern, SchemaVersion
 from topoopt.core.proofs import Bound, StopReason, Tolerance, beats, gap, meets
 
 
@@ -280,6 +283,10 @@ Scalar = str | int | float | bool | None
 """A value that can stand in a cell of the table of results."""
 
 
+RETAINED: dict[str, Any] = {"extra": "ignore", "allow_inf_nan": False, "hide_input_in_errors": True}
+"""Of what another version may have written: keys that are not read are passed over."""
+
+
 @dataclass(frozen=True)
 class RunLimits:
     """What one run may take.
@@ -302,32 +309,32 @@ class StudyRun:
     """One run of one command.
 
     Attributes:
-        position: place in the study, from 0; rows of the table are in this order.
         identity: SHA-256 over everything that determines the result (content of the instance and of the files it
             refers to, command, method, parameters, seed, limits, versions of code and solvers).
         instance: name for people: of the instance file, or of the command.
         command: words of the command, such as `("solve",)`.
         arguments: options after the command, seed and method included, directories not.
-        document: canonical JSON of the instance with its variations; None for a command that takes no instance.
         source: file the instance came from; empty when it stands in the study file.
         method, seed: as passed; None: not passed.
         repetition: from 0.
-        factors: what was varied, (path, value), in the order of the study file.
+        factors: what was varied, path -> value, in the order of the study file.
         limits: of this run.
+        document: canonical JSON of the instance with its variations; None for a command that takes no instance.
     """
 
-    position: int
-    identity: str
+    __pydantic_config__ = RETAINED
+
+    identity: Annotated[str, Pattern(r"^[0-9a-f]{64}$")]
     instance: str
+    source: str
     command: tuple[str, ...]
     arguments: tuple[str, ...]
-    document: str | None
-    source: str
     method: str | None
-    seed: int | None
-    repetition: int
-    factors: tuple[tuple[str, Scalar], ...]
+    seed: Annotated[int, Ge(0)] | None
+    repetition: Annotated[int, Ge(0)]
+    factors: dict[str, Scalar]
     limits: RunLimits
+    document: str | None = None
 
 
 @dataclass(frozen=True)
@@ -416,29 +423,33 @@ class Published:
     why: str | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Study:
-    """A study file, expanded.
+    """A study file, expanded; `study.json` of its directory holds all but the instances.
 
     Attributes:
         name, title, notes: for people.
-        runs: in order.
-        comparison, figures, tables, published: of the report.
-        names: (column, what it is called in pictures and tables).
         file: the study file.
         sha256: of its content.
         versions: of code and solvers, part of every identity.
+        comparison, figures, tables, published: of the report.
+        names: column -> what it is called in pictures and tables.
+        runs: in order, which is that of the rows of the table.
     """
 
+    __pydantic_config__ = RETAINED
+
+    schema_version: SchemaVersion = 1
+    kind: Literal["study-plan"] = "study-plan"
     name: str
     title: str
     notes: tuple[str, ...]
-    runs: tuple[StudyRun, ...]
+    file: str
+    sha256: str
+    versions: dict[str, str | None]
     comparison: ComparedBy
     figures: tuple[Figure, ...]
     tables: tuple[Table, ...]
-    published: tuple[Published, ...]
-    names: tuple[tuple[str, str], ...]
-    file: str
-    sha256: str
-    versions: tuple[tuple[str, str], ...]
+    published: tuple[Published, ...] = ()
+    names: dict[str, str] = field(default_factory=dict)
+    runs: tuple[StudyRun, ...]

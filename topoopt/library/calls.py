@@ -211,8 +211,8 @@ def evaluate(
     assert kind.evaluate is not None
     with stop_on_signals(search.time_limit_s) as stop:
         effort = Effort(search, stop, options)
-        asked, found = kind.evaluate()(replace(problem, search=search), effort, solution, **given)
-        return judged(asked, found, effort)
+        requested, evaluated = kind.evaluate()(replace(problem, search=search), effort, solution, **given)
+        return judged(requested, evaluated, effort)
 
 
 def _kind_of_both(problem: Any, solution: SolutionHead) -> Kind:
@@ -451,9 +451,9 @@ def _empty(value: object) -> bool:
 def _topology(shown: Any) -> Topology | None:
     """The topology that something is, has, or has in its plan or problem."""
     owners = (shown, getattr(shown, "plan", None), getattr(shown, "problem", None))
-    for found in (shown, *(getattr(owner, "topology", None) for owner in owners)):
-        if isinstance(found, Topology):
-            return found
+    for candidate in (shown, *(getattr(owner, "topology", None) for owner in owners)):
+        if isinstance(candidate, Topology):
+            return candidate
     return None
 
 

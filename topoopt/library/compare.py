@@ -214,12 +214,12 @@ def starts_of(
     """
     problems = []
     names = None if methods is None else list(dict.fromkeys(methods))
-    known = list(dict.fromkeys(name for entrant in entrants for name in entrant.methods))
+    method_names = list(dict.fromkeys(name for entrant in entrants for name in entrant.methods))
     kinds = ", ".join(dict.fromkeys(entrant.instance.kind for entrant in entrants))
     for name in names or ():
-        if name not in known:
+        if name not in method_names:
             text = f"no such method of kind {kinds}"
-            problems.append(Problem(text, path=f"{dashes}methods", value=repr(name), allowed=", ".join(known)))
+            problems.append(Problem(text, path=f"{dashes}methods", value=repr(name), allowed=", ".join(method_names)))
     if budget is not None and not any(entrant.kind.takes_budget for entrant in entrants):
         text = f"no such limit for kind {kinds}"
         problems.append(Problem(text, path=f"{dashes}budget", value=str(budget), allowed="a time limit"))
@@ -276,22 +276,22 @@ def run_of(start: PlannedRun) -> ComparedRun:
         return failed
     began = time.monotonic()
     try:
-        found = solve(instance, start.options)
+        solution = solve(instance, start.options)
     except Exception as error:  # a method that breaks costs its own row
         outcome = next(text for kind, text in FAILURES if isinstance(error, kind))
         return replace(failed, outcome=outcome, reason=_said(error), wall_s=time.monotonic() - began)
     return replace(
         failed,
-        outcome=found.status.value,
-        stopped_by=found.stopped_by.value,
-        objective=found.objective.name,
-        unit=found.objective.unit,
-        value=found.objective.value,
-        bound=found.bound if found.bound.verified else None,
-        claimed_bound=found.claimed_bound or (None if found.bound.verified else found.bound),
+        outcome=solution.status.value,
+        stopped_by=solution.stopped_by.value,
+        objective=solution.objective.name,
+        unit=solution.objective.unit,
+        value=solution.objective.value,
+        bound=solution.bound if solution.bound.verified else None,
+        claimed_bound=solution.claimed_bound or (None if solution.bound.verified else solution.bound),
         reason="",
-        checked=found.check.ok,
-        value_per_million_usd=entrant.kind.value_per_million_usd(found),
+        checked=solution.check.ok,
+        value_per_million_usd=entrant.kind.value_per_million_usd(solution),
         wall_s=time.monotonic() - began,
     )
 

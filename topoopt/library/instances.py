@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from enum import Enum
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 import numpy as np
 from pydantic import BaseModel
 
 from topoopt.core.cluster import Cluster
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.job import CoOptimisation
 from topoopt.core.topology import Topology
 from topoopt.core.workload import Workload
 from topoopt.files.documents import Document
 from topoopt.files.job_document import cluster_document, workload_document
 from topoopt.kinds.files import build_instance
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 def instance_from_dict(document: Mapping[str, Any]) -> Any:
@@ -47,7 +43,7 @@ def instance_from_dict(document: Mapping[str, Any]) -> Any:
     return replace(problem, notes=(*problem.notes, f"servers are numbered in the order of their labels: {named}"))
 
 
-def problem_of(stated: Any) -> Any:
+def problem_of(instance: Any) -> Any:
     """The problem that an instance states, made by keywords: `topoopt.AllocationInstance(link_gbps=100, ...)`.
 
     A problem is returned as it is. Everything that an instance file may say, and the same objects as in
@@ -56,9 +52,11 @@ def problem_of(stated: Any) -> Any:
     Raises:
         InputError: everything that is wrong, by field.
     """
-    if not hasattr(stated, "schema_version"):
-        return stated
-    return instance_from_dict({f.name: value for f in fields(stated) if (value := getattr(stated, f.name)) is not None})
+    if not hasattr(instance, "schema_version"):
+        return instance
+    return instance_from_dict(
+        {f.name: value for f in fields(instance) if (value := getattr(instance, f.name)) is not None}
+    )
 
 
 @dataclass
@@ -83,7 +81,7 @@ class _Plain:
         if isinstance(value, Mapping):
             return {str(key): self.of(entry, f"{path}.{key}" if path else str(key)) for key, entry in value.items()}
         if isinstance(value, list | tuple | set | frozenset):
-            return [self.of(entry, f"{path}[{place}]") for place, entry in enumerate(value)]
+            return [self.of(entry, f"{path}[{index}]") for index, entry in enumerate(value)]
         if isinstance(value, Topology):
             return _links(value)
         if isinstance(value, Cluster):
@@ -115,8 +113,8 @@ class _Plain:
             return None
         if rows != list(range(len(rows))):
             self._label([str(row) for row in rows], path)
-        place = {str(name): at for at, name in enumerate(columns)}
-        order = [place[str(row)] for row in rows]
+        positions = {str(name): at for at, name in enumerate(columns)}
+        order = [positions[str(row)] for row in rows]
         return _matrix(np.asarray(frame.to_numpy())[:, order], path)
 
     def _label(self, labels: list[str], path: str) -> None:
@@ -138,8 +136,8 @@ def _links(topology: Topology) -> dict[str, Any]:
     section = {"links": units.tolist(), "servers": topology.servers, "degree": topology.degree}
     if topology.rates is None:
         return section
-    each = np.repeat(topology.rates / topology.multiplicity, topology.multiplicity)
-    return {**section, "capacities": each.tolist()}
+    rates = np.repeat(topology.rates / topology.multiplicity, topology.multiplicity)
+    return {**section, "capacities": rates.tolist()}
 
 
 def _matrix(array: np.ndarray[Any, Any], path: str) -> Any:
@@ -150,47 +148,8 @@ def _matrix(array: np.ndarray[Any, Any], path: str) -> Any:
     return {"matrix": rows} if array.ndim == 2 else [{"matrix": matrix} for matrix in rows]
 
 
-if TYPE_CHECKING:
-    Matrix = NDArray[np.floating[Any]] | NDArray[np.integer[Any]]
-
-Section = Mapping[str, Any]
-Pairs = Sequence[tuple[int, int]]
-
-
-def _built(kind: str, name: str, fields: Section) -> Any:
-    stated = {key: value for key, value in fields.items() if value is not None}
-    return instance_from_dict({"schema_version": 1, "kind": kind, "name": name, **stated})
-
-
-def job_problem(
-    *,
-    cluster: Section | Cluster,
-    workload: str | Section | Workload,
-    device: str = "a100",
-    baselines: Section | None = None,
-    search: Section | None = None,
-    name: str = "job",
-) -> CoOptimisation:
-    """A training job on a cluster: strategy, topology and routes of least iteration time are sought.
-
-        cluster = {"servers": 16, "gpus_per_server": 4, "degree": 4, "link_gbps": 100}
-        problem = topoopt.job_problem(cluster=cluster, workload="dlrm")
-
-    Args:
-        cluster: servers, gpus_per_server, degree, link_gbps, ...
-        workload: name of a model, a section with its sizes or with operators, or a `Workload`.
-        device: whose times the operators of a named model take.
-        baselines: fabrics the plan is compared with.
-        search: method, budget, seed, time_limit_s, robust.
-        name: of the instance.
-    """
-    if isinstance(workload, str):
-        workload = {"model": workload, "operator_times": {"device": device}}
-    fields = {"cluster": cluster, "workload": workload, "baselines": baselines, "search": search}
-    return cast(CoOptimisation, _built("co-optimisation", name, fields))
-
-
 ALIASES = {
+    "job_problem": "CoOptimisationInstance",
     "allocation_problem": "AllocationInstance",
     "collective_problem": "CollectiveInstance",
     "hierarchy_problem": "HierarchicalInstance",
@@ -207,9 +166,18 @@ def alias(name: str) -> Callable[..., Any]:
 
     def problem(**fields: Any) -> Any:
         text = f"topoopt.{name}(...) goes with the next release; topoopt.{ALIASES[name]}(...) takes the same keywords"
+        if name == "job_problem":
+            fields, text = _of_named_model(**fields), f"{text}, with `model` and `operator_times` in `workload`"
         warnings.warn(text, FutureWarning, stacklevel=2)
         return problem_of(getattr(import_module("topoopt"), ALIASES[name])(**fields))
 
     problem.__name__ = name
     problem.__doc__ = f"The problem of a `topoopt.{ALIASES[name]}`; this name goes with the next release."
     return problem
+
+
+def _of_named_model(*, workload: Any, device: str = "a100", **fields: Any) -> dict[str, Any]:
+    """Keywords of a job whose workload may be the name of a model, with the device of its operator times."""
+    if isinstance(workload, str):
+        workload = {"model": workload, "operator_times": {"device": device}}
+    return {"workload": workload, **fields}

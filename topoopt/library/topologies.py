@@ -84,5 +84,5 @@ def totient(servers: int, degree: int, links: str = "bidirectional", selection: 
     return _totient(servers, degree, LinkDirection(links), Selection(selection))
 
 
-def _unknown(what: str, value: str, known: Sequence[str]) -> Problem:
-    return Problem(f"unknown {what}", path=what, value=value, allowed=", ".join(known))
+def _unknown(what: str, value: str, allowed: Sequence[str]) -> Problem:
+    return Problem(f"unknown {what}", path=what, value=value, allowed=", ".join(allowed))

@@ -88,11 +88,11 @@ def circuits_of_rails(problem: LlmTrainingProblem, result: Result[Any, Any], fab
     assert settings is not None
     steps = RailSteps(problem, strategy, settings)
     step = steps.stepped(ports, 0.0, settings.delay_s, switch_mode(settings), events=True)
-    found = rail_timetable(steps.job, steps.strategy, problem.cluster.gpus_per_server, step)
-    wrong = check_timetable(problem, strategy, ports, found).violations
+    timetable = rail_timetable(steps.job, steps.strategy, problem.cluster.gpus_per_server, step)
+    wrong = check_timetable(problem, strategy, ports, timetable).violations
     if wrong:
         raise CheckError("the checker rejects circuits of the rails:\n" + "\n".join(map(str, wrong)))
-    return found
+    return timetable
 
 
 def training_program(problem: LlmTrainingProblem, result: Result[Any, Any], fabric: str | None) -> TrainingProgram:

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -20,16 +20,15 @@ from rich.table import Column
 
 from solvers.stop import stop_on_signals
 from topoopt.core.arrays import GIB
-from topoopt.core.comparison import RunLimits, Study, StudyRun
+from topoopt.core.comparison import Study, StudyRun
 from topoopt.core.errors import CheckError, InputError, Problem, extra
 from topoopt.core.proofs import StopReason
 from topoopt.files.faults import value_text
 from topoopt.files.untrusted import file_sha256, read_text
-from topoopt.page.output import EXIT_OF_STOP, Output
-from topoopt.page.process import INTERRUPTED
+from topoopt.page.output import Output
 from topoopt.studies.execute import ENVIRONMENT, FAILURES, PROGRAM, RUN_INTERRUPTED, Store, StudyStop, Worker, execute
 from topoopt.studies.executors import Event, default_jobs
-from topoopt.studies.expand import code_versions, faults_of_options, options_of
+from topoopt.studies.expand import code_versions, option_issues, options_of
 from topoopt.studies.results import TABLE_FILE, TABLES, TIMES, ResultRow, collect_rows, read_plan, row_of, write_parquet
 from topoopt.studies.runner import Tally, run_study
 from topoopt.studies.schema import COMMANDS
@@ -37,51 +36,27 @@ from topoopt.studies.schema import COMMANDS
 SAID = "finishing: runs in flight keep the best they have, no more begin; Ctrl-C again to stop with what is there"
 
 
-@dataclass(frozen=True)
-class StudyEnd:
-    """Why a study ends early, if it does.
-
-    Attributes:
-        stop: interrupted when it is to end, and in a hurry on the second signal.
-        late: set when the limit was why.
-    """
-
-    stop: StudyStop
-    late: threading.Event = field(default_factory=threading.Event)
-
-    @property
-    def status(self) -> str:
-        """`done`, `time` or `interrupted`."""
-        return "done" if not self.stop.interrupted.is_set() else "time" if self.late.is_set() else "interrupted"
-
-    def exit_code(self, rejected: int) -> int:
-        """That of the command; `rejected`: results that the checker rejects."""
-        if self.stop.interrupted.is_set():
-            return EXIT_OF_STOP[StopReason.TIME] if self.late.is_set() else INTERRUPTED
-        return CheckError.exit_code if rejected else 0
-
-
 @contextmanager
-def ended_early(time_limit_s: float | None) -> Iterator[StudyEnd]:
+def ended_early(time_limit_s: float | None) -> Iterator[StudyStop]:
     """Look after signals, and a limit, while the block runs; the first signal says at once what comes of it."""
 
-    def told(signals: int) -> None:
+    def on_signal(signals: int) -> None:
         text = SAID if signals == 1 else "stopping"
         os.write(2, f"\n{text}\n".encode())  # a handler of signals must not wait for a lock of the console
 
-    with stop_on_signals(None, two_stage=True, notify=told) as stop:
-        end = StudyEnd(StudyStop(stop.interrupted, stop.second_interrupt))
+    with stop_on_signals(None, two_stage=True, notify=on_signal) as signalled:
+        stop = StudyStop(signalled.interrupted, signalled.second_interrupt)
 
         def over() -> None:
-            end.late.set()
-            end.stop.interrupted.set()
+            stop.late.set()
+            stop.interrupted.set()
 
         timer = threading.Timer(time_limit_s or 0.0, over)
         timer.daemon = True
         if time_limit_s is not None:
             timer.start()
         try:
-            yield end
+            yield stop
         finally:
             timer.cancel()
 
@@ -155,20 +130,6 @@ class StudyProgress:
         return f", about {seconds / 60:.0f} min left" if seconds >= 90 else f", about {seconds:.0f} s left"
 
 
-@dataclass(frozen=True)
-class AttendedStudy:
-    """How a study stands: counts, rows of its table, runs side by side, results that the checker rejects."""
-
-    tally: Tally
-    rows: list[ResultRow]
-    jobs: int
-
-    @property
-    def rejected(self) -> int:
-        """Results that the checker rejects."""
-        return sum(row["outcome"] == "check-failed" for row in self.rows)
-
-
 def attend(
     output: Output,
     study: Study,
@@ -178,8 +139,8 @@ def attend(
     executor: str = "local",
     retry_failed: bool = False,
     options: tuple[tuple[str, str], ...] = (),
-) -> AttendedStudy:
-    """Do the runs that are missing, telling how far it is, and write the table.
+) -> tuple[Tally, list[ResultRow], int]:
+    """Do the runs that are missing, telling how far it is, and write the table; counts, its rows, runs side by side.
 
     Args:
         output: where progress is told.
@@ -208,7 +169,7 @@ def attend(
         )
     rows = collect_rows(folder)
     write_parquet(rows, folder / TABLE_FILE)
-    return AttendedStudy(tally, rows, number)
+    return tally, rows, number
 
 
 MAX_BYTES = GIB
@@ -254,20 +215,19 @@ class Reproduction:
         return not self.cut_short
 
 
-def find_run(directory: Path, name: str) -> dict[str, Any]:
+def find_run(study: Study, directory: Path, name: str) -> StudyRun:
     """The planned run whose identity begins with `name`.
 
     Raises:
         InputError: none, or several.
     """
-    runs = {run["identity"]: run for run in read_plan(directory)["runs"]}
-    found = [run for identity, run in runs.items() if name and identity.startswith(name)]
-    if len(found) != 1:
-        text = "several runs begin so" if found else "no such run"
+    runs = {run.identity: run for run in study.runs}
+    matches = [run for identity, run in runs.items() if name and identity.startswith(name)]
+    if len(matches) != 1:
+        text = "several runs begin so" if matches else "no such run"
         allowed = "the beginning of a hash in the column `run` of the table"
         raise InputError([Problem(text, file=str(directory), value=name, allowed=allowed)])
-    run: dict[str, Any] = found[0]
-    return run
+    return matches[0]
 
 
 def reproduce(directory: Path, name: str, scratch: Path, *, program: str = PROGRAM) -> Reproduction:
@@ -276,14 +236,15 @@ def reproduce(directory: Path, name: str, scratch: Path, *, program: str = PROGR
     Raises:
         InputError: no such run, or it was never done.
     """
-    plan = read_plan(directory)
-    planned = find_run(directory, name)
+    study = read_plan(directory)
+    planned = find_run(study, directory, name)
     store = Store(directory)
-    before = store.record(planned["identity"])
+    before = store.record(planned.identity)
     if before is None:
         raise InputError([Problem("this run was not done yet", file=str(directory), value=name)])
     _refuse_writes(directory, planned)
-    run = _run(planned, store.folder(planned["identity"]))
+    instance = store.folder(planned.identity) / "instance.json"  # which was kept beside the result
+    run = replace(planned, document=read_text(instance, MAX_BYTES).rstrip("\n") if instance.is_file() else None)
     worker = Worker(program)
     again = Store(scratch)
     try:
@@ -300,7 +261,7 @@ def reproduce(directory: Path, name: str, scratch: Path, *, program: str = PROGR
         if (folders[0] / file).is_file()
     }
     now = dict(code_versions())
-    then = plan["versions"]
+    then = study.versions
     differ = {key: (then.get(key), now.get(key)) for key in {**then, **now} if then.get(key) != now.get(key)}
     ended = dict.fromkeys(str(row["stopped_by"]) for row in rows if row["stopped_by"] in LIMITS)
     return Reproduction(
@@ -308,38 +269,19 @@ def reproduce(directory: Path, name: str, scratch: Path, *, program: str = PROGR
     )
 
 
-def _refuse_writes(directory: Path, planned: dict[str, Any]) -> None:
+def _refuse_writes(directory: Path, planned: StudyRun) -> None:
     """Refuse what no study file asks for: the folder may come from a stranger.
 
     Raises:
         InputError: another command, or options that would write anywhere but into the folder of the run.
     """
-    command = " ".join(planned["command"])
-    faults = faults_of_options(options_of(planned["arguments"]))
+    command = " ".join(planned.command)
+    issues = option_issues(options_of(planned.arguments))
     words = SOLVE_OPTIONS if command == "solve" else None
-    others = [key for key in options_of(planned["arguments"]) if words is not None and key not in words]
-    if command not in ("solve", *COMMANDS) or faults or others:
-        text = "not a run of a study" if not faults else faults[0].message
-        raise InputError([Problem(text, str(directory), None, planned["identity"], value_text(command))])
-
-
-def _run(planned: dict[str, Any], folder: Path) -> StudyRun:
-    """The run as planned, with the instance that was kept beside its result."""
-    kept = folder / "instance.json"
-    return StudyRun(
-        position=0,
-        identity=planned["identity"],
-        instance=planned["instance"],
-        command=tuple(planned["command"]),
-        arguments=tuple(planned["arguments"]),
-        document=read_text(kept, MAX_BYTES).rstrip("\n") if kept.is_file() else None,
-        source=planned["source"],
-        method=planned["method"],
-        seed=planned["seed"],
-        repetition=planned["repetition"],
-        factors=tuple(planned["factors"].items()),
-        limits=RunLimits(**planned["limits"]),
-    )
+    others = [key for key in options_of(planned.arguments) if words is not None and key not in words]
+    if command not in ("solve", *COMMANDS) or issues or others:
+        text = "not a run of a study" if not issues else issues[0].message
+        raise InputError([Problem(text, str(directory), None, planned.identity, value_text(command))])
 
 
 def compared_again(output: Output, directory: Path, name: str) -> int:

@@ -10,8 +10,10 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from topoopt.core.errors import InputError
-from topoopt.page.output import JsonOption, Output
+from topoopt.core.errors import CheckError, InputError
+from topoopt.core.proofs import StopReason
+from topoopt.page.output import EXIT_OF_STOP, JsonOption, Output
+from topoopt.page.process import INTERRUPTED
 from topoopt.page.render import TerminalTable
 
 app = typer.Typer(
@@ -31,30 +33,31 @@ def validate(study: StudyArgument, as_json: Annotated[bool, JsonOption] = False)
         from topoopt.studies.expand import expanded, outlook
 
         readable, wrong = expanded(study)
-        found = None if readable is None else outlook(readable)
-        if readable is None or found is None or wrong:
-            raise InputError([*wrong, *(() if found is None else found.problems)])
+        prospect = None if readable is None else outlook(readable)
+        if readable is None or prospect is None or wrong:
+            raise InputError([*wrong, *(() if prospect is None else prospect.problems)])
         document = {
             "name": readable.name,
-            "runs": found.runs,
-            "repeated": found.repeated,
-            "longest_s": found.longest_s,
-            "ok": not found.problems,
-            "problems": [asdict(problem) for problem in found.problems],
+            "runs": prospect.runs,
+            "repeated": prospect.repeated,
+            "longest_s": prospect.longest_s,
+            "ok": not prospect.problems,
+            "problems": [asdict(problem) for problem in prospect.problems],
         }
 
         def show(console: Console) -> None:
-            text = f"{escape(readable.name)}: {found.runs} runs, at most {_duration(found.longest_s)} one after another"
+            most = _duration(prospect.longest_s)
+            text = f"{escape(readable.name)}: {prospect.runs} runs, at most {most} one after another"
             console.print(text, soft_wrap=True, highlight=False)
-            if found.repeated:
-                console.print(f"{found.repeated} rows repeat a run of another row", highlight=False)
-            for problem in found.problems:
+            if prospect.repeated:
+                console.print(f"{prospect.repeated} rows repeat a run of another row", highlight=False)
+            for problem in prospect.problems:
                 console.print(f"[bold red]error[/] {escape(str(problem))}", soft_wrap=True, highlight=False)
-            if found.problems:
+            if prospect.problems:
                 console.print("runs with these instances or methods will be refused, the others will be done")
 
         output.result(document, show)
-        return InputError.exit_code if found.problems else 0
+        return InputError.exit_code if prospect.problems else 0
 
     output.run(command)
 
@@ -101,7 +104,7 @@ def run(
         from topoopt.studies.executors import option_pairs
         from topoopt.studies.expand import read_study
         from topoopt.studies.report import answer
-        from topoopt.studies.results import TABLE_FILE
+        from topoopt.studies.results import REJECTED, TABLE_FILE
         from topoopt.studies.runner import STUDY_FILE
 
         folder = out or Path("out") / study.stem
@@ -110,21 +113,21 @@ def run(
         expanded = read_study(study, small=small)
         if not resume and (folder / STUDY_FILE).exists():
             raise InputError(f"{folder}: there is a study already; leave out --fresh to go on with it")
-        with ended_early(time_limit) as end:
-            found = attend(
-                output, expanded, folder, end.stop, jobs, executor, retry_failed, option_pairs(executor_option or [])
-            )
-        rows = found.rows
+        with ended_early(time_limit) as stop:
+            options = option_pairs(executor_option or [])
+            tally, rows, side_by_side = attend(output, expanded, folder, stop, jobs, executor, retry_failed, options)
+        rejected = sum(row["outcome"] == REJECTED for row in rows)
         document = {
             "name": expanded.name,
-            "status": end.status,
-            **asdict(found.tally),
-            "rejected": found.rejected,
-            "jobs": found.jobs,
+            "status": stop.status,
+            **asdict(tally),
+            "rejected": rejected,
+            "jobs": side_by_side,
             "table": str(folder / TABLE_FILE),
         }
         output.result(document, lambda console: _show_tally(console, document, rows), answer(rows))
-        return end.exit_code(found.rejected)
+        ends = {"time": EXIT_OF_STOP[StopReason.TIME], "interrupted": INTERRUPTED}
+        return ends.get(stop.status, CheckError.exit_code if rejected else 0)
 
     output.run(command)
 

@@ -22,11 +22,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from annotated_types import Ge
+from pydantic import ValidationError
 
 from topoopt.core.arrays import GIB, MIB
-from topoopt.core.comparison import ComparedBy, Figure, Published, RunLimits, Scalar, StudyRun, Table
+from topoopt.core.comparison import RETAINED, RunLimits, StudyRun
 from topoopt.core.errors import InputError, MachineError, TopooptError
+from topoopt.files import codec
 from topoopt.files.atomic import WriteError, write_text_atomically
 from topoopt.files.documents import load_document
 from topoopt.files.untrusted import opened
@@ -38,16 +40,23 @@ class StudyStop:
 
     Attributes:
         interrupted: set when it is to end: no run begins, those in flight are asked for the best they have.
-        hurry: set when those are to be killed.
+        kill: set when those are to be killed.
+        late: set when a limit was why.
     """
 
     interrupted: threading.Event = field(default_factory=threading.Event)
-    hurry: threading.Event = field(default_factory=threading.Event)
+    kill: threading.Event = field(default_factory=threading.Event)
+    late: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def status(self) -> str:
+        """`done`, `time` or `interrupted`."""
+        return "done" if not self.interrupted.is_set() else "time" if self.late.is_set() else "interrupted"
 
     def give_up(self) -> None:
         """End at once: something is broken."""
         self.interrupted.set()
-        self.hurry.set()
+        self.kill.set()
 
 
 PROGRAM = "topoopt.cli.app:command_line"
@@ -97,7 +106,8 @@ class Worker:
         self._buffer = b""
 
     def run(self, argv: list[str], folder: Path, limits: RunLimits, stop: StudyStop) -> Ending:
-        """Run to its end or its limit; asked to end once `stop` says so, and killed if it does not, or has to hurry.
+        """Run to its end or its limit; asked to end once `stop` says so, killed if it does not or once `stop.kill`
+        is set.
 
         Raises:
             ServerDiedError: the server could not be started twice in a row.
@@ -118,7 +128,7 @@ class Worker:
 
     def _watch(self, pid: int, limits: RunLimits, stop: StudyStop) -> Ending:
         began = time.monotonic()
-        peak_kib, asked_s = 0, 0.0
+        peak_kib, interrupted_s = 0, 0.0
         reason: str | None = None
         while True:
             try:
@@ -142,10 +152,10 @@ class Worker:
             peak_kib = max(peak_kib, _group_kib(pid))
             greedy = peak_kib > limits.memory_mib * 1024
             if reason == "interrupted":
-                if stop.hurry.is_set() or greedy or wall_s - asked_s > GRACE_S:
+                if stop.kill.is_set() or greedy or wall_s - interrupted_s > GRACE_S:
                     _kill_group(pid)
             elif reason is None and stop.interrupted.is_set():
-                reason, asked_s = "interrupted", wall_s
+                reason, interrupted_s = "interrupted", wall_s
                 with suppress(OSError):
                     os.kill(pid, signal.SIGINT)
             elif reason is None and (greedy or wall_s > limits.wall_s):
@@ -234,52 +244,14 @@ Outcome = Literal[
     "interrupted", "environment",
 ]  # fmt: skip
 
-Count = Annotated[int, Field(ge=0)]
-Amount = Annotated[float, Field(ge=0)]
+Amount = Annotated[float, Ge(0)]
 
 
-class KeptFile(BaseModel):
-    """A mapping that another version may have written: keys that are not known are passed over."""
-
-    model_config = ConfigDict(extra="ignore", allow_inf_nan=False, frozen=True, hide_input_in_errors=True)
-
-
-class PlannedRunFile(KeptFile):
-    """A run of a plan."""
-
-    identity: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-    instance: str
-    source: str
-    command: list[str]
-    arguments: list[str]
-    method: str | None
-    seed: Count | None
-    repetition: Count
-    factors: dict[str, Scalar]
-    limits: RunLimits
-
-
-class PlanFile(KeptFile):
-    """study.json."""
-
-    schema_version: Annotated[int, Field(ge=1, le=1)]
-    kind: Literal["study-plan"]
-    name: str
-    title: str
-    notes: list[str]
-    file: str
-    sha256: str
-    versions: dict[str, str | None]
-    comparison: ComparedBy
-    figures: list[Figure]
-    tables: list[Table]
-    published: list[Published] = []
-    names: dict[str, str] = {}
-    runs: list[PlannedRunFile]
-
-
-class RecordFile(KeptFile):
+@dataclass(frozen=True)
+class RunRecord:
     """run.json."""
+
+    __pydantic_config__ = RETAINED
 
     identity: str
     outcome: Outcome
@@ -295,7 +267,7 @@ class RecordFile(KeptFile):
 def is_record(data: object, identity: str) -> bool:
     """Whether data are the record of a run, and of this one."""
     try:
-        return RecordFile.model_validate(data).identity == identity
+        return bool(codec.adapter(RunRecord).validate_python(data).identity == identity)
     except ValidationError:
         return False
 
@@ -315,14 +287,14 @@ class Store:
 
     def finished(self) -> set[str]:
         """Identities of all finished runs."""
-        found: set[str] = set()
+        identities: set[str] = set()
         top = self.root / "runs"
         if not top.is_dir():
-            return found
+            return identities
         for shelf in os.scandir(top):
             if shelf.is_dir():
-                found.update(entry.name for entry in os.scandir(shelf.path) if not entry.name.startswith("."))
-        return found
+                identities.update(entry.name for entry in os.scandir(shelf.path) if not entry.name.startswith("."))
+        return identities
 
     def record(self, identity: str) -> dict[str, Any] | None:
         """run.json of a finished run; None if there is none, or none that can be read: such a run is done again."""
@@ -335,14 +307,14 @@ class Store:
     @contextlib.contextmanager
     def working(self, run: StudyRun) -> Iterator[Path]:
         """A folder to do a run in; gone afterwards unless `publish` took it."""
-        place = self.root / "unfinished" / f"{socket.gethostname()}.{os.getpid()}.{secrets.token_hex(4)}"
-        place.mkdir(parents=True)
+        folder = self.root / "unfinished" / f"{socket.gethostname()}.{os.getpid()}.{secrets.token_hex(4)}"
+        folder.mkdir(parents=True)
         try:
-            yield place
+            yield folder
         finally:
-            shutil.rmtree(place, ignore_errors=True)
+            shutil.rmtree(folder, ignore_errors=True)
 
-    def publish(self, place: Path, identity: str, *, replace: bool) -> bool:
+    def publish(self, folder: Path, identity: str, *, replace: bool) -> bool:
         """Give a folder its final name; False if another study was quicker.
 
         `replace`: the run was there already and was made again.
@@ -355,7 +327,7 @@ class Store:
                 os.rename(final, aside)
             shutil.rmtree(aside, ignore_errors=True)
         try:
-            os.rename(place, final)
+            os.rename(folder, final)
         except OSError:
             if final.exists():
                 return False
@@ -364,11 +336,11 @@ class Store:
 
     def clean(self) -> None:
         """Remove what studies that are no longer alive on this machine left unfinished."""
-        place = self.root / "unfinished"
-        if not place.is_dir():
+        folder = self.root / "unfinished"
+        if not folder.is_dir():
             return
         host = socket.gethostname()
-        for entry in place.iterdir():
+        for entry in folder.iterdir():
             owner = entry.name.rsplit(".", 2)
             if len(owner) == 3 and owner[0] == host and owner[1].isdigit() and not _alive(int(owner[1])):
                 shutil.rmtree(entry, ignore_errors=True)
@@ -414,27 +386,27 @@ FAILURES = ("refused", "check-failed", "crashed", "timed-out", "out-of-memory", 
 def execute(run: StudyRun, store: Store, worker: Worker, stop: StudyStop, *, replace: bool = False) -> dict[str, Any]:
     """Do a run and keep it, unless the machine failed or it was interrupted with nothing to show; gives its record."""
     try:
-        with store.working(run) as place:
-            argv = arguments_of(run, place)
-            ending = worker.run(argv, place, run.limits, stop)
-            record = record_of(run, place, ending)
+        with store.working(run) as folder:
+            argv = arguments_of(run, folder)
+            ending = worker.run(argv, folder, run.limits, stop)
+            record = record_of(run, folder, ending)
             cut = record["outcome"] == RUN_INTERRUPTED
             if record["outcome"] != ENVIRONMENT and (not cut or (record["output"] or {}).get("objective")):
                 text = json.dumps(record, indent=1, allow_nan=False) + "\n"
-                write_text_atomically(place / RUN_FILE, text)
+                write_text_atomically(folder / RUN_FILE, text)
                 # what was cut short takes the place of nothing else
                 again = (replace and not cut) or (store.record(run.identity) or {}).get("outcome") == RUN_INTERRUPTED
-                store.publish(place, run.identity, replace=again)
+                store.publish(folder, run.identity, replace=again)
     except (OSError, MachineError, WriteError) as error:  # of the folder: what the run does is not told by errors
         return {"identity": run.identity, "instance": run.instance, "outcome": ENVIRONMENT, "reason": str(error)}
     return record
 
 
-def arguments_of(run: StudyRun, place: Path) -> list[str]:
+def arguments_of(run: StudyRun, folder: Path) -> list[str]:
     """Arguments of the command line, paths relative to the folder of the run; writes the instance there."""
     words = [*run.command]
     if run.document is not None:
-        write_text_atomically(place / "instance.json", run.document + "\n")
+        write_text_atomically(folder / "instance.json", run.document + "\n")
         words.append("instance.json")
     elif run.source:
         words.append(run.source)
@@ -443,10 +415,10 @@ def arguments_of(run: StudyRun, place: Path) -> list[str]:
     return [*words, *run.arguments, "--json"]
 
 
-def record_of(run: StudyRun, place: Path, ending: Ending) -> dict[str, Any]:
+def record_of(run: StudyRun, folder: Path, ending: Ending) -> dict[str, Any]:
     """run.json: what was run, and how it ended."""
-    output = _output(place)
-    outcome, reason = _outcome(ending, output, run, place)
+    output = _output(folder)
+    outcome, reason = _outcome(ending, output, run, folder)
     return {
         "identity": run.identity,
         "instance": run.instance,
@@ -462,16 +434,16 @@ def record_of(run: StudyRun, place: Path, ending: Ending) -> dict[str, Any]:
     }
 
 
-def _output(place: Path) -> dict[str, Any] | None:
+def _output(folder: Path) -> dict[str, Any] | None:
     """The JSON object the command printed."""
     try:
-        data = load_document(place / "output.json").data
+        data = load_document(folder / "output.json").data
     except InputError:
         return None
     return data if isinstance(data, dict) else None
 
 
-def _outcome(ending: Ending, output: dict[str, Any] | None, run: StudyRun, place: Path) -> tuple[str, str]:
+def _outcome(ending: Ending, output: dict[str, Any] | None, run: StudyRun, folder: Path) -> tuple[str, str]:
     """Outcome and, unless all is well, its reason in words."""
     limits = run.limits
     if ending.ended_for == "interrupted" and ending.exit_code not in OUTCOMES:  # else it was done by then
@@ -489,16 +461,16 @@ def _outcome(ending: Ending, output: dict[str, Any] | None, run: StudyRun, place
             return "crashed", "printed no result"
         return "done", ""
     if outcome == "crashed":
-        last = said or _last_line(place)
+        last = said or _last_line(folder)
         if "out of memory" in last or "MemoryError" in last or "bad_alloc" in last:
             return "out-of-memory", last
         return "crashed", last or f"exit code {ending.exit_code}"
-    return outcome, said or _last_line(place) or f"exit code {ending.exit_code}"
+    return outcome, said or _last_line(folder) or f"exit code {ending.exit_code}"
 
 
-def _last_line(place: Path) -> str:
+def _last_line(folder: Path) -> str:
     try:
-        with opened(place / "log.txt", MAX_LOG_BYTES) as stream:
+        with opened(folder / "log.txt", MAX_LOG_BYTES) as stream:
             stream.seek(max(0, stream.seek(0, os.SEEK_END) - LOG_BYTES))
             text = stream.read(LOG_BYTES).decode("utf-8", "replace")
     except InputError:

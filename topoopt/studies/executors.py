@@ -8,11 +8,12 @@ import queue
 import secrets
 import threading
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from topoopt.core.comparison import StudyRun
 from topoopt.core.errors import InputError, Problem, TopooptError
@@ -28,8 +29,8 @@ class ExecutorWork:
         store: where they go.
         jobs: runs at the same time.
         replace: whether they were done before and are done again.
-        stop: interrupted when the study is to end: no run begins, those in flight are asked to end, and killed once it
-            has to hurry.
+        stop: interrupted when the study is to end: no run begins, those in flight are asked to end, and killed once
+            `kill` is set.
         program: `module:function` that does a run; something else than the command line only in tests.
         options: of the executor, such as the address of a dask scheduler.
     """
@@ -49,13 +50,6 @@ class Event:
 
     run: StudyRun
     record: dict[str, Any] | None
-
-
-class Executor(Protocol):
-    """Does all runs of `work`; ends early when `work.stop` is interrupted."""
-
-    def __call__(self, work: ExecutorWork) -> Iterator[Event]:
-        """Events as they come."""
 
 
 def local(work: ExecutorWork) -> Iterator[Event]:
@@ -114,8 +108,8 @@ def backend_of(
         backend = importlib.import_module(module)
     except ImportError:
         text = f"the {name} executor needs {module}"
-        found = Problem(text, path="--executor", value=name, allowed=f"pip install 'topoopt[{name}]'")
-        raise InputError([found]) from None
+        problem = Problem(text, path="--executor", value=name, allowed=f"pip install 'topoopt[{name}]'")
+        raise InputError([problem]) from None
     unknown = [
         Problem("unknown option of the executor", path="--executor-option", value=option, allowed=", ".join(allowed))
         for option, _ in options
@@ -134,10 +128,10 @@ def option_pairs(texts: Sequence[str]) -> tuple[tuple[str, str], ...]:
     """
     pairs = [text.partition("=") for text in texts]
     problems = []
-    for place, (key, _, value) in enumerate(pairs):
+    for index, (key, _, value) in enumerate(pairs):
         if not key or not value:
-            problems.append(Problem("not an option", path="--executor-option", value=texts[place], allowed="KEY=VALUE"))
-        elif key in {before for before, _, _ in pairs[:place]}:
+            problems.append(Problem("not an option", path="--executor-option", value=texts[index], allowed="KEY=VALUE"))
+        elif key in {before for before, _, _ in pairs[:index]}:
             problems.append(Problem("given twice", path="--executor-option", value=key, allowed="once"))
     if problems:
         raise InputError(problems)
@@ -163,25 +157,11 @@ MOST_RUNS = 32
 """Runs of a chunk at most: what dies with a machine is done again, what waits cannot be shared out."""
 
 
-@dataclass(frozen=True)
-class Chunk:
-    """Runs done one after another, somewhere that sees the directory of the study.
+Chunk = tuple[StudyRun, ...]
+"""Runs done one after another, somewhere that sees the directory of the study."""
 
-    Attributes:
-        runs: what to do.
-        root: directory of the study.
-        replace, program: as of `ExecutorWork`.
-        stop_file: the study is to end once this file is there, and to hurry once one with HURRY behind its name is.
-    """
-
-    runs: tuple[StudyRun, ...]
-    root: str
-    replace: bool
-    program: str
-    stop_file: str
-
-
-HURRY = ".now"
+KILL = ".now"
+"""Behind the name of a stop file: runs in flight are killed once that file is there."""
 
 
 class FileEvent(threading.Event):
@@ -198,7 +178,7 @@ class FileEvent(threading.Event):
 
 def tell_stop(stop: StudyStop, path: Path) -> None:
     """Make the files that tell other machines what was asked for here."""
-    for event, file in ((stop.interrupted, path), (stop.hurry, path.with_name(path.name + HURRY))):
+    for event, file in ((stop.interrupted, path), (stop.kill, path.with_name(path.name + KILL))):
         if event.is_set() and not file.exists():
             file.touch()
 
@@ -210,25 +190,36 @@ def new_stop_file(root: Path) -> Path:
     return folder / f"stop.{secrets.token_hex(8)}"
 
 
-def chunks_of(runs: Sequence[StudyRun], number: int, most: int = MOST_RUNS) -> list[tuple[StudyRun, ...]]:
+def chunks_of(runs: Sequence[StudyRun], number: int, most: int = MOST_RUNS) -> list[Chunk]:
     """Runs dealt out like cards, so that long ones that stand together do not end up together."""
     count = max(1, min(len(runs), max(number, -(-len(runs) // most))))
     return [tuple(runs[start::count]) for start in range(count)]
 
 
-def do_chunk(chunk: Chunk) -> list[tuple[str, dict[str, Any]]]:
-    """Do the runs of a chunk that are not there yet; (identity, record) of each that is there at the end."""
-    store = Store(Path(chunk.root))
-    stop = StudyStop(interrupted=FileEvent(chunk.stop_file), hurry=FileEvent(chunk.stop_file + HURRY))
-    worker = Worker(chunk.program)
+Records = list[tuple[str, dict[str, Any]]]
+"""(identity, record) of runs that are there."""
+
+
+def do_chunk(root: str, replace: bool, program: str, stop_file: str, runs: Chunk) -> Records:
+    """Do the runs of a chunk that are not there yet, until the stop file is there.
+
+    Args:
+        root: directory of the study.
+        replace, program: as of `ExecutorWork`.
+        stop_file: see `tell_stop`.
+        runs: what to do.
+    """
+    store = Store(Path(root))
+    stop = StudyStop(interrupted=FileEvent(stop_file), kill=FileEvent(stop_file + KILL))
+    worker = Worker(program)
     records = []
     try:
-        for run in chunk.runs:
+        for run in runs:
             if stop.interrupted.is_set():
                 break
-            record = None if chunk.replace else store.record(run.identity)
+            record = None if replace else store.record(run.identity)
             if record is None:
-                record = execute(run, store, worker, stop, replace=chunk.replace)
+                record = execute(run, store, worker, stop, replace=replace)
             records.append((run.identity, record))
             if record["outcome"] == ENVIRONMENT:
                 break
@@ -237,9 +228,56 @@ def do_chunk(chunk: Chunk) -> list[tuple[str, dict[str, Any]]]:
     return records
 
 
+def follow(
+    work: ExecutorWork,
+    stop_file: Path,
+    chunks: Sequence[Chunk],
+    submit: Callable[[Callable[[Chunk], Records], Sequence[Chunk]], list[Any]],
+    ended: Callable[[list[Any]], list[Any]],
+    result: Callable[[Any], Any],
+    tries: int,
+    lost: str,
+) -> Iterator[Event]:
+    """Have chunks done elsewhere, those that are lost again.
+
+    Args:
+        work: what an executor is given.
+        stop_file: see `tell_stop`.
+        chunks: all of its runs.
+        submit: has a function called for each of some chunks; gives their handles.
+        ended: those of some handles that have ended, after a while.
+        result: records of a handle, or why there are none.
+        tries: times a chunk is submitted.
+        lost: message about `runs` that were lost so many `tries`, for the reason `error`.
+
+    Raises:
+        TopooptError: a chunk was lost each time; what was done is kept.
+    """
+    root = str(work.store.root.absolute())
+    task = partial(do_chunk, root, work.replace, work.program, str(stop_file.absolute()))
+    by_identity = {run.identity: run for run in work.runs}
+    waiting = {handle: (runs, 1) for handle, runs in zip(submit(task, chunks), chunks, strict=True)}
+    while waiting:
+        tell_stop(work.stop, stop_file)
+        for handle in ended(list(waiting)):
+            runs, submitted = waiting.pop(handle)
+            records = result(handle)
+            if isinstance(records, list):
+                for identity, record in records:
+                    yield Event(by_identity[identity], record)
+            elif work.stop.interrupted.is_set():
+                continue
+            elif submitted < tries:
+                waiting[submit(task, [runs])[0]] = (runs, submitted + 1)
+            else:
+                work.stop.give_up()
+                tell_stop(work.stop, stop_file)
+                raise TopooptError(lost.format(runs=len(runs), tries=tries, error=records))
+
+
 def remove(path: Path) -> None:
     """Remove the files of `tell_stop` that are there."""
-    for file in (path, path.with_name(path.name + HURRY)):
+    for file in (path, path.with_name(path.name + KILL)):
         with suppress(OSError):
             file.unlink()
 
@@ -259,9 +297,31 @@ def dask(work: ExecutorWork) -> Iterator[Event]:
     """
     distributed, options = backend_of(work.options, "dask", "distributed", DASK_OPTIONS)
     stop_file = new_stop_file(work.store.root)
+
+    def submit(task: Callable[[Chunk], Records], chunks: Sequence[Chunk]) -> list[Any]:
+        return [client.submit(task, runs, pure=False, retries=DASK_TRIES) for runs in chunks]
+
+    cancelled = False
+
+    def ended(futures: list[Any]) -> list[Any]:
+        nonlocal cancelled
+        if work.stop.interrupted.is_set() and not cancelled:
+            client.cancel([future for future in futures if future.status == "pending"])
+            cancelled = True
+        try:
+            distributed.wait(futures, timeout=POLL_S, return_when="FIRST_COMPLETED")
+        except TimeoutError:
+            return []
+        return [future for future in futures if future.done()]
+
+    def result(future: Any) -> Any:
+        return future.result() if future.status == "finished" else future.exception()
+
     try:
         with client_of(distributed, options.get("scheduler"), work.jobs, work.store.root) as client:
-            yield from _follow(distributed, client, work, stop_file)
+            chunks = chunks_of(work.runs, 2 * work.jobs)
+            lost = "dask lost {runs} runs {tries} times ({error}); run again to go on"
+            yield from follow(work, stop_file, chunks, submit, ended, result, DASK_TRIES, lost)
     finally:
         remove(stop_file)
 
@@ -287,44 +347,6 @@ def client_of(distributed: Any, address: str | None, jobs: int, folder: Path) ->
     except (OSError, ValueError) as error:
         text = f"no dask scheduler answers: {error}"
         raise InputError([Problem(text, path="--executor-option scheduler", value=address)]) from None
-
-
-def _follow(distributed: Any, client: Any, work: ExecutorWork, stop_file: Path) -> Iterator[Event]:
-    by_identity = {run.identity: run for run in work.runs}
-
-    def send(runs: tuple[Any, ...]) -> Any:
-        chunk = Chunk(runs, str(work.store.root.absolute()), work.replace, work.program, str(stop_file.absolute()))
-        return client.submit(do_chunk, chunk, pure=False, retries=DASK_TRIES)
-
-    waiting = {send(runs): (runs, 1) for runs in chunks_of(work.runs, 2 * work.jobs)}
-    while waiting:
-        if work.stop.interrupted.is_set() and not stop_file.exists():
-            client.cancel([future for future in waiting if future.status == "pending"])
-        tell_stop(work.stop, stop_file)
-        done = _ended(distributed, list(waiting))
-        for future in done:
-            runs, tries = waiting.pop(future)
-            if future.status == "finished":
-                for identity, record in future.result():
-                    yield Event(by_identity[identity], record)
-            elif work.stop.interrupted.is_set():
-                continue
-            elif tries < DASK_TRIES:
-                waiting[send(runs)] = (runs, tries + 1)
-            else:
-                work.stop.give_up()
-                tell_stop(work.stop, stop_file)
-                raise TopooptError(
-                    f"dask lost {len(runs)} runs {DASK_TRIES} times ({future.exception()}); run again to go on"
-                )
-
-
-def _ended(distributed: Any, futures: list[Any]) -> list[Any]:
-    try:
-        distributed.wait(futures, timeout=POLL_S, return_when="FIRST_COMPLETED")
-    except TimeoutError:
-        return []
-    return [future for future in futures if future.done()]
 
 
 SLURM_POLL_S = 5.0
@@ -357,8 +379,36 @@ def slurm(work: ExecutorWork) -> Iterator[Event]:
     cluster = options.pop("cluster", "slurm")
     executor = executor_of(submitit, work.store.root, cluster)
     stop_file = new_stop_file(work.store.root)
+    errors = submitit.core.utils
+
+    def submit(task: Callable[[Chunk], Records], chunks: Sequence[Chunk]) -> list[Any]:
+        longest_s = max(sum(run.limits.wall_s + 5 for run in runs) for runs in chunks)
+        memory_mib = max(run.limits.memory_mib for run in work.runs) + SPARE_MIB
+        parameters: dict[str, Any] = {"timeout_min": int(longest_s // 60) + 5, "mem_gb": memory_mib / 1024}
+        if cluster == "slurm":
+            parameters |= {"slurm_array_parallelism": work.jobs, "cpus_per_task": 1}
+            parameters |= {f"slurm_{name}": value for name, value in options.items()}
+        executor.update_parameters(**parameters)
+        return list(executor.map_array(task, chunks))
+
+    def ended(jobs: list[Any]) -> list[Any]:
+        done = [job for job in jobs if job.done()]
+        if not done:
+            time.sleep(POLL_S if cluster == "local" else SLURM_POLL_S)
+        return done
+
+    def result(job: Any) -> Any:
+        try:
+            return job.result()
+        except (errors.UncompletedJobError, errors.FailedJobError) as error:
+            return error
+
+    # submitit starts local jobs all at once, so there are just as many chunks as jobs wanted
+    number, most = (work.jobs, len(work.runs)) if cluster == "local" else (4 * work.jobs, MOST_RUNS)
+    chunks = chunks_of(work.runs, number, most)
+    lost = "the cluster lost {runs} runs {tries} times; run again to go on. Last: {error}"
     try:
-        yield from _Array(submitit, executor, cluster, options, work, str(stop_file.absolute())).follow()
+        yield from follow(work, stop_file, chunks, submit, ended, result, SLURM_TRIES, lost)
     finally:
         remove(stop_file)
 
@@ -378,59 +428,6 @@ def executor_of(submitit: Any, folder: Path, cluster: str) -> Any:
         ) from None
 
 
-class _Array:
-    """Chunks submitted as arrays of jobs, lost ones again."""
-
-    def __init__(
-        self, submitit: Any, executor: Any, cluster: str, options: dict[str, str], work: ExecutorWork, stop_file: str
-    ) -> None:
-        self.submitit, self.executor, self.cluster = submitit, executor, cluster
-        self.options, self.work, self.stop_file = options, work, stop_file
-
-    def submit(self, chunks: list[tuple[Any, ...]]) -> list[Any]:
-        work = self.work
-        longest_s = max(sum(run.limits.wall_s + 5 for run in runs) for runs in chunks)
-        memory_mib = max(run.limits.memory_mib for run in work.runs) + SPARE_MIB
-        parameters: dict[str, Any] = {"timeout_min": int(longest_s // 60) + 5, "mem_gb": memory_mib / 1024}
-        if self.cluster == "slurm":
-            parameters |= {"slurm_array_parallelism": work.jobs, "cpus_per_task": 1}
-            parameters |= {f"slurm_{name}": value for name, value in self.options.items()}
-        self.executor.update_parameters(**parameters)
-        tasks = [
-            Chunk(runs, str(work.store.root.absolute()), work.replace, work.program, self.stop_file) for runs in chunks
-        ]
-        return list(self.executor.map_array(do_chunk, tasks))
-
-    def follow(self) -> Iterator[Event]:
-        work = self.work
-        local = self.cluster == "local"
-        by_identity = {run.identity: run for run in work.runs}
-        # submitit starts local jobs all at once, so there are just as many chunks as jobs wanted
-        chunks = chunks_of(work.runs, work.jobs, len(work.runs)) if local else chunks_of(work.runs, 4 * work.jobs)
-        waiting = {job: (runs, 1) for job, runs in zip(self.submit(chunks), chunks, strict=True)}
-        while waiting:
-            tell_stop(work.stop, Path(self.stop_file))
-            ended = [job for job in waiting if job.done()]
-            for job in ended:
-                runs, tries = waiting.pop(job)
-                try:
-                    records = job.result()
-                except (self.submitit.core.utils.UncompletedJobError, self.submitit.core.utils.FailedJobError) as error:
-                    if work.stop.interrupted.is_set():
-                        continue
-                    if tries >= SLURM_TRIES:
-                        work.stop.give_up()
-                        text = (
-                            f"the cluster lost {len(runs)} runs {SLURM_TRIES} times; run again to go on. Last: {error}"
-                        )
-                        raise TopooptError(text) from None
-                    waiting[self.submit([runs])[0]] = (runs, tries + 1)
-                    continue
-                for identity, record in records:
-                    yield Event(by_identity[identity], record)
-            if waiting and not ended:
-                time.sleep(POLL_S if local else SLURM_POLL_S)
-
-
-EXECUTORS: dict[str, Executor] = {"local": local, "slurm": slurm, "dask": dask}
-"""Ways to do runs, by the name of `topoopt study run --executor`."""
+EXECUTORS: dict[str, Callable[[ExecutorWork], Iterator[Event]]] = {"local": local, "slurm": slurm, "dask": dask}
+"""What does all runs of some work and gives events as they come, by the name of `topoopt study run --executor`; it
+ends early once the stop of the work is interrupted."""

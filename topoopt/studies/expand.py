@@ -45,20 +45,20 @@ from topoopt.studies.schema import (
 )
 
 
-def at_their_place(fault: Fault, kept: Sequence[int]) -> Fault:
+def at_their_place(issue: Fault, kept: Sequence[int]) -> Fault:
     """A fault with the position that its group has in the file."""
-    if len(fault.path) > 1 and fault.path[0] == "instances" and isinstance(fault.path[1], int):
-        return replace(fault, path=("instances", kept[fault.path[1]], *fault.path[2:]))
-    return fault
+    if len(issue.path) > 1 and issue.path[0] == "instances" and isinstance(issue.path[1], int):
+        return replace(issue, path=("instances", kept[issue.path[1]], *issue.path[2:]))
+    return issue
 
 
-def sound_part(document: Document, faults: list[Fault]) -> tuple[StudyFile | None, Sequence[int]]:
+def sound_part(document: Document, issues: list[Fault]) -> tuple[StudyFile | None, Sequence[int]]:
     """A study file without the sections that have faults, and its groups without any, with their positions; None if
     that leaves none."""
     if not isinstance(document.data, dict):
         return None, ()
-    bad = {fault.path[0] for fault in faults if fault.path}
-    bad_groups = {fault.path[1] for fault in faults if len(fault.path) > 1 and fault.path[0] == "instances"}
+    bad = {issue.path[0] for issue in issues if issue.path}
+    bad_groups = {issue.path[1] for issue in issues if len(issue.path) > 1 and issue.path[0] == "instances"}
     sound = {key: value for key, value in document.data.items() if key not in bad and key in StudyFile.model_fields}
     groups = document.data.get("instances")
     kept = [index for index in range(len(groups)) if index not in bad_groups] if isinstance(groups, list) else []
@@ -80,21 +80,21 @@ _KEPT = ("run.json", "output.json", "log.txt", "instance.json")
 """Files of a run that are not its command's to write."""
 
 
-def faults_of_options(options: Mapping[str, Any]) -> list[Fault]:
+def option_issues(options: Mapping[str, Any]) -> list[Fault]:
     """Options that are no option, or that would write anywhere but into the folder of the run."""
-    faults = []
+    issues = []
     for key, value in options.items():
         if not re.fullmatch(r"[a-z][a-z0-9-]*", key, re.ASCII):
-            faults.append(Fault(("instances",), "not an option", value_text(key), "a name without dashes before it"))
+            issues.append(Fault(("instances",), "not an option", value_text(key), "a name without dashes before it"))
         elif key in WRITTEN_OPTIONS and value is not None:
             plain = isinstance(value, str) and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,100}", value, re.ASCII)
             if not plain or value in _KEPT:
                 text = f"option {key} would write outside the folder of the run"
-                faults.append(Fault(("instances",), text, value_text(value), "a plain file name, such as bill.csv"))
+                issues.append(Fault(("instances",), text, value_text(value), "a plain file name, such as bill.csv"))
         elif isinstance(value, str) and value.startswith("-"):
             text = f"the value of option {key} begins like an option"
-            faults.append(Fault(("instances",), text, value_text(value), "a value that begins with no dash"))
-    return faults
+            issues.append(Fault(("instances",), text, value_text(value), "a value that begins with no dash"))
+    return issues
 
 
 def words_of(options: Mapping[str, Any]) -> tuple[str, ...]:
@@ -118,14 +118,12 @@ def options_of(words: Sequence[str]) -> dict[str, Any]:
     return options
 
 
-def with_found_files(
-    options: Mapping[str, Any], folder: Path, faults: list[Fault]
-) -> tuple[dict[str, Any], dict[str, str]]:
+def with_files(options: Mapping[str, Any], folder: Path, issues: list[Fault]) -> tuple[dict[str, Any], dict[str, str]]:
     """Options with files relative to `folder` as absolute paths, and the SHA-256 of each file by the name given.
 
-    A file that cannot be read is added to `faults`.
+    A file that cannot be read is added to `issues`.
     """
-    found, hashes = dict(options), {}
+    resolved, hashes = dict(options), {}
     for key in FILE_OPTIONS:
         value = options.get(key)
         if not isinstance(value, str):
@@ -135,9 +133,9 @@ def with_found_files(
             hashes[value] = file_sha256(path, MAX_OPTION_FILE_BYTES)
         except InputError:
             text = f"no such file for option {key}"
-            faults.append(Fault(("instances",), text, value_text(value), f"a file, relative to {folder}"))
-        found[key] = str(path)
-    return found, hashes
+            issues.append(Fault(("instances",), text, value_text(value), f"a file, relative to {folder}"))
+        resolved[key] = str(path)
+    return resolved, hashes
 
 
 PACKAGES = ("topoopt", "formulations", "solvers")
@@ -169,20 +167,20 @@ class References:
     def __init__(self) -> None:
         self._hashes: dict[str, str] = {}
 
-    def resolved(self, document: Any, folder: Path, found: dict[str, str]) -> Any:
+    def resolved(self, document: Any, folder: Path, hashes: dict[str, str]) -> Any:
         """The document with names of existing files made absolute, for an instance that is moved elsewhere.
 
-        `found` gets the hash of each file under its name.
+        `hashes` gets the hash of each file under its name.
         """
         if isinstance(document, Mapping):
             return {
-                key: self._file(value, folder, found)
+                key: self._file(value, folder, hashes)
                 if key in REFERENCES and isinstance(value, str)
-                else self.resolved(value, folder, found)
+                else self.resolved(value, folder, hashes)
                 for key, value in document.items()
             }
         if isinstance(document, list):
-            return [self.resolved(value, folder, found) for value in document]
+            return [self.resolved(value, folder, hashes) for value in document]
         return document
 
     def sha256(self, name: str) -> str | None:
@@ -192,7 +190,7 @@ class References:
         except InputError:
             return None
 
-    def _file(self, name: str, folder: Path, found: dict[str, str]) -> str:
+    def _file(self, name: str, folder: Path, hashes: dict[str, str]) -> str:
         path = folder / name
         try:
             full = str(path.resolve())
@@ -202,7 +200,7 @@ class References:
                 self._hashes[full] = file_sha256(path, MAX_NAMED_FILE_BYTES)
         except (OSError, ValueError, InputError):
             return name
-        found[name] = self._hashes[full]
+        hashes[name] = self._hashes[full]
         return full
 
 
@@ -258,26 +256,25 @@ def expanded(path: str | os.PathLike[str], *, small: bool = False) -> tuple[Stud
     if document.faults or file is None:
         # numbers that are none may stand in an instance, where the shape of a study takes anything
         return None, document.problems(findings.faults)
-    faults: list[Fault] = []
+    issues: list[Fault] = []
     if small:
         if file.small is None:
             return None, document.problems([Fault(("small",), "this study has no small form")])
         file = file.model_copy(update={"instances": file.small.instances, "limits": file.small.limits})
         kept = range(len(file.instances))
-    study = _study_of(file, document, faults)
-    findings.add(at_their_place(fault, kept) for fault in faults)
+    study = _study_of(file, document, issues)
+    findings.add(at_their_place(issue, kept) for issue in issues)
     return study, document.problems(findings.faults)
 
 
-def _study_of(file: StudyFile, document: Document, faults: list[Fault]) -> Study:
-    """The study of a file in its shape; what is wrong with it is added to `faults`."""
-    versions = code_versions()
-    runs = _Expansion(file, Path(document.file).parent, dict(versions), faults).runs()
+def _study_of(file: StudyFile, document: Document, issues: list[Fault]) -> Study:
+    """The study of a file in its shape; what is wrong with it is added to `issues`."""
+    versions: dict[str, str | None] = dict(code_versions())
+    runs = _Expansion(file, Path(document.file).parent, versions, issues).runs()
     return Study(
         name=file.name,
         title=file.title or file.name,
         notes=tuple(file.notes),
-        runs=tuple(runs),
         comparison=ComparedBy(**file.compare.model_dump()),
         figures=tuple(
             Figure(
@@ -302,12 +299,14 @@ def _study_of(file: StudyFile, document: Document, faults: list[Fault]) -> Study
             for table in file.tables
         ),
         published=tuple(
-            Published(**{**each.model_dump(), "where": tuple(each.where.items())}) for each in file.published
+            Published(**{**published.model_dump(), "where": tuple(published.where.items())})
+            for published in file.published
         ),
-        names=tuple(file.names.items()),
+        names=file.names,
         file=document.file,
         sha256=canonical_sha256(file.model_dump(mode="json", by_alias=True)),
         versions=versions,
+        runs=tuple(runs),
     )
 
 
@@ -328,8 +327,8 @@ def limits_of(own: LimitsFile, general: LimitsFile) -> RunLimits:
 class _Expansion:
     """One pass over the groups of a study file."""
 
-    def __init__(self, file: StudyFile, folder: Path, versions: dict[str, str], faults: list[Fault]) -> None:
-        self.file, self.folder, self.versions, self.faults = file, folder, versions, faults
+    def __init__(self, file: StudyFile, folder: Path, versions: dict[str, str | None], issues: list[Fault]) -> None:
+        self.file, self.folder, self.versions, self.faults = file, folder, versions, issues
         self.references = References()
 
     def runs(self) -> list[StudyRun]:
@@ -340,7 +339,7 @@ class _Expansion:
             if len(runs) > MAX_RUNS:
                 self.faults.append(Fault(("instances",), "too many runs", str(len(runs)), f"at most {MAX_RUNS}"))
                 return []
-        return [replace(run, position=position) for position, run in enumerate(runs)]
+        return runs
 
     def _group(self, group: GroupFile, around: DataPath) -> list[StudyRun]:
         given = [key for key in ("file", "instance", "command") if getattr(group, key) is not None]
@@ -364,8 +363,8 @@ class _Expansion:
             name = group.label or str(group.instance.get("name", "instance"))
             return [_Base(name, dict(group.instance), "")]
         pattern = group.file or ""
-        found = sorted(glob.glob(str(self.folder / pattern), recursive=True))
-        files = [name for name in found if Path(name).is_file()]
+        matches = sorted(glob.glob(str(self.folder / pattern), recursive=True))
+        files = [name for name in matches if Path(name).is_file()]
         if not files:
             message = "no such file" if glob.escape(pattern) == pattern else "no file fits this pattern"
             allowed = f"a file, relative to {self.folder}"
@@ -417,8 +416,8 @@ class _Expansion:
         if read is None:
             return []
         given = {**group.options, **(dict(case) if base is None else {})}
-        self.faults += faults_of_options(given)
-        options, files = with_found_files(given, self.folder, self.faults)
+        self.faults += option_issues(given)
+        options, files = with_files(given, self.folder, self.faults)
         words = tuple((group.command or "").split())
         content = {**read[1], **({"options": files} if files else {})}
         digest = canonical_sha256(content) if content else ""
@@ -448,9 +447,7 @@ class _Expansion:
             "limits": [limits.wall_s, limits.memory_mib],
             "versions": self.versions,
         }
-        cells = tuple((path, cell_of(value)) for path, value in factors)
         return StudyRun(
-            position=0,
             identity=identity_of(parts),
             instance=base.name,
             command=command,
@@ -460,7 +457,7 @@ class _Expansion:
             method=method,
             seed=seed,
             repetition=repetition,
-            factors=cells,
+            factors={path: cell_of(value) for path, value in factors},
             limits=limits,
         )
 
@@ -515,10 +512,10 @@ def _problems(run: StudyRun) -> list[Problem]:
     try:
         instance = _instance(run)
         options = SolveOptions(run.seed or 0, run.limits.time_limit_s, run.limits.budget, run.method or "auto")
-        found = search_problems(kind_of(instance), instance, options)
+        problems = search_problems(kind_of(instance), instance, options)
     except InputError as error:
-        found = list(error.problems)
-    return [_placed(problem, run) for problem in found]
+        problems = list(error.problems)
+    return [_placed(problem, run) for problem in problems]
 
 
 def _option_problems(run: StudyRun) -> list[Problem]:
@@ -546,6 +543,6 @@ def _instance(run: StudyRun) -> Any:
 
 def _placed(problem: Problem, run: StudyRun) -> Problem:
     """The problem with the file it is in, and what was varied."""
-    varied = ", ".join(f"{path} = {value}" for path, value in run.factors)
+    varied = ", ".join(f"{path} = {value}" for path, value in run.factors.items())
     message = f"{problem.message} (with {varied})" if varied else problem.message
     return replace(problem, file=problem.file or str(Path(run.source or run.instance)), message=message)

@@ -121,25 +121,25 @@ def no_values(material: Material, text: str) -> Drawing:
     return Drawing(title_of(material.figure, text), Markup(""), Markup(""), NO_VALUES)
 
 
-def mean_point(name: str, place: float, rows: list[Row], x: str, y: str) -> Point:
+def mean_point(name: str, position: float, rows: list[Row], x: str, y: str) -> Point:
     """The mean of column y over rows, which have one, with their range."""
     values = [value for row in rows if (value := number_of(row, y)) is not None]
     mean = statistics.fmean(values)
     spread = (
         f"\n{counted(len(values), 'run')}: {number(min(values))} to {number(max(values))}" if len(values) > 1 else ""
     )
-    return Point(place, mean, f"{name}\n{x}: {number(place)}\n{y}: {number(mean)}{spread}", anchor(rows[0]))
+    return Point(position, mean, f"{name}\n{x}: {number(position)}\n{y}: {number(mean)}{spread}", anchor(rows[0]))
 
 
 def over_numbers(material: Material, series: list[Series], x: str, y: str, text: str) -> Drawing:
     """Points and lines over two axes of numbers with the titles x and y; `text` says what they are."""
     figure = material.figure
-    across = number_axis(x, (point.x for one in series for point in one.points), log=figure.log_x)
-    up = number_axis(y, (point.y for one in series for point in one.points), log=figure.log_y)
+    across = number_axis(x, (point.x for line in series for point in line.points), log=figure.log_x)
+    up = number_axis(y, (point.y for line in series for point in line.points), log=figure.log_y)
     shown = positive(series, across, up)
-    left_out = sum(len(one.points) for one in series) - sum(len(one.points) for one in shown)
+    left_out = sum(len(line.points) for line in series) - sum(len(line.points) for line in shown)
     note = f"{counted(left_out, 'point')} at or below 0 cannot be shown on a logarithmic axis." if left_out else ""
-    names = [one.name for one in series]
+    names = [line.name for line in series]
     return Drawing(title_of(figure, text), xy_chart(shown, across, up, text), legend(names, shown), note)
 
 
@@ -147,29 +147,29 @@ def positive(series: list[Series], x: Axis, y: Axis) -> list[Series]:
     """Points that have a place on the axes."""
     return [
         replace(
-            one,
-            points=tuple(point for point in one.points if (not x.log or point.x > 0) and (not y.log or point.y > 0)),
+            line,
+            points=tuple(point for point in line.points if (not x.log or point.x > 0) and (not y.log or point.y > 0)),
         )
-        for one in series
+        for line in series
     ]
 
 
-def heat(material: Material) -> Drawing:
+def matrix_plot(material: Material) -> Drawing:
     """Bytes from row to column, whose numbers are what two stars stand for, of the first run that has any; columns that
     are missing are 0. On a logarithmic scale with `log_y`."""
     figure = material.figure
     pattern = figure.columns[0] if figure.columns else "*.*"
     text = f"{pattern.partition('*')[0].strip('.')} from row to column"
-    found = [matrix for row in material.rows if (matrix := matrix_of(row, pattern)) is not None]
-    if not found:
+    matrices = [matrix for row in material.rows if (matrix := matrix_of(row, pattern)) is not None]
+    if not matrices:
         return no_values(material, text)
-    matrix, title = found[0], title_of(figure, text)
+    matrix, title = matrices[0], title_of(figure, text)
     note = (
         f"{byte_size(float(matrix.sum()))} between {counted(int(np.count_nonzero(matrix)), 'ordered pair')}, "
         f"{byte_size(float(matrix.max()))} at most."
     )
-    if len(found) > 1:
-        note += f" The first of {counted(len(found), 'run')}."
+    if len(matrices) > 1:
+        note += f" The first of {counted(len(matrices), 'run')}."
     picture = heat_map(matrix, title, scales=(LOGARITHMIC if figure.log_y else LINEAR,))
     return Drawing(title, picture, Markup(""), note)
 
@@ -182,9 +182,9 @@ def matrix_of(row: Row, pattern: str) -> Floats | None:
     shape = re.compile(parts[0] + "([0-9]{1,3})" + parts[1] + "([0-9]{1,3})" + parts[2])
     cells = {}
     for name in row:
-        place, value = shape.fullmatch(name), number_of(row, name)
-        if place and value is not None and value > 0:
-            cells[int(place[1]), int(place[2])] = value
+        match, value = shape.fullmatch(name), number_of(row, name)
+        if match and value is not None and value > 0:
+            cells[int(match[1]), int(match[2])] = value
     if not cells:
         return None
     n = 1 + max(max(cell) for cell in cells)
@@ -221,30 +221,32 @@ class Compared:
 
 def set_beside(published: Sequence[Published], rows: Sequence[Row]) -> list[Compared]:
     """Ours of the same rows, column and statistic for each."""
-    return [Compared(each, _ours(each, rows)) for each in published]
+    return [Compared(figure, _ours(figure, rows)) for figure in published]
 
 
-def _ours(asked: Published, rows: Sequence[Row]) -> float | None:
+def _ours(figure: Published, rows: Sequence[Row]) -> float | None:
     values = []
-    for row in chosen(rows, asked.where):
-        value = number_of(row, asked.column)
-        if value is not None and asked.over is not None:
-            below = number_of(row, asked.over)
+    for row in chosen(rows, figure.where):
+        value = number_of(row, figure.column)
+        if value is not None and figure.over is not None:
+            below = number_of(row, figure.over)
             value = value / below if below else None
         if value is not None:
             values.append(value)
-    return STATISTICS[asked.statistic](values) if values else None
+    return STATISTICS[figure.statistic](values) if values else None
 
 
-def agreement(found: Sequence[Compared]) -> str:
+def agreement(compared: Sequence[Compared]) -> str:
     """Where ours and the published figures agree, where not, largest difference first, and why; empty without any."""
-    known = [each for each in found if each.ours is not None]
-    if not known:
-        return "" if not found else "No run has a figure to set beside the published ones."
-    apart = sorted((each for each in known if not each.agrees), key=lambda each: -abs(each.difference or 0.0))
-    near = sorted((each for each in known if each.agrees), key=lambda each: -abs(each.difference or 0.0))
-    agree = "agrees" if len(known) == 1 else "agree"
-    parts = [f"{len(near)} of {counted(len(known), 'published figure')} {agree} within {AGREE:.0%}"]
+    available = [figure for figure in compared if figure.ours is not None]
+    if not available:
+        return "" if not compared else "No run has a figure to set beside the published ones."
+    apart = sorted(
+        (figure for figure in available if not figure.agrees), key=lambda figure: -abs(figure.difference or 0.0)
+    )
+    near = sorted((figure for figure in available if figure.agrees), key=lambda figure: -abs(figure.difference or 0.0))
+    agree = "agrees" if len(available) == 1 else "agree"
+    parts = [f"{len(near)} of {counted(len(available), 'published figure')} {agree} within {AGREE:.0%}"]
     if near:
         parts[0] += (
             f", least of all {near[0].published.what} ({_pair(near[0])})"
@@ -252,11 +254,11 @@ def agreement(found: Sequence[Compared]) -> str:
             else (f": {near[0].published.what} ({_pair(near[0])})")
         )
     if apart:
-        named = ", ".join(f"{each.published.what} ({_pair(each)})" for each in apart[:MOST_NAMED])
-        whys = dict.fromkeys(each.published.why for each in apart if each.published.why)
+        named = ", ".join(f"{figure.published.what} ({_pair(figure)})" for figure in apart[:MOST_NAMED])
+        whys = dict.fromkeys(figure.published.why for figure in apart if figure.published.why)
         more = f" and {len(apart) - MOST_NAMED} more" if len(apart) > MOST_NAMED else ""
         parts.append("; ".join([f"not {named}{more}", *(why for why in whys if why)]))
-    missing = len(found) - len(known)
+    missing = len(compared) - len(available)
     if missing:
         parts.append(f"{missing} {'has' if missing == 1 else 'have'} no run here")
     return "; ".join(parts) + "."
@@ -268,9 +270,9 @@ def signed_percent(part: float) -> str:
     return "0.00%" if text.strip("+-") == "0.00%" else text
 
 
-def _pair(each: Compared) -> str:
-    ours, difference = each.ours or 0.0, each.difference or 0.0
-    return f"ours {number(ours)}, published {number(each.published.value)}, {signed_percent(difference)}"
+def _pair(figure: Compared) -> str:
+    ours, difference = figure.ours or 0.0, figure.difference or 0.0
+    return f"ours {number(ours)}, published {number(figure.published.value)}, {signed_percent(difference)}"
 
 
 def published_points(
@@ -281,20 +283,20 @@ def published_points(
     `names` says what columns are called.
     """
     case = {column: text_of(value) for column, value in figure.where}
-    found: dict[str, list[Point]] = {}
-    for each in published:
-        own = dict(each.where)
+    points_of: dict[str, list[Point]] = {}
+    for item in published:
+        own = dict(item.where)
         fits = all(text_of(own[column]) == value for column, value in case.items() if column in own)
-        place = number_of(own, x) if each.column in (figure.columns or (y,)) else None
+        position = number_of(own, x) if item.column in (figure.columns or (y,)) else None
         for pattern in figure.columns:
-            place = starred(each.column, pattern) if place is None else place
-        if each.over is not None or not fits or place is None:
+            position = starred(item.column, pattern) if position is None else position
+        if item.over is not None or not fits or position is None:
             continue
         part = text_of(own.get(figure.series or ""))
-        name = series_name(figure.series or "", part, names) if part else names.get(each.column, each.column)
-        tip = f"published: {each.what}\n{number(each.value)}\n{each.source}"
-        found.setdefault(name, []).append(Point(place, each.value, tip))
-    return [Series(f"{name}, published", tuple(points), beside=name) for name, points in found.items()]
+        name = series_name(figure.series or "", part, names) if part else names.get(item.column, item.column)
+        tip = f"published: {item.what}\n{number(item.value)}\n{item.source}"
+        points_of.setdefault(name, []).append(Point(position, item.value, tip))
+    return [Series(f"{name}, published", tuple(points), beside=name) for name, points in points_of.items()]
 
 
 MOST_POINTS = 20_000
@@ -358,12 +360,12 @@ def across(material: Material) -> Drawing:
             cells: dict[float, tuple[str, list[Row]]] = {}
             for row in rows:
                 for key in row:
-                    place = starred(key, pattern)
-                    if place is not None and number_of(row, key) is not None:
-                        cells.setdefault(place, (key, []))[1].append(row)
+                    position = starred(key, pattern)
+                    if position is not None and number_of(row, key) is not None:
+                        cells.setdefault(position, (key, []))[1].append(row)
             label = material.names.get(pattern) or pattern.partition("*")[0].strip(".")
             named = name if len(figure.columns) == 1 else f"{label}, {name}" if len(groups) > 1 else label
-            points = [mean_point(named, place, own, x, key) for place, (key, own) in sorted(cells.items())]
+            points = [mean_point(named, position, own, x, key) for position, (key, own) in sorted(cells.items())]
             if points:
                 series.append(Series(named, tuple(points), line=True))
     text = f"{y} over {x}, by {column}"
@@ -376,10 +378,10 @@ def across(material: Material) -> Drawing:
 def _line(name: str, rows: Sequence[Row], x: str, y: str, x_name: str) -> tuple[Point, ...]:
     cells: dict[float, list[Row]] = {}
     for row in rows:
-        place = number_of(row, x)
-        if place is not None and number_of(row, y) is not None:
-            cells.setdefault(place, []).append(row)
-    return tuple(mean_point(name, place, cells[place], x_name, y) for place in sorted(cells))
+        position = number_of(row, x)
+        if position is not None and number_of(row, y) is not None:
+            cells.setdefault(position, []).append(row)
+    return tuple(mean_point(name, position, cells[position], x_name, y) for position in sorted(cells))
 
 
 def scatter(material: Material) -> Drawing:
@@ -399,9 +401,9 @@ def scatter(material: Material) -> Drawing:
 def _run_points(rows: Iterable[Row], x: str, y: str) -> list[Point]:
     points = []
     for row in rows:
-        place, value = number_of(row, x), number_of(row, y)
-        if place is not None and value is not None:
-            points.append(Point(place, value, tip(row, x, y), anchor(row)))
+        position, value = number_of(row, x), number_of(row, y)
+        if position is not None and value is not None:
+            points.append(Point(position, value, tip(row, x, y), anchor(row)))
     return points
 
 
@@ -419,7 +421,7 @@ def box(material: Material) -> Drawing:
         ]
         series.append(Series(name, tuple(points[:MOST_POINTS])))
     text = f"{y} by {x}"
-    values = [point.y for one in series for point in one.points]
+    values = [point.y for line in series for point in line.points]
     if not values:
         return no_values(material, text)
     up = number_axis(y, values, log=figure.log_y)
@@ -436,19 +438,19 @@ def bars(material: Material) -> Drawing:
     series = []
     for name, rows in groups:
         points = []
-        for place, at in enumerate(names):
+        for index, at in enumerate(names):
             there = [row for row in rows if text_of(row.get(x)) == at and number_of(row, y) is not None]
             if there:
-                point = mean_point(name, float(place), there, x, y)
+                point = mean_point(name, float(index), there, x, y)
                 points.append(Point(point.x, point.y, f"{at}\n{point.tip}", anchor(there[0])))
         series.append(Series(name, tuple(points)))
     text = f"{y} by {x} and {column}"
-    values = [point.y for one in series for point in one.points]
+    values = [point.y for line in series for point in line.points]
     if not values:
         return no_values(material, text)
     up = number_axis(f"{material.word(y)} (mean)", values, log=figure.log_y, zero=True)
     picture = bar_chart(positive(series, name_axis(x, names), up), name_axis(x, names), up, text)
-    return Drawing(title_of(figure, text), picture, legend([one.name for one in series]), "")
+    return Drawing(title_of(figure, text), picture, legend([line.name for line in series]), "")
 
 
 def distribution(material: Material) -> Drawing:
@@ -458,16 +460,16 @@ def distribution(material: Material) -> Drawing:
     column, groups = rows_by_series(material, "method")
     series = []
     for name, rows in groups:
-        known = [(value, row) for row in rows if (value := number_of(row, y)) is not None]
-        known.sort(key=lambda pair: pair[0])
+        pairs = [(value, row) for row in rows if (value := number_of(row, y)) is not None]
+        pairs.sort(key=lambda pair: pair[0])
         points = [
             Point(
                 value,
-                (place + 1) / len(known),
-                f"{name}\n{number(value)} or less: {place + 1} of {len(known)}",
+                (index + 1) / len(pairs),
+                f"{name}\n{number(value)} or less: {index + 1} of {len(pairs)}",
                 anchor(row),
             )
-            for place, (value, row) in enumerate(known)
+            for index, (value, row) in enumerate(pairs)
         ]
         if points:
             series.append(Series(name, tuple(points[:MOST_POINTS]), line=True))
@@ -492,8 +494,10 @@ def profile(material: Material) -> Drawing:
     text = f"performance profile: part of the runs whose {value} is within a factor of {against}"
     if not series:
         return no_values(material, text)
-    end = max(point.x for one in series for point in one.points)
-    series = [Series(one.name, (*one.points, Point(end, one.points[-1].y, one.points[-1].tip)), True) for one in series]
+    end = max(point.x for line in series for point in line.points)
+    series = [
+        Series(line.name, (*line.points, Point(end, line.points[-1].y, line.points[-1].tip)), True) for line in series
+    ]
     return over_numbers(material, series, f"factor of {against}", "part of the runs", text)
 
 
@@ -505,6 +509,6 @@ KINDS: Mapping[str, Callable[[Material], Drawing]] = {
     "distribution": distribution,
     "performance-profile": profile,
     "across": across,
-    "heat-map": heat,
+    "heat-map": matrix_plot,
 }
 """Kinds of figures, by the name in the study file."""

@@ -5,16 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from topoopt.core.comparison import ComparedBy, Figure, Published, Scalar, Table
+from topoopt.core.comparison import Figure, Scalar, Study, Table
 from topoopt.page.render import Card, render_page
 from topoopt.page.text import counted, number
 from topoopt.studies.figures import Compared, Drawing, agreement, draw, set_beside, signed_percent
 from topoopt.studies.results import (
     FAILED,
     REJECTED,
-    ResultRow,
     Row,
     chosen,
     collect_rows,
@@ -47,31 +45,6 @@ PLAIN_FIGURES = (Figure("performance-profile"), Figure("box", y="gap"))
 
 
 @dataclass(frozen=True)
-class StudyPage:
-    """What a report shows.
-
-    Attributes:
-        title, name, notes: of the study.
-        provenance: (what, value).
-        factors: columns that tell cases apart (instance, method, seed, whatever was varied).
-        rows: of the table of results.
-        comparison, figures, tables, published, names: as the study file asks.
-    """
-
-    title: str
-    name: str
-    notes: tuple[str, ...]
-    provenance: tuple[tuple[str, str], ...]
-    factors: tuple[str, ...]
-    rows: Sequence[Row]
-    comparison: ComparedBy
-    figures: tuple[Figure, ...]
-    tables: tuple[Table, ...]
-    published: tuple[Published, ...]
-    names: Mapping[str, str]
-
-
-@dataclass(frozen=True)
 class Grid:
     """A table as text; `numeric` says which columns are figures."""
 
@@ -81,57 +54,47 @@ class Grid:
     lines: tuple[tuple[str, ...], ...]
 
 
-@dataclass(frozen=True)
-class RunLine:
-    """One run of the list: where it is, what it was, how it ended."""
-
-    key: str
-    folder: str
-    hash: str
-    case: str
-    outcome: str
-    css: str
-    reason: str
-    objective: str
-    bound: str
-    gap: str
-    check: str
-    seconds: str
-    instance_hash: str
-    command: str
-
-
 def cell(value: Scalar) -> str:
     """A cell of a table."""
     return number(value) if isinstance(value, float) else text_of(value)
 
 
-def render_study(page: StudyPage) -> str:
-    """Self-contained HTML."""
-    rows = page.rows
-    figures = page.figures or PLAIN_FIGURES
+def render_study(study: Study, rows: Sequence[Row], factors: Sequence[str]) -> str:
+    """Self-contained HTML.
+
+    Args:
+        study: the study.
+        rows: of the table of results.
+        factors: columns that tell cases apart (instance, method, seed, whatever was varied).
+    """
+    figures = study.figures or PLAIN_FIGURES
     drawings: list[Drawing] = [
-        draw(figure, rows, page.factors, page.comparison, page.published, page.names) for figure in figures
+        draw(figure, rows, factors, study.comparison, study.published, study.names) for figure in figures
     ]
-    beside = set_beside(page.published, rows)
+    beside = set_beside(study.published, rows)
+    provenance = (
+        ("study", f"{study.name}, from {study.file}"),
+        ("hash of the study", study.sha256),
+        ("versions", ", ".join(f"{name} {value}" for name, value in study.versions.items())),
+    )
     return render_page(
         "studies/page.html.j2",
         f"{answer(rows)} {agreement(beside)}".strip(),
-        page=page,
-        cards=_cards(page),
-        comparison=_comparison_grid(page),
+        study=study,
+        provenance=provenance,
+        cards=_cards(rows),
+        comparison=_comparison_grid(study, rows, factors),
         published=_published_grid(beside) if beside else None,
         drawings=[drawing for drawing in drawings if drawing.picture],
         undrawn=[drawing.title for drawing in drawings if not drawing.picture],
-        grids=[grid for table in page.tables if (grid := _grid(table, rows, page.names)).lines],
-        failures=[_line(row, page.factors) for row in rows if row.get("outcome") in FAILED],
-        runs=[_line(row, page.factors) for row in rows[:MOST_RUNS]],
+        grids=[grid for table in study.tables if (grid := _grid(table, rows, study.names)).lines],
+        failures=[_line(row, factors) for row in rows if row.get("outcome") in FAILED],
+        runs=[_line(row, factors) for row in rows[:MOST_RUNS]],
         hidden=max(0, len(rows) - MOST_RUNS),
     )
 
 
-def _cards(page: StudyPage) -> list[Card]:
-    rows = page.rows
+def _cards(rows: Sequence[Row]) -> list[Card]:
     done = sum(row.get("outcome") == "done" for row in rows)
     bad = sum(row.get("outcome") in FAILED for row in rows)
     rejected = sum(row.get("outcome") == REJECTED for row in rows)
@@ -156,24 +119,24 @@ def _cards(page: StudyPage) -> list[Card]:
     return [*(cards if judged or rejected else cards[:2]), Card("time", time, "of all runs together")]
 
 
-def _comparison_grid(page: StudyPage) -> Grid | None:
+def _comparison_grid(study: Study, rows: Sequence[Row], factors: Sequence[str]) -> Grid | None:
     """Each value of the compared column: runs, wins, distance from the reference; None where there is only one."""
-    ratios = compared(page.rows, page.factors, page.comparison)
-    groups = list(dict.fromkeys(one.group for one in ratios))
+    ratios = compared(rows, factors, study.comparison)
+    groups = list(dict.fromkeys(ratio.group for ratio in ratios))
     if len(groups) < 2:
         return None
     lines = []
     for group in groups:
-        own = [one for one in ratios if one.group == group]
-        known = sorted(one.ratio for one in own if one.ratio is not None)
-        wins = sum(one.wins for one in own)
+        own = [ratio for ratio in ratios if ratio.group == group]
+        available = sorted(ratio.ratio for ratio in own if ratio.ratio is not None)
+        wins = sum(ratio.wins for ratio in own)
         texts = ["-"] * 3
-        if known:
-            mean = sum(known) / len(known)
-            texts = [f"{value:+.2%}" for value in (mean, known[len(known) // 2], known[-1])]
-        lines.append((group, str(len(own)), str(len(known)), str(wins), *texts))
-    against = page.comparison.baseline or "the best"
-    by, value = (page.names.get(column, column) for column in (page.comparison.by, page.comparison.value))
+        if available:
+            mean = sum(available) / len(available)
+            texts = [f"{value:+.2%}" for value in (mean, available[len(available) // 2], available[-1])]
+        lines.append((group, str(len(own)), str(len(available)), str(wins), *texts))
+    against = study.comparison.baseline or "the best"
+    by, value = (study.names.get(column, column) for column in (study.comparison.by, study.comparison.value))
     headings = (by, "runs", "with a value", "best of the case", "mean", "median", "worst")
     title = f"{value} against {against} of the same case"
     return Grid(title, headings, (False, True, True, True, True, True, True), tuple(lines))
@@ -181,18 +144,20 @@ def _comparison_grid(page: StudyPage) -> Grid | None:
 
 def _grid(table: Table, rows: Sequence[Row], names: Mapping[str, str]) -> Grid:
     headings, lines = pivot(chosen(rows, table.where), table.rows, table.values, table.columns, table.statistic, names)
-    numeric = tuple(place >= len(table.rows) for place in range(len(headings)))
+    numeric = tuple(index >= len(table.rows) for index in range(len(headings)))
     title = table.title if table.statistic == "mean" else f"{table.title} ({table.statistic})"
     return Grid(title, tuple(headings), numeric, tuple(tuple(cell(value) for value in line) for line in lines))
 
 
 def _published_grid(beside: Sequence[Compared]) -> Grid:
     lines = []
-    for each in beside:
-        ours = "-" if each.ours is None else number(each.ours)
-        difference = "-" if each.difference is None else signed_percent(each.difference)
-        why = "" if each.agrees or each.ours is None else each.published.why or ""
-        lines.append((each.published.what, ours, number(each.published.value), difference, each.published.source, why))
+    for figure in beside:
+        ours = "-" if figure.ours is None else number(figure.ours)
+        difference = "-" if figure.difference is None else signed_percent(figure.difference)
+        why = "" if figure.agrees or figure.ours is None else figure.published.why or ""
+        lines.append(
+            (figure.published.what, ours, number(figure.published.value), difference, figure.published.source, why)
+        )
     headings = ("figure", "ours", "published", "difference", "source", "why")
     numeric = (False, True, True, True, False, False)
     shown = len(headings) if any(line[-1] for line in lines) else len(headings) - 1
@@ -200,7 +165,8 @@ def _published_grid(beside: Sequence[Compared]) -> Grid:
     return Grid("Ours and the published figures", headings[:shown], numeric[:shown], cut)
 
 
-def _line(row: Row, factors: Sequence[str]) -> RunLine:
+def _line(row: Row, factors: Sequence[str]) -> dict[str, str]:
+    """A run of the list: where it is, what it was, how it ended."""
     key = str(row.get("run"))
     outcome = str(row.get("outcome"))
     named = [
@@ -210,22 +176,22 @@ def _line(row: Row, factors: Sequence[str]) -> RunLine:
     ]
     figures = [number_of(row, name) for name in ("objective", "bound")]
     gap, seconds, check = number_of(row, "gap"), number_of(row, "wall_s"), row.get("check")
-    return RunLine(
-        key=key[:16],
-        folder=f"runs/{key[:2]}/{key}/",
-        hash=key[:12],
-        case=", ".join(named),
-        outcome=outcome,
-        css="bad" if outcome in FAILED else "",
-        reason=str(row.get("reason") or ""),
-        objective=_with_unit(figures[0], row.get("objective_unit")),
-        bound="" if figures[1] is None else number(figures[1]),
-        gap="" if gap is None else f"{gap:.2%}",
-        check={True: "passed", False: "FAILED"}.get(check, "") if isinstance(check, bool) else "",
-        seconds="" if seconds is None else f"{seconds:.2f}",
-        instance_hash=str(row.get("instance_sha256") or "")[:12],
-        command=str(row.get("command") or ""),
-    )
+    return {
+        "key": key[:16],
+        "folder": f"runs/{key[:2]}/{key}/",
+        "hash": key[:12],
+        "case": ", ".join(named),
+        "outcome": outcome,
+        "css": "bad" if outcome in FAILED else "",
+        "reason": str(row.get("reason") or ""),
+        "objective": _with_unit(figures[0], row.get("objective_unit")),
+        "bound": "" if figures[1] is None else number(figures[1]),
+        "gap": "" if gap is None else f"{gap:.2%}",
+        "check": {True: "passed", False: "FAILED"}.get(check, "") if isinstance(check, bool) else "",
+        "seconds": "" if seconds is None else f"{seconds:.2f}",
+        "instance_hash": str(row.get("instance_sha256") or "")[:12],
+        "command": str(row.get("command") or ""),
+    }
 
 
 def _with_unit(value: float | None, unit: Scalar) -> str:
@@ -235,48 +201,11 @@ def _with_unit(value: float | None, unit: Scalar) -> str:
 FACTORS = ("instance", "method", "seed", "repetition")
 
 
-def factor_columns(plan: dict[str, Any], rows: list[ResultRow]) -> tuple[str, ...]:
+def factor_columns(study: Study, rows: Sequence[Row]) -> tuple[str, ...]:
     """Columns that tell the runs of a study apart: what was varied, and of the fixed ones those that differ."""
-    varied = dict.fromkeys(name for run in plan["runs"] for name in run["factors"])
+    varied = dict.fromkeys(name for run in study.runs for name in run.factors)
     fixed = [name for name in FACTORS if name in {"instance", "method"} or len({row.get(name) for row in rows}) > 1]
     return (*fixed, *(name for name in varied if name not in FACTORS))
-
-
-def study_page(directory: str | os.PathLike[str]) -> StudyPage:
-    """What the report of a study directory shows.
-
-    Raises:
-        InputError: no study directory.
-    """
-    plan, rows = read_plan(directory), collect_rows(directory)
-    code = ", ".join(f"{name} {value}" for name, value in plan["versions"].items())
-    return StudyPage(
-        title=plan["title"],
-        name=plan["name"],
-        notes=tuple(plan["notes"]),
-        provenance=(
-            ("study", f"{plan['name']}, from {plan['file']}"),
-            ("hash of the study", plan["sha256"]),
-            ("versions", code),
-        ),
-        factors=factor_columns(plan, rows),
-        rows=rows,
-        comparison=ComparedBy(**plan["comparison"]),
-        figures=tuple(
-            Figure(**{**one, "columns": tuple(one["columns"]), "where": _pairs(one["where"])})
-            for one in plan["figures"]
-        ),
-        tables=tuple(
-            Table(**{**one, "rows": tuple(one["rows"]), "values": tuple(one["values"]), "where": _pairs(one["where"])})
-            for one in plan["tables"]
-        ),
-        published=tuple(Published(**{**one, "where": _pairs(one["where"])}) for one in plan["published"]),
-        names=plan["names"],
-    )
-
-
-def _pairs(listed: list[list[Any]]) -> tuple[tuple[str, Any], ...]:
-    return tuple((name, value) for name, value in listed)
 
 
 def study_report(directory: str | os.PathLike[str]) -> str:
@@ -285,4 +214,5 @@ def study_report(directory: str | os.PathLike[str]) -> str:
     Raises:
         InputError: no study directory.
     """
-    return render_study(study_page(directory))
+    study, rows = read_plan(directory), collect_rows(directory)
+    return render_study(study, rows, factor_columns(study, rows))

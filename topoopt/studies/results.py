@@ -13,12 +13,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from topoopt.core.comparison import ComparedBy, Scalar
+from topoopt.core.comparison import ComparedBy, Scalar, Study, StudyRun
 from topoopt.core.errors import InputError, Problem, extra
 from topoopt.files.atomic import write_bytes_atomically
 from topoopt.files.documents import parse_document
 from topoopt.files.findings import Findings
-from topoopt.studies.execute import PlanFile, Store
+from topoopt.studies.execute import Store
 from topoopt.studies.runner import PLAN_LIMITS, STUDY_FILE
 
 TIMES = ("solve_wall_s", "wall_s", "cpu_s", "peak_memory_mib", "finished_at")
@@ -42,22 +42,22 @@ _OWN = {
 }
 
 
-def row_of(run: Mapping[str, Any], record: Mapping[str, Any] | None) -> dict[str, Scalar]:
+def row_of(run: StudyRun, record: Mapping[str, Any] | None) -> dict[str, Scalar]:
     """The row of a planned run; `record` is its run.json, None if it was not run."""
     output = _mapping((record or {}).get("output"))
     objective, bound, claimed, check = (
         _mapping(output.get(key)) for key in ("objective", "bound", "claimed_bound", "check")
     )
     row: dict[str, Scalar] = {
-        "run": run["identity"],
-        "instance": run["instance"],
+        "run": run.identity,
+        "instance": run.instance,
         "kind": _scalar(output.get("kind")),
-        "command": " ".join(run["command"]),
-        "method": run["method"],
-        "seed": run["seed"],
-        "repetition": run["repetition"],
+        "command": " ".join(run.command),
+        "method": run.method,
+        "seed": run.seed,
+        "repetition": run.repetition,
     }
-    for path, value in run["factors"].items():
+    for path, value in run.factors.items():
         row.setdefault(path, value)
     row |= {
         "outcome": "missing" if record is None else record.get("outcome"),
@@ -123,8 +123,8 @@ def _spread(row: dict[str, Scalar], key: str, value: object) -> None:
         for name, inner in value.items():
             _spread(row, f"{key}.{name}", inner)
     elif isinstance(value, list) and len(value) <= LONGEST_LIST and all(_number(item) is not None for item in value):
-        for place, item in enumerate(value):
-            row.setdefault(f"{key}.{place}", item)
+        for index, item in enumerate(value):
+            row.setdefault(f"{key}.{index}", item)
     elif isinstance(value, list) and len(value) <= LONGEST_LIST and all(isinstance(item, Mapping) for item in value):
         for item in value:  # each is named by its first field
             label, *others = item.items() if item else [("", None)]
@@ -140,8 +140,8 @@ TABLES = "tables of studies"
 ResultRow = dict[str, Scalar]
 
 
-def read_plan(directory: str | os.PathLike[str]) -> dict[str, Any]:
-    """study.json of a study directory.
+def read_plan(directory: str | os.PathLike[str]) -> Study:
+    """The study of a study directory.
 
     Raises:
         InputError: no study directory, or a plan that was damaged: everything wrong with it.
@@ -152,7 +152,7 @@ def read_plan(directory: str | os.PathLike[str]) -> dict[str, Any]:
         raise InputError([Problem(text, file=str(directory), allowed="what `topoopt study run --out` made")])
     document = parse_document(file, PLAN_LIMITS)
     findings = Findings()
-    return findings.settled(document, findings.shaped(PlanFile, document)).model_dump()
+    return findings.settled(document, findings.shaped(Study, document))
 
 
 def collect_rows(directory: str | os.PathLike[str]) -> list[ResultRow]:
@@ -161,10 +161,10 @@ def collect_rows(directory: str | os.PathLike[str]) -> list[ResultRow]:
     Raises:
         InputError: no study directory.
     """
-    plan = read_plan(directory)
     store = Store(Path(directory))
     finished = store.finished()
-    rows = [row_of(run, store.record(run["identity"]) if run["identity"] in finished else None) for run in plan["runs"]]
+    runs = read_plan(directory).runs
+    rows = [row_of(run, store.record(run.identity) if run.identity in finished else None) for run in runs]
     names = column_names(rows)
     return [{name: row.get(name) for name in names} for row in rows]
 
@@ -307,8 +307,8 @@ def compared(rows: Sequence[Row], factors: Sequence[str], comparison: ComparedBy
             ]
             reference = own[0] if own else None
         for row, value in zip(peers, values, strict=True):
-            known = value is not None and reference is not None and reference > 0
-            ratio = value / reference - 1.0 if known and value is not None and reference is not None else None
+            comparable = value is not None and reference is not None and reference > 0
+            ratio = value / reference - 1.0 if comparable and value is not None and reference is not None else None
             wins = value is not None and best is not None and value <= best * (1 + SAME)
             result.append(Ratio(row, text_of(row.get(comparison.by)), ratio, wins))
     return result
@@ -324,12 +324,12 @@ def performance_profile(ratios: Sequence[Ratio]) -> dict[str, list[tuple[float, 
     Runs without a value count as never within any factor.
     """
     groups: dict[str, list[float | None]] = {}
-    for one in ratios:
-        groups.setdefault(one.group, []).append(one.ratio)
+    for ratio in ratios:
+        groups.setdefault(ratio.group, []).append(ratio.ratio)
     result = {}
     for name, values in groups.items():
-        known = sorted(1.0 + max(0.0, value) for value in values if value is not None)
-        result[name] = [(factor, (place + 1) / len(values)) for place, factor in enumerate(known)]
+        factors = sorted(1.0 + max(0.0, value) for value in values if value is not None)
+        result[name] = [(factor, (index + 1) / len(values)) for index, factor in enumerate(factors)]
     return result
 
 
@@ -351,11 +351,11 @@ def pivot(
     for row in rows:
         key = tuple(text_of(row.get(name)) for name in by)
         shown.setdefault(key, [row.get(name) for name in by])
-        place = text_of(row.get(across)) if across is not None else ""
+        spread_key = text_of(row.get(across)) if across is not None else ""
         for value in values:
             amount = number_of(row, value)
             if amount is not None:
-                cells.setdefault(key, {}).setdefault((value, place), []).append(amount)
+                cells.setdefault(key, {}).setdefault((value, spread_key), []).append(amount)
     heads = (_heading(names.get(value, value), across, item, len(values)) for value in values for item in spread)
     sides = [names.get(name, name) for name in by]
     if across is not None and across in names:
@@ -363,8 +363,8 @@ def pivot(
     headings = [*sides, *heads]
     lines = []
     for key, group in shown.items():
-        found = cells.get(key, {})
-        amounts = [found.get((value, text_of(item)), []) for value in values for item in spread]
+        group_cells = cells.get(key, {})
+        amounts = [group_cells.get((value, text_of(item)), []) for value in values for item in spread]
         lines.append([*group, *(STATISTICS[statistic](amount) if amount else None for amount in amounts)])
     return headings, lines
 

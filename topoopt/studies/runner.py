@@ -44,37 +44,10 @@ class Tally:
 
 def plan_document(study: Study) -> dict[str, Any]:
     """study.json: all that the table and the report need of the study file."""
-    return {
-        "schema_version": 1,
-        "kind": "study-plan",
-        "name": study.name,
-        "title": study.title,
-        "notes": list(study.notes),
-        "file": study.file,
-        "sha256": study.sha256,
-        "versions": dict(study.versions),
-        "comparison": asdict(study.comparison),
-        "figures": [asdict(figure) for figure in study.figures],
-        "tables": [asdict(table) for table in study.tables],
-        "published": [asdict(each) for each in study.published],
-        "names": dict(study.names),
-        "runs": [_run_document(run) for run in study.runs],
-    }
-
-
-def _run_document(run: StudyRun) -> dict[str, Any]:
-    return {
-        "identity": run.identity,
-        "instance": run.instance,
-        "source": run.source,
-        "command": list(run.command),
-        "arguments": list(run.arguments),
-        "method": run.method,
-        "seed": run.seed,
-        "repetition": run.repetition,
-        "factors": dict(run.factors),
-        "limits": asdict(run.limits),
-    }
+    document = asdict(study)
+    for run in document["runs"]:
+        del run["document"]
+    return document
 
 
 def open_store(study: Study, out: Path) -> Store:
@@ -118,8 +91,8 @@ def _write_plan(study: Study, out: Path) -> None:
     elif any(not entry.name.startswith(".") for entry in out.iterdir()):
         text = "this directory is not empty and holds no study"
         raise InputError([Problem(text, file=str(out), allowed="a new or empty directory")])
-    lines = ",\n".join("  " + json.dumps(run, separators=(",", ":")) for run in plan_document(study)["runs"])
-    head = {key: value for key, value in plan_document(study).items() if key != "runs"}
+    head = plan_document(study)
+    lines = ",\n".join("  " + json.dumps(run, separators=(",", ":")) for run in head.pop("runs"))
     text = json.dumps(head, indent=1)[:-2] + ',\n "runs": [\n' + lines + "\n ]\n}\n"
     write_text_atomically(plan, text)
 
@@ -168,7 +141,7 @@ def run_study(
         executor: name in EXECUTORS.
         retry_failed: do failed runs again.
         stop: once interrupted no run begins; those in flight are asked for the best they have, which is kept till they
-            are done again. Where it has to hurry they are killed.
+            are done again. Once `kill` is set they are killed.
         on_event: called in this thread as runs start and end.
         on_plan: called with the number of runs to do.
         program: see `ExecutorWork`.

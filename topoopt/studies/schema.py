@@ -229,28 +229,28 @@ def cell_of(value: Any) -> Any:
     return str(named)
 
 
-def combinations(group: GroupFile, around: Path, faults: list[Fault]) -> list[Factors]:
+def combinations(group: GroupFile, around: Path, issues: list[Fault]) -> list[Factors]:
     """Every case of a group: each of `together` with every combination of `vary`."""
     axes: list[list[tuple[str, Any]]] = []
     for path, values in group.vary.items():
         if not parse_path(path):
-            faults.append(Fault((*around, "vary", path), "not a path", value_text(path), "such as cluster.degree"))
+            issues.append(Fault((*around, "vary", path), "not a path", value_text(path), "such as cluster.degree"))
         try:
             listed = sequence_values(values) if isinstance(values, Sequence) else values
         except ValueError as error:
-            faults.append(Fault((*around, "vary", path), str(error), allowed="{from: 8, to: 64, factor: 2}"))
+            issues.append(Fault((*around, "vary", path), str(error), allowed="{from: 8, to: 64, factor: 2}"))
             continue
         axes.append([(path, value) for value in listed])
     cases: list[Factors] = [tuple(case.items()) for case in group.together] or [()]
     for index, case in enumerate(group.together):
         for path in set(case) & set(group.vary):
             where = (*around, "together", index, path)
-            faults.append(Fault(where, "varied twice", path, "either in vary or in together"))
+            issues.append(Fault(where, "varied twice", path, "either in vary or in together"))
     number = len(cases)
     for axis in axes:
         number *= len(axis)
     if number > MAX_LISTED:
-        faults.append(Fault(around, "too many cases", str(number), f"at most {MAX_LISTED} a group"))
+        issues.append(Fault(around, "too many cases", str(number), f"at most {MAX_LISTED} a group"))
         return []
     return [(*case, *combined) for case in cases for combined in itertools.product(*axes)]
 
@@ -264,19 +264,19 @@ def varied(document: Mapping[str, Any], factors: Factors) -> dict[str, Any]:
     result: dict[str, Any] = copy.deepcopy(dict(document))
     for path, value in factors:
         parts = parse_path(path)
-        place: Any = result
+        node: Any = result
         for depth, part in enumerate(parts):
             last = depth == len(parts) - 1
-            if isinstance(place, dict) and isinstance(part, str):
+            if isinstance(node, dict) and isinstance(part, str):
                 if last:
-                    place[part] = copy.deepcopy(value)
+                    node[part] = copy.deepcopy(value)
                 else:
-                    place = place.setdefault(part, {})
-            elif isinstance(place, list) and isinstance(part, int) and part < len(place):
+                    node = node.setdefault(part, {})
+            elif isinstance(node, list) and isinstance(part, int) and part < len(node):
                 if last:
-                    place[part] = copy.deepcopy(value)
+                    node[part] = copy.deepcopy(value)
                 else:
-                    place = place[part]
+                    node = node[part]
             else:
                 raise KeyError(path_text(parts[: depth + 1]) or path)
     return result

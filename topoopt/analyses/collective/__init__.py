@@ -65,11 +65,11 @@ def claim_figures(text: str | None) -> DeclaredFigures:
     """
     if text is None:
         return DeclaredFigures()
-    found = _CLAIM.fullmatch(text.strip())
-    value = 0.0 if found is None else float(found[1]) * _SCALE[found[2]]
-    if found is None or not 0 < value < 1e15:
+    match = _CLAIM.fullmatch(text.strip())
+    value = 0.0 if match is None else float(match[1]) * _SCALE[match[2]]
+    if match is None or not 0 < value < 1e15:
         raise InputError([Problem("not a rate or time", path="--claim", value=text, allowed="like 3.5GB/s, 10.75us")])
-    if found[2].endswith("/s"):
+    if match[2].endswith("/s"):
         return DeclaredFigures(algbw_gbytes_per_s=value)
     return DeclaredFigures(time_us=value)
 
@@ -130,15 +130,15 @@ def audit(
             )
         wanted = None if collective is None else collective_named(collective)
         if collective is not None and wanted is None:
-            allowed = ", ".join(one.value for one in NAMES.values())
+            allowed = ", ".join(collective_name.value for collective_name in NAMES.values())
             raise InputError(
                 [Problem("no such collective", None, None, "--collective", value_text(collective), allowed)]
             )
         said = claim_figures(claim)
-        stated = DeclaredFigures(size_of(vector), said.time_us, said.algbw_gbytes_per_s)
+        declared = DeclaredFigures(size_of(vector), said.time_us, said.algbw_gbytes_per_s)
         notes: list[str] = []
         network = None if topology is None else network_argument(topology, notes.append, rate_attribute)
-        settings = AuditSettings(multicast, relaying, message_us, stated, root)
+        settings = AuditSettings(multicast, relaying, message_us, declared, root)
         with attended(output, time_limit) as run, collection_halted():
             run.doing, stop = "audit", run.timing.stop
 
@@ -148,16 +148,16 @@ def audit(
                     raise InputError([Problem("no such rank", path="--root", value=str(root))])
                 return examined(program, network, replace(settings, notes=tuple(notes)), stop)
 
-            found = run.patient(judged)
+            result = run.patient(judged)
             reason = stop.reason() or StopReason.CONVERGED
 
         def show(console: Console) -> None:
-            for line in (*lines_of(found.document), *early_end(reason)):
+            for line in (*lines_of(result.document), *early_end(reason)):
                 console.print(line, markup=False, highlight=False, soft_wrap=True)
 
         head = {"schedule": str(schedule), "format": form, "stopped_by": reason.value}
-        output.result({**head, **found.document}, show, audit_answer(found.document))
-        return CheckError.exit_code if found.verdict == "invalid" else EXIT_OF_STOP.get(reason, 0)
+        output.result({**head, **result.document}, show, audit_answer(result.document))
+        return CheckError.exit_code if result.verdict == "invalid" else EXIT_OF_STOP.get(reason, 0)
 
     output.run(command)
 
@@ -165,7 +165,7 @@ def audit(
 def lines_of(document: object) -> list[str]:
     """The audit for people."""
     assert isinstance(document, dict)
-    one, bound, claimed = document["recomputed"], document["bound"], document["claimed"]
+    recomputed, bound, claimed = document["recomputed"], document["bound"], document["claimed"]
     lines = [f"verdict: {document['verdict']}", *(f"- {reason}" for reason in document["reasons"])]
     lines.append(
         f"{document['collective']} of {counted(document['ranks'], 'rank')}, {counted(document['messages'], 'message')}"
@@ -174,12 +174,12 @@ def lines_of(document: object) -> list[str]:
     if claimed["algbw_gbytes_per_s"]:
         time = f" ({claimed['time_us']:.6g} us)" if claimed["time_us"] else ""
         lines.append(f"claimed: {claimed['algbw_gbytes_per_s']:.6g} GB/s{time}")
-    if one:
-        rate = f"{one['algbw_gbytes_per_s']:.6g} GB/s, " if one["algbw_gbytes_per_s"] is not None else ""
+    if recomputed:
+        rate = f"{recomputed['algbw_gbytes_per_s']:.6g} GB/s, " if recomputed["algbw_gbytes_per_s"] is not None else ""
         lines.append(
-            f"recomputed: {rate}{one['time_us']:.6g} us, {counted(one['steps'], 'step')}; "
-            f"busiest link {one['busiest_link_us']:.6g} us, "
-            f"{one['busiest_link_us_with_multicast']:.6g} us if switches copy"
+            f"recomputed: {rate}{recomputed['time_us']:.6g} us, {counted(recomputed['steps'], 'step')}; "
+            f"busiest link {recomputed['busiest_link_us']:.6g} us, "
+            f"{recomputed['busiest_link_us_with_multicast']:.6g} us if switches copy"
         )
     if bound:
         lines.append(f"no schedule exceeds {bound['algbw_gbytes_per_s']:.6g} GB/s: {bound['cut_in_words']}")
@@ -240,23 +240,23 @@ def find(
         wanted = Wanted(servers, degree, LinkDirection(links))
         preference = PREFERENCES["bandwidth" if cost and prefer == "time" else prefer]
         if cost and prefer == "time":
-            preference = lambda one: cost.time_us(wanted, one)  # noqa: E731
+            preference = lambda entry: cost.time_us(wanted, entry)  # noqa: E731
         with attended(output, time_limit) as run:
             run.doing, stop = "topologies", run.timing.stop
-            found = run.patient(lambda: find_front(wanted, stop, visits=visits, seed=seed, preference=preference))
+            result = run.patient(lambda: find_front(wanted, stop, visits=visits, seed=seed, preference=preference))
             reason = stop.reason() or StopReason.CONVERGED
         if network is not None:
-            write_network(network, found.preferred, link_gbytes_per_s)
+            write_network(network, result.preferred, link_gbytes_per_s)
         if csv_file is not None:
-            write_text_atomically(csv_file, front_csv(found, cost))
+            write_text_atomically(csv_file, front_csv(result, cost))
         if report is not None:
-            write_text_atomically(report, front_html(found, cost))
+            write_text_atomically(report, front_html(result, cost))
         targets = {"network": network, "csv": csv_file, "report": report}
         written = {name: None if file is None else str(file) for name, file in targets.items()}
         output.result(
-            {**front_document(found, cost), **written, "stopped_by": reason.value},
-            lambda console: _show_front(console, found, cost, written, reason),
-            answer(found),
+            {**front_document(result, cost), **written, "stopped_by": reason.value},
+            lambda console: _show_front(console, result, cost, written, reason),
+            answer(result),
         )
         return EXIT_OF_STOP.get(reason, 0)
 
@@ -306,30 +306,30 @@ def _cost(vector: str | None, link_gbytes_per_s: float, latency_us: float) -> Al
 
 def _show_front(
     console: Console,
-    found: TopologyFront,
+    result: TopologyFront,
     cost: AllReduceCost | None,
     written: dict[str, str | None],
     stopped_by: StopReason,
 ) -> None:
     from topoopt.analyses.collective.search import front_rows
 
-    limits, wanted = found.limits, found.wanted
+    limits, wanted = result.limits, result.wanted
     title = f"{wanted.servers} servers, {wanted.degree} links each, {wanted.links}"
     table = TerminalTable(title=escape(title))
     for heading in ("steps", "above Moore", "bandwidth factor", "gap", "all-to-all", "gap", "AllReduce, us"):
         table.add_column(heading, justify="right")
-    rows = front_rows(found, cost)
+    rows = front_rows(result, cost)
     for row in rows:
         table.add_row(*map(escape, row[:7]))
     console.print(table)
     lines = [
-        f"{'* ' if place == found.best else '  '}{row[0]} steps: topology: {row[7]}" for place, row in enumerate(rows)
+        f"{'* ' if index == result.best else '  '}{row[0]} steps: topology: {row[7]}" for index, row in enumerate(rows)
     ]
     lines.append(
         f"bounds: {limits.steps} steps (Moore), bandwidth factor {limits.bandwidth} (degree), all-to-all "
         f"{limits.all_to_all:.6g} of a link for every pair (distances)"
     )
-    lines.append("from a search" if found.searched else "from the atlas; --visits N searches further")
+    lines.append("from a search" if result.searched else "from the atlas; --visits N searches further")
     lines += early_end(stopped_by)
     lines += [f"written: {file}" for file in written.values() if file is not None]
     for line in lines:
@@ -359,25 +359,31 @@ def job(
         plan = read_solution(solution, ["co-optimisation"])
         with attended(output, time_limit) as run:
             run.doing = "schedules"
-            found = run.patient(lambda: job_collectives(problem, plan, run.timing.stop))
+            schedules = run.patient(lambda: job_collectives(problem, plan, run.timing.stop))
 
         def show(console: Console) -> None:
-            for group in found.groups:
+            for group in schedules.groups:
                 table = TerminalTable("gradients", "bytes", "rings", "best", "schedule")
                 table.title = f"servers {server_set(group.members, problem.cluster.servers)}"
-                for one in group.gradients:
-                    how = f"{one.schedule}, {one.steps} steps"
-                    row = (str(one.count), byte_size(one.bytes), f"{one.ring_us:.6g} us", f"{one.best_us:.6g} us", how)
+                for gradient in group.gradients:
+                    how = f"{gradient.schedule}, {gradient.steps} steps"
+                    row = (
+                        str(gradient.count),
+                        byte_size(gradient.bytes),
+                        f"{gradient.ring_us:.6g} us",
+                        f"{gradient.best_us:.6g} us",
+                        how,
+                    )
                     table.add_row(*row)
                 console.print(table)
                 totals = f"{group.total_us('ring_us'):.6g} us on rings, {group.total_us('best_us'):.6g} us at best"
                 console.print(f"one after the other: {totals}", highlight=False)
-            if not found.groups:
+            if not schedules.groups:
                 console.print("no gradients over the network")
-            if found.left_out:
-                console.print(f"{found.left_out} groups left out: too large, or with fewer bytes", highlight=False)
+            if schedules.left_out:
+                console.print(f"{schedules.left_out} groups left out: too large, or with fewer bytes", highlight=False)
 
-        output.result(found.document(), show, answer(found))
+        output.result(schedules.document(), show, answer(schedules))
         return 0
 
     output.run(command)
@@ -405,25 +411,26 @@ def switch(
         from topoopt.verify.collective import check_circuits
 
         size = _require_sizes(ranks, ports, vector)
-        found: list[tuple[SwitchedCollective, CircuitSchedule]] = []
+        scheduled: list[tuple[SwitchedCollective, CircuitSchedule]] = []
         for word in delays.split(","):
             delay_s = parse_delay(word) / 1e3
             for collective in SteppedCollective:
                 if collective is SteppedCollective.HALVING_DOUBLING and ranks & (ranks - 1):
                     continue
-                asked = SwitchedCollective(
+                operation = SwitchedCollective(
                     collective, ranks, ports, float(size), link_gbytes_per_s * 1e9, latency_us * 1e-6
                 )
-                schedule = least_time(asked, delay_s)
-                checked = check_circuits(asked, schedule)
+                schedule = least_time(operation, delay_s)
+                checked = check_circuits(operation, schedule)
                 if not checked.ok:
                     raise CheckError("the checker rejects a schedule:\n" + "\n".join(map(str, checked.violations)))
-                found.append((asked, schedule))
+                scheduled.append((operation, schedule))
         rows = [
-            {"collective": asked.collective.value, "times_set": one.times_set, **asdict(one)} for asked, one in found
+            {"collective": operation.collective.value, "times_set": circuits.times_set, **asdict(circuits)}
+            for operation, circuits in scheduled
         ]
         document = {"kind": "switched-collective", "ranks": ranks, "ports": ports, "bytes": size, "schedules": rows}
-        output.result(document, lambda console: _show_schedules(console, found), _answer(found))
+        output.result(document, lambda console: _show_schedules(console, scheduled), _answer(scheduled))
         return 0
 
     output.run(command)
@@ -447,8 +454,8 @@ def _require_sizes(ranks: int, ports: int, vector: str) -> int:
     return size
 
 
-def _answer(found: list[tuple[SwitchedCollective, CircuitSchedule]]) -> str:
-    best = max(found, key=lambda row: row[1].break_even_s)
+def _answer(scheduled: list[tuple[SwitchedCollective, CircuitSchedule]]) -> str:
+    best = max(scheduled, key=lambda row: row[1].break_even_s)
     if best[1].break_even_s == 0.0:
         return "Setting circuits anew between steps never pays."
     return (
@@ -457,16 +464,16 @@ def _answer(found: list[tuple[SwitchedCollective, CircuitSchedule]]) -> str:
     )
 
 
-def _show_schedules(console: Console, found: list[tuple[SwitchedCollective, CircuitSchedule]]) -> None:
-    table = TerminalTable(title=f"{found[0][0].ranks} ranks, {found[0][0].ports} ports each")
+def _show_schedules(console: Console, scheduled: list[tuple[SwitchedCollective, CircuitSchedule]]) -> None:
+    table = TerminalTable(title=f"{scheduled[0][0].ranks} ranks, {scheduled[0][0].ports} ports each")
     for heading in ("collective", "delay", "least, us", "set", "never, us", "every step, us", "pays up to"):
         table.add_column(heading, justify="left" if heading == "collective" else "right")
-    for asked, one in found:
-        pays = delay_text(1e3 * one.break_even_s) if one.break_even_s else "never"
-        times = (f"{1e6 * value:.6g}" for value in (one.time_s, one.never_s, one.every_s))
+    for operation, schedule in scheduled:
+        pays = delay_text(1e3 * schedule.break_even_s) if schedule.break_even_s else "never"
+        times = (f"{1e6 * value:.6g}" for value in (schedule.time_s, schedule.never_s, schedule.every_s))
         least, never, every = times
-        cells = (delay_text(1e3 * one.delay_s), least, f"{one.times_set}x", never, every, pays)
-        table.add_row(asked.collective.value, *cells)
+        cells = (delay_text(1e3 * schedule.delay_s), least, f"{schedule.times_set}x", never, every, pays)
+        table.add_row(operation.collective.value, *cells)
     console.print(table)
 
 
@@ -522,33 +529,33 @@ def bound(
         pairs, reduced = None if collective is None else collective == "all-to-all", collective in (None, "allreduce")
         with attended(output, time_limit) as run:
             run.doing, stop = "bounds", run.timing.stop
-            found = run.patient(lambda: network_bounds(network, stop, all_to_all=pairs, allreduce=reduced))
-        document = {"ranks": len(network.ranks), **found.document(), **({"notes": notes} if notes else {})}
+            bounds = run.patient(lambda: network_bounds(network, stop, all_to_all=pairs, allreduce=reduced))
+        document = {"ranks": len(network.ranks), **bounds.document(), **({"notes": notes} if notes else {})}
         if method == "bfb":
             document |= breadth_first_figures(network)
 
         def show(console: Console) -> None:
             lines = [
-                f"AllGather, ReduceScatter: at most {float(found.allgather_rate):.6g} GB/s (ratio {found.ratio}): "
-                f"{found.words}"
+                f"AllGather, ReduceScatter: at most {float(bounds.allgather_rate):.6g} GB/s (ratio {bounds.ratio}): "
+                f"{bounds.words}"
             ]
-            if found.allreduce_rate is not None:
+            if bounds.allreduce_rate is not None:
                 lines.append(
-                    f"AllReduce: at most {float(found.allreduce_rate):.6g} GB/s, {found.allreduce_gain:.4g}× a "
+                    f"AllReduce: at most {float(bounds.allreduce_rate):.6g} GB/s, {bounds.allreduce_gain:.4g}× a "
                     "ReduceScatter and an AllGather with equal roots"
                 )
-            if found.all_to_all_lambda is not None:
-                lines.append(f"All-to-All: at most {found.all_to_all_lambda:.6g} GB/s for every ordered pair")
-                if found.all_to_all_gap > SHOWN_GAP:
-                    lines[-1] += f"; {found.all_to_all_reached:.6g} GB/s are reached, {found.all_to_all_gap:.2%} less"
+            if bounds.all_to_all_lambda is not None:
+                lines.append(f"All-to-All: at most {bounds.all_to_all_lambda:.6g} GB/s for every ordered pair")
+                if bounds.all_to_all_gap > SHOWN_GAP:
+                    lines[-1] += f"; {bounds.all_to_all_reached:.6g} GB/s are reached, {bounds.all_to_all_gap:.2%} less"
             if method == "bfb":
                 factor = document["bandwidth_factor"] or "differs from rank to rank"
                 lines.append(f"breadth-first broadcasts: {document['steps']} steps, bandwidth factor {factor}")
-            for line in (*lines, *early_end(found.stopped_by), *(f"note: {note}" for note in notes)):
+            for line in (*lines, *early_end(bounds.stopped_by), *(f"note: {note}" for note in notes)):
                 console.print(line, markup=False, highlight=False, soft_wrap=True)
 
-        output.result(document, show, bounds_answer(found, len(network.ranks), collective))
-        return EXIT_OF_STOP.get(found.stopped_by, 0)
+        output.result(document, show, bounds_answer(bounds, len(network.ranks), collective))
+        return EXIT_OF_STOP.get(bounds.stopped_by, 0)
 
     output.run(command)
 

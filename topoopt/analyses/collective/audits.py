@@ -64,7 +64,7 @@ def placed(program: ChunkProgram, network: RatedNetwork) -> Placed:
     switch the k-th switch, if there are as many; and if not, numbers count.
     """
     ranks, nodes = network.ranks, {name: node for node, name in enumerate(network.names)}
-    named = sorted({name for way in program.vias for name in way}, key=lambda name: (len(name), name))
+    named = sorted({name for path in program.vias for name in path}, key=lambda name: (len(name), name))
     notes: list[str] = []
     switch: dict[str, int] = {}
     by_name = [nodes.get(name, -1) for name in program.ranks]
@@ -89,11 +89,11 @@ def placed(program: ChunkProgram, network: RatedNetwork) -> Placed:
         return Placed(program, None, {}, (Defect("ranks", text),), ())
     defects = _roles(program, network, chosen, switch)
     if named and not switch:
-        program = _without_ways(program)
+        program = _without_paths(program)
     return Placed(program, np.array(chosen, dtype=np.int64), switch, tuple(defects), tuple(notes))
 
 
-def _without_ways(program: ChunkProgram) -> ChunkProgram:
+def _without_paths(program: ChunkProgram) -> ChunkProgram:
     messages = program.messages
     return replace(program, messages=replace(messages, via=np.full(len(messages), -1, dtype=np.int32)), vias=())
 
@@ -173,7 +173,7 @@ class AuditSettings:
         multicast: switches copy.
         relaying: ranks pass on what others send each other in an All-to-All.
         message_us: of every message.
-        stated: what is claimed besides the file, or against it.
+        declared: what is claimed besides the file, or against it.
         root: rank of a broadcast or reduction.
         notes: on how the network was read.
     """
@@ -181,7 +181,7 @@ class AuditSettings:
     multicast: bool = False
     relaying: bool = False
     message_us: float = 0.0
-    stated: DeclaredFigures = NOTHING_DECLARED
+    declared: DeclaredFigures = NOTHING_DECLARED
     root: int = 0
     notes: tuple[str, ...] = ()
 
@@ -207,29 +207,29 @@ def on_network(
     where = placed(program, network)
     findings.defects.extend(where.defects)
     findings.notes.extend(where.notes)
-    stated = settings.stated
+    declared = settings.declared
     bound = rate_bound(program.collective, network, settings.root, stop, multicast=settings.multicast)
-    claim, best = stated.algbw_gbytes_per_s, float(bound.rate)
+    claim, best = declared.algbw_gbytes_per_s, float(bound.rate)
     if claim is not None and claim > best * (1 + CLAIM_SLACK):
         findings.defects.append(
             Defect("bound", f"claims {claim:.6g} GB/s; no schedule exceeds {best:.6g} GB/s: {bound.words}")
         )
-    figures: dict[str, Any] = {"recomputed": None, "bound": bound.document(stated.vector_bytes), "busiest_links": []}
+    figures: dict[str, Any] = {"recomputed": None, "bound": bound.document(declared.vector_bytes), "busiest_links": []}
     if where.node is None:
         return figures
     routes = routed(where.program, network, where.node, where.switch)
     findings.defects.extend(routes.defects)
-    if stated.vector_bytes is None:
+    if declared.vector_bytes is None:
         findings.notes.append("neither the file nor --bytes states a size: no times")
         return figures
     shares = len(network.ranks) / len(program.ranks) if program.per_share else 1.0
     units = program.vector_units * shares
-    unit_bytes = stated.vector_bytes / units if units else 1.0  # where no chunks are told units are bytes
+    unit_bytes = declared.vector_bytes / units if units else 1.0  # where no chunks are told units are bytes
     unit_us = unit_bytes / (network.gbytes_per_s * 1e3)
     figures["busiest_links"] = _busiest(where.program, network, routes, unit_us)
     last_epoch = None
-    if stated.epoch_us is not None and not routes.defects:
-        last_epoch = _epochs(where.program, network, routes, unit_us, stated.epoch_us, findings)
+    if declared.epoch_us is not None and not routes.defects:
+        last_epoch = _epochs(where.program, network, routes, unit_us, declared.epoch_us, findings)
     if len(execution.order.actions) == len(program.places):
         figures["recomputed"] = _times(where, network, execution, settings, unit_us, routes, findings, last_epoch, best)
     return figures
@@ -267,7 +267,7 @@ def _epochs(
     )
     findings.defects.extend(copied)
     if not copied:
-        findings.needs["multicast"].extend(one.message for one in single)
+        findings.needs["multicast"].extend(defect.message for defect in single)
     findings.defects.extend(early_departures(program, network, routes, unit_us, epoch_us))
     return last_epoch_end_us(program, network, routes, unit_us, epoch_us)
 
@@ -292,9 +292,9 @@ def _times(
 
     single = run(False)
     copied = run(True) if last_epoch is not None and copies_in_switches(routes) else single
-    _check_claim(settings.stated.time_us, single, copied, last_epoch, findings)
+    _check_claim(settings.declared.time_us, single, copied, last_epoch, findings)
     used = copied if settings.multicast else single
-    size = settings.stated.vector_bytes
+    size = settings.declared.vector_bytes
     assert size is not None
     rate = size / used.makespan_us / 1e3 if used.makespan_us else None
     if rate is not None and rate > best * (1 + CLAIM_SLACK) and not findings.defects:
@@ -358,7 +358,7 @@ def audit(program: ChunkProgram, network: RatedNetwork | None, settings: AuditSe
         execution = execute(program)
     except OrderLimitError as error:
         raise LimitError(f"the order of the schedule was not settled: {error}") from None
-    stated = merged(program.declared, settings.stated)
+    declared = merged(program.declared, settings.declared)
     relays = relayed(program)
     findings = AuditFindings([*execution.defects], {"multicast": [], "relaying": []}, [*program.notes, *settings.notes])
     findings.notes.extend(_order_notes(program, execution))
@@ -368,12 +368,12 @@ def audit(program: ChunkProgram, network: RatedNetwork | None, settings: AuditSe
     else:
         if relays:
             findings.needs["relaying"].append(f"{relays} messages are passed on by ranks that they are not from")
-        figures |= on_network(program, network, execution, replace(settings, stated=stated), findings, stop)
+        figures |= on_network(program, network, execution, replace(settings, declared=declared), findings, stop)
     verdict, reasons = _verdict(findings, settings)
     document = {
         "verdict": verdict,
         "reasons": list(reasons),
-        "claimed": {name: getattr(stated, name) for name in ("vector_bytes", "time_us", "algbw_gbytes_per_s")},
+        "claimed": {name: getattr(declared, name) for name in ("vector_bytes", "time_us", "algbw_gbytes_per_s")},
         **figures,
         "collective": program.collective.value,
         "ranks": len(program.ranks),
@@ -387,24 +387,24 @@ def audit(program: ChunkProgram, network: RatedNetwork | None, settings: AuditSe
 def _verdict(findings: AuditFindings, settings: AuditSettings) -> tuple[str, tuple[str, ...]]:
     """The verdict and its reasons: what is wrong; where nothing is, what is needed and not granted."""
     if findings.defects:
-        return "invalid", tuple(f"{one.law}: {one.message}" for one in findings.defects)
+        return "invalid", tuple(f"{defect.law}: {defect.message}" for defect in findings.defects)
     missing = [name for name in ("multicast", "relaying") if findings.needs[name] and not getattr(settings, name)]
     reasons = tuple(f"{name}: {text}" for name in missing for text in findings.needs[name])
     return (f"valid-with-{missing[0]}" if missing else "valid"), reasons
 
 
-def merged(one: DeclaredFigures, over: DeclaredFigures) -> DeclaredFigures:
+def merged(declared: DeclaredFigures, over: DeclaredFigures) -> DeclaredFigures:
     """Figures of the file, those of the user before them; a size and a rate make a time, a time a rate."""
     given = {name: getattr(over, name) for name in over.__dataclass_fields__ if getattr(over, name) is not None}
     if {"algbw_gbytes_per_s", "time_us"} & set(given):
-        one = replace(one, time_us=None, algbw_gbytes_per_s=None)
-    found = replace(one, **given)
-    size, time, rate = found.vector_bytes, found.time_us, found.algbw_gbytes_per_s
+        declared = replace(declared, time_us=None, algbw_gbytes_per_s=None)
+    result = replace(declared, **given)
+    size, time, rate = result.vector_bytes, result.time_us, result.algbw_gbytes_per_s
     if size and rate and time is None:
-        return replace(found, time_us=size / rate / 1e3)
+        return replace(result, time_us=size / rate / 1e3)
     if size and time and rate is None:
-        return replace(found, algbw_gbytes_per_s=size / time / 1e3)
-    return found
+        return replace(result, algbw_gbytes_per_s=size / time / 1e3)
+    return result
 
 
 def _order_notes(program: ChunkProgram, execution: Execution) -> list[str]:

@@ -189,31 +189,31 @@ def breadth_first_figures(network: RatedNetwork) -> dict[str, Any]:
         InputError: a network with switches.
     """
     try:
-        found = step_loads(network)
+        loads = step_loads(network)
     except ValueError as error:
         raise InputError([Problem(str(error), path="--method", value="bfb")]) from None
     into = np.bincount(network.arcs[:, 1], network.units, network.nodes)
     factor = None
     if into.min() == into.max():
-        factor = str(Fraction(int(into[0]), network.nodes) * sum(found.loads))
-    return {"steps": found.steps, "loads": [str(load) for load in found.loads], "bandwidth_factor": factor}
+        factor = str(Fraction(int(into[0]), network.nodes) * sum(loads.loads))
+    return {"steps": loads.steps, "loads": [str(load) for load in loads.loads], "bandwidth_factor": factor}
 
 
-def bounds_answer(found: NetworkBounds, ranks: int, asked: str | None) -> str:
+def bounds_answer(bounds: NetworkBounds, ranks: int, collective: str | None) -> str:
     """The bounds that were derived.
 
     Args:
-        asked: collective that was asked for; None: all.
+        collective: collective that was asked for; None: all.
     """
     parts = []
-    if asked in (None, "allgather", "reduce-scatter"):
+    if collective in (None, "allgather", "reduce-scatter"):
         named = {"allgather": "AllGather", "reduce-scatter": "ReduceScatter"}.get(
-            asked or "", "AllGather or ReduceScatter"
+            collective or "", "AllGather or ReduceScatter"
         )
-        parts.append(f"{precise(float(found.allgather_rate))} GB/s for {named}")
-    if found.allreduce_rate is not None:
-        parts.append(f"{precise(float(found.allreduce_rate))} GB/s for AllReduce")
-    if found.all_to_all_lambda is not None:
-        parts.append(f"{precise(found.all_to_all_lambda)} GB/s for each ordered pair of an All-to-All")
+        parts.append(f"{precise(float(bounds.allgather_rate))} GB/s for {named}")
+    if bounds.allreduce_rate is not None:
+        parts.append(f"{precise(float(bounds.allreduce_rate))} GB/s for AllReduce")
+    if bounds.all_to_all_lambda is not None:
+        parts.append(f"{precise(bounds.all_to_all_lambda)} GB/s for each ordered pair of an All-to-All")
     listed = parts[-1] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
     return f"No schedule over these {counted(ranks, 'rank')} exceeds {listed} (proven)."

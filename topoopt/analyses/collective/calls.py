@@ -66,9 +66,9 @@ def find_topologies(
         InfeasibleError: no connected network was found.
     """
     problems = [
-        Problem(f"unknown {what}", path=what, value=value, allowed=", ".join(known))
-        for what, value, known in (("links", links, list(LinkDirection)), ("prefer", prefer, list(PREFERENCES)))
-        if value not in known
+        Problem(f"unknown {what}", path=what, value=value, allowed=", ".join(allowed))
+        for what, value, allowed in (("links", links, list(LinkDirection)), ("prefer", prefer, list(PREFERENCES)))
+        if value not in allowed
     ]
     problems += [
         Problem("out of range", path=what, value=str(value), allowed=f"at least {least}")
@@ -116,16 +116,16 @@ def audit_schedule(
         raise InputError([Problem("no such format", path="form", value=form, allowed=", ".join(SCHEDULES))])
     wanted = None if collective is None else collective_named(collective)
     if collective is not None and wanted is None:
-        allowed = ", ".join(one.value for one in NAMES.values())
+        allowed = ", ".join(collective_name.value for collective_name in NAMES.values())
         raise InputError([Problem("no such collective", path="collective", value=collective, allowed=allowed)])
-    place = None if network is None else _network(network)
-    stated = DeclaredFigures(vector_bytes, None, claimed_gbytes_per_s)
-    settings = AuditSettings(multicast, relaying, message_us, stated, root)
+    placement = None if network is None else _network(network)
+    declared = DeclaredFigures(vector_bytes, None, claimed_gbytes_per_s)
+    settings = AuditSettings(multicast, relaying, message_us, declared, root)
     with collection_halted():
         program = SCHEDULES[form](Path(schedule), ScheduleOptions(wanted, root))
-        if not 0 <= root < min(len(program.ranks), len(program.ranks if place is None else place.ranks)):
+        if not 0 <= root < min(len(program.ranks), len(program.ranks if placement is None else placement.ranks)):
             raise InputError([Problem("no such rank", path="root", value=str(root))])
-        return audit(program, place, settings, Stop().within(time_limit_s))
+        return audit(program, placement, settings, Stop().within(time_limit_s))
 
 
 def _network(given: Network) -> RatedNetwork:

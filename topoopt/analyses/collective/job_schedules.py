@@ -69,7 +69,7 @@ class GroupSchedules:
 
     def total_us(self, name: str) -> float:
         """Sum over all gradients of `ring_us` or `best_us`."""
-        return sum(one.count * float(getattr(one, name)) for one in self.gradients)
+        return sum(gradient.count * float(getattr(gradient, name)) for gradient in self.gradients)
 
 
 @dataclass(frozen=True)
@@ -102,15 +102,15 @@ def job_collectives(instance: CoOptimisation, solution: Result[CoOptimisation, J
     payload = np.bincount(graph.group[reduced], graph.bytes[reduced], len(graph.groups))
     order = [int(group) for group in np.argsort(-payload, kind="stable") if payload[group] > 0]
     fitting = [group for group in order if len(graph.groups[group]) <= MOST_MEMBERS][:MOST_GROUPS]
-    rings = {tuple(sorted(one.members)): one for one in plan.rings}
-    found: list[GroupSchedules] = []
+    rings = {tuple(sorted(ring.members)): ring for ring in plan.rings}
+    groups: list[GroupSchedules] = []
     for group in fitting:
-        if found and stop.reason() is not None:
+        if groups and stop.reason() is not None:
             break
         members = tuple(sorted(graph.groups[group]))
         sizes = graph.bytes[reduced[graph.group[reduced] == group]]
-        found.append(_group(cluster, plan.topology, rings[members], sizes.tolist(), stop))
-    return JobCollectives(tuple(found), len(order) - len(found))
+        groups.append(_group(cluster, plan.topology, rings[members], sizes.tolist(), stop))
+    return JobCollectives(tuple(groups), len(order) - len(groups))
 
 
 def _group(cluster: Cluster, topology: Topology, rings: GroupRings, sizes: list[int], stop: Stop) -> GroupSchedules:
@@ -132,17 +132,17 @@ def _group(cluster: Cluster, topology: Topology, rings: GroupRings, sizes: list[
         raise CheckError(f"a schedule of {problem.name} is rejected: {solution.check.violations[0].message}")
     gradients = []
     for size in sorted(set(sizes), reverse=True):
-        best = min((line, *solution.figures.front), key=lambda one: one.time_us(size))
+        best = min((line, *solution.figures.front), key=lambda candidate: candidate.time_us(size))
         row = GradientSize(sizes.count(size), size, line.time_us(size), best.time_us(size), best.method, best.steps)
         gradients.append(row)
     return GroupSchedules(members, line, solution.figures.front, tuple(gradients))
 
 
-def answer(found: JobCollectives) -> str:
+def answer(result: JobCollectives) -> str:
     """The sentence that answers the question."""
-    if not found.groups:
+    if not result.groups:
         return "No gradient of this plan goes over the network."
-    rings, best = (sum(group.total_us(what) for group in found.groups) for what in ("ring_us", "best_us"))
-    count = sum(one.count for group in found.groups for one in group.gradients)
+    rings, best = (sum(group.total_us(what) for group in result.groups) for what in ("ring_us", "best_us"))
+    count = sum(gradient.count for group in result.groups for gradient in group.gradients)
     gain = "no schedule is faster than its rings" if rings <= best else f"{compared(best, rings)[1]} on its rings"
     return f"Alone, one after the other, the {counted(count, 'gradient')} of this plan take {best:.4g} us: {gain}."

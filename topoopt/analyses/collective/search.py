@@ -111,10 +111,10 @@ def topology_limits(wanted: Wanted) -> TopologyLimits:
 def front(candidates: Iterable[ScoredTopology]) -> list[ScoredTopology]:
     """Those that no other is at least as good as, by steps; of equals the first."""
     kept: list[ScoredTopology] = []
-    for one in candidates:
-        if not any(other.no_worse(one) for other in kept):
-            kept = [other for other in kept if not one.no_worse(other)] + [one]
-    return sorted(kept, key=lambda one: (one.steps, one.bandwidth))
+    for candidate in candidates:
+        if not any(other.no_worse(candidate) for other in kept):
+            kept = [other for other in kept if not candidate.no_worse(other)] + [candidate]
+    return sorted(kept, key=lambda candidate: (candidate.steps, candidate.bandwidth))
 
 
 def built(recipe: Recipe) -> UnitGraph:
@@ -135,7 +135,7 @@ def unit_network(graph: UnitGraph) -> RatedNetwork:
 
 def adds_nothing(best: Iterable[ScoredTopology], steps: int, limits: TopologyLimits) -> bool:
     """Whether one of these has no more steps and the best bandwidth factor there is; only All-to-All could gain."""
-    return any(one.steps <= steps and one.bandwidth == limits.bandwidth for one in best)
+    return any(entry.steps <= steps and entry.bandwidth == limits.bandwidth for entry in best)
 
 
 def scored(recipe: Recipe, wanted: Wanted, best: Sequence[ScoredTopology] = ()) -> ScoredTopology | None:
@@ -158,10 +158,10 @@ def scored(recipe: Recipe, wanted: Wanted, best: Sequence[ScoredTopology] = ()) 
         return None
     if best and adds_nothing(best, diameter(network), topology_limits(wanted)):
         return None
-    found = step_loads(network, alike=recipe["family"] in ALIKE)
-    factor = Fraction(wanted.degree, graph.servers) * sum(found.loads)
-    rate = shortest_path_rate(network, found.distance, generator_labels(recipe, network))
-    return ScoredTopology(recipe, found.steps, factor, rate)
+    loads = step_loads(network, alike=recipe["family"] in ALIKE)
+    factor = Fraction(wanted.degree, graph.servers) * sum(loads.loads)
+    rate = shortest_path_rate(network, loads.distance, generator_labels(recipe, network))
+    return ScoredTopology(recipe, loads.steps, factor, rate)
 
 
 def diameter(network: RatedNetwork) -> int:
@@ -192,17 +192,17 @@ Smaller = Callable[[Wanted], Sequence[ScoredTopology]]
 """What is known of smaller sizes."""
 
 
-def well_known(wanted: Wanted) -> list[ScoredTopology]:
+def standard_topologies(wanted: Wanted) -> list[ScoredTopology]:
     """The front of well-known topologies."""
-    recipes = [*two_way_recipes(wanted), *one_way_recipes(wanted)]
-    return front(one for recipe in recipes if (one := scored(recipe, wanted)))
+    recipes = [*bidirectional_recipes(wanted), *unidirectional_recipes(wanted)]
+    return front(topology for recipe in recipes if (topology := scored(recipe, wanted)))
 
 
 FURTHER_STEPS = 6
 """Steps above twice the Moore bound that a search looks at."""
 
 
-def two_way_recipes(wanted: Wanted) -> Iterator[Recipe]:
+def bidirectional_recipes(wanted: Wanted) -> Iterator[Recipe]:
     """Well-known topologies of fibre pairs with so many servers and links."""
     n, d = wanted.servers, wanted.degree
     if d == n - 1:
@@ -219,7 +219,7 @@ def two_way_recipes(wanted: Wanted) -> Iterator[Recipe]:
             yield {"family": "distance-regular", "graph": name}
 
 
-def one_way_recipes(wanted: Wanted) -> Iterator[Recipe]:
+def unidirectional_recipes(wanted: Wanted) -> Iterator[Recipe]:
     """Well-known topologies of single fibres with so many servers and links; none for fibre pairs."""
     n, d = wanted.servers, wanted.degree
     if wanted.links is LinkDirection.UNIDIRECTIONAL:
@@ -257,21 +257,21 @@ def line_graph_of(part: Recipe) -> Recipe:
     return {"family": "line-graph", "of": part}
 
 
-def cayley_recipe(found: GroupGraph, links: LinkDirection) -> Recipe:
+def cayley_recipe(digraph: GroupGraph, links: LinkDirection) -> Recipe:
     """As instance files state it."""
-    group, generators = found.group, list(found.generators)
+    group, generators = digraph.group, list(digraph.generators)
     if group.order == 1 and links is LinkDirection.UNIDIRECTIONAL:
         return {"family": "circulant", "servers": group.modulus, "offsets": generators, "links": links.value}
     sizes = {"modulus": group.modulus, "order": group.order, "twist": group.twist}
     return {"family": "cayley", **sizes, "generators": generators, "links": links.value}
 
 
-def found_topologies(
+def search_topologies(
     wanted: Wanted,
     smaller: Smaller,
     stop: Stop,
     *,
-    known: Sequence[ScoredTopology] = (),
+    published: Sequence[ScoredTopology] = (),
     visits: int,
     seed: int,
 ) -> list[ScoredTopology]:
@@ -284,7 +284,7 @@ def found_topologies(
         wanted: size, degree and links.
         smaller: answers for smaller sizes, which are expanded.
         stop: ends the search early.
-        known: what is known of this size.
+        published: what is known of this size.
         visits: links that the search among Cayley digraphs follows; 0: none.
         seed: of this search.
 
@@ -292,26 +292,26 @@ def found_topologies(
         ValueError: so few links cannot connect the servers.
     """
     limits = topology_limits(wanted)
-    best = front(known)
+    best = front(published)
 
     def take(recipe: Recipe) -> None:
         nonlocal best
-        one = scored(recipe, wanted, best)
-        best = front([*best, one]) if one else best
+        topology = scored(recipe, wanted, best)
+        best = front([*best, topology]) if topology else best
 
-    for recipe in two_way_recipes(wanted):
+    for recipe in bidirectional_recipes(wanted):
         take(recipe)
     if visits and wanted.degree < min(wanted.servers, MOST_DEGREE + 1) and not _optimal(best, limits):
         sizes = wanted.servers, wanted.degree, wanted.links
         most_steps = 2 * limits.steps + FURTHER_STEPS
         for digraph in search_cayley(*sizes, stop, visits=visits, most_steps=most_steps, seed=seed):
-            if not any(one.steps <= digraph.steps and one.bandwidth <= digraph.bandwidth for one in best):
+            if not any(entry.steps <= digraph.steps and entry.bandwidth <= digraph.bandwidth for entry in best):
                 take(cayley_recipe(digraph, wanted.links))
-    for recipe in one_way_recipes(wanted):
+    for recipe in unidirectional_recipes(wanted):
         take(recipe)
     if visits and wanted.links is LinkDirection.BIDIRECTIONAL and not _optimal(best, limits):
         for graph in search_haar(wanted.servers, wanted.degree, stop, visits=visits, seed=seed):
-            if any(one.steps < graph.steps and one.bandwidth == limits.bandwidth for one in best):
+            if any(entry.steps < graph.steps and entry.bandwidth == limits.bandwidth for entry in best):
                 break
             sizes_of_group = {"modulus": graph.group.modulus, "order": graph.group.order, "twist": graph.group.twist}
             made = {**sizes_of_group, "generators": list(graph.generators)}
@@ -321,18 +321,18 @@ def found_topologies(
             take(recipe)
     if not best and wanted.degree > 1:
         fewer = replace(wanted, degree=wanted.degree - 1)
-        parts = found_topologies(fewer, smaller, stop, visits=visits, seed=seed)
-        best = front(one for part in parts if (one := scored(part.recipe, wanted)))
+        parts = search_topologies(fewer, smaller, stop, visits=visits, seed=seed)
+        best = front(entry for part in parts if (entry := scored(part.recipe, wanted)))
     return best
 
 
 def _optimal(best: Sequence[ScoredTopology], limits: TopologyLimits) -> bool:
     """Whether one is proven best in everything."""
     return any(
-        one.steps == limits.steps
-        and one.bandwidth == limits.bandwidth
-        and one.all_to_all >= limits.all_to_all * (1 - 1e-7)
-        for one in best
+        entry.steps == limits.steps
+        and entry.bandwidth == limits.bandwidth
+        and entry.all_to_all >= limits.all_to_all * (1 - 1e-7)
+        for entry in best
     )
 
 
@@ -344,14 +344,14 @@ Atlas = Mapping[Wanted, Sequence[ScoredTopology]]
 
 def parsed_atlas(text: str) -> dict[Wanted, list[ScoredTopology]]:
     """From a table."""
-    found: dict[Wanted, list[ScoredTopology]] = {}
+    entries: dict[Wanted, list[ScoredTopology]] = {}
     for row in csv.DictReader(io.StringIO(text)):
         wanted = Wanted(int(row["servers"]), int(row["degree"]), LinkDirection(row["links"]))
-        one = ScoredTopology(
+        entry = ScoredTopology(
             json.loads(row["recipe"]), int(row["steps"]), Fraction(row["bandwidth"]), float(row["all_to_all"])
         )
-        found.setdefault(wanted, []).append(one)
-    return found
+        entries.setdefault(wanted, []).append(entry)
+    return entries
 
 
 @lru_cache(maxsize=1)
@@ -360,15 +360,15 @@ def atlas() -> Atlas:
     return parsed_atlas((files(__package__) / FILE).read_text("utf-8"))
 
 
-def known_smaller(known: Atlas) -> Callable[[Wanted], Sequence[ScoredTopology]]:
+def smaller_optima(catalogue: Atlas) -> Callable[[Wanted], Sequence[ScoredTopology]]:
     """What an atlas says of a size, or what well-known topologies give where it says nothing."""
     made: dict[Wanted, Sequence[ScoredTopology]] = {}
 
     def smaller(wanted: Wanted) -> Sequence[ScoredTopology]:
-        if wanted in known:
-            return known[wanted]
+        if wanted in catalogue:
+            return catalogue[wanted]
         if wanted not in made:
-            made[wanted] = well_known(wanted)
+            made[wanted] = standard_topologies(wanted)
         return made[wanted]
 
     return smaller
@@ -394,10 +394,10 @@ class AllReduceCost:
     link_gbytes_per_s: float
     step_us: float
 
-    def time_us(self, wanted: Wanted, one: ScoredTopology) -> float:
+    def time_us(self, wanted: Wanted, topology: ScoredTopology) -> float:
         """AllReduce as a ReduceScatter and an AllGather: 2 T_L alpha + 2 T_B M / (d b)."""
         into = wanted.degree * self.link_gbytes_per_s
-        return 2 * one.steps * self.step_us + 2 * float(one.bandwidth) * self.vector_bytes / into / 1e3
+        return 2 * topology.steps * self.step_us + 2 * float(topology.bandwidth) * self.vector_bytes / into / 1e3
 
 
 Preference = Callable[[ScoredTopology], Any]
@@ -459,17 +459,19 @@ def find_front(
         limits = topology_limits(wanted)
     except ValueError as error:
         raise InputError([Problem(str(error), path="--degree", value=str(wanted.degree))]) from None
-    known = atlas()
-    entries = list(known.get(wanted, ()))
+    catalogue = atlas()
+    entries = list(catalogue.get(wanted, ()))
     searched = visits is not None or not entries
     if searched:
         effort = SEARCH_VISITS if visits is None else visits
-        entries = found_topologies(wanted, known_smaller(known), stop, known=entries, visits=effort, seed=seed)
+        entries = search_topologies(
+            wanted, smaller_optima(catalogue), stop, published=entries, visits=effort, seed=seed
+        )
     if not entries and stop.reason() is not None:
         raise LimitError("nothing was found in time")
     if not entries:
         raise InfeasibleError(f"no connected network of {wanted.servers} servers with {wanted.degree} links was found")
-    best = min(range(len(entries)), key=lambda place: preference(entries[place]))
+    best = min(range(len(entries)), key=lambda index: preference(entries[index]))
     return TopologyFront(wanted, limits, tuple(entries), searched, best)
 
 
@@ -484,57 +486,57 @@ def recipe_text(recipe: Mapping[str, Any]) -> str:
     return text(recipe)
 
 
-def front_document(found: TopologyFront, cost: AllReduceCost | None) -> dict[str, Any]:
+def front_document(result: TopologyFront, cost: AllReduceCost | None) -> dict[str, Any]:
     """For programs; factors as text too."""
-    wanted, limits = found.wanted, found.limits
+    wanted, limits = result.wanted, result.limits
     return {
         "kind": "collective-topologies",
         "servers": wanted.servers,
         "degree": wanted.degree,
         "links": wanted.links.value,
-        "searched": found.searched,
+        "searched": result.searched,
         "limits": {
             "steps": limits.steps,
             "bandwidth_factor": str(limits.bandwidth),
             "all_to_all_rate": limits.all_to_all,
         },
-        "front": [entry_document(found, one, cost) for one in found.entries],
-        "best": found.best,
+        "front": [entry_document(result, entry, cost) for entry in result.entries],
+        "best": result.best,
     }
 
 
-def entry_document(found: TopologyFront, one: ScoredTopology, cost: AllReduceCost | None) -> dict[str, Any]:
+def entry_document(result: TopologyFront, entry: ScoredTopology, cost: AllReduceCost | None) -> dict[str, Any]:
     """One topology, its figures, and how far each is from its bound."""
-    limits = found.limits
-    times = {} if cost is None else {"allreduce_us": cost.time_us(found.wanted, one)}
+    limits = result.limits
+    times = {} if cost is None else {"allreduce_us": cost.time_us(result.wanted, entry)}
     return {
-        "steps": one.steps,
-        "bandwidth_factor": str(one.bandwidth),
-        "bandwidth_factor_value": float(one.bandwidth),
-        "all_to_all_rate": one.all_to_all,
-        "steps_above_moore": one.steps - limits.steps,
-        "bandwidth_gap": float(one.bandwidth / limits.bandwidth - 1),
-        "all_to_all_gap": max(1 - one.all_to_all / limits.all_to_all, 0.0),
+        "steps": entry.steps,
+        "bandwidth_factor": str(entry.bandwidth),
+        "bandwidth_factor_value": float(entry.bandwidth),
+        "all_to_all_rate": entry.all_to_all,
+        "steps_above_moore": entry.steps - limits.steps,
+        "bandwidth_gap": float(entry.bandwidth / limits.bandwidth - 1),
+        "all_to_all_gap": max(1 - entry.all_to_all / limits.all_to_all, 0.0),
         **times,
-        "topology": dict(one.recipe),
-        "topology_text": recipe_text(one.recipe),
+        "topology": dict(entry.recipe),
+        "topology_text": recipe_text(entry.recipe),
     }
 
 
-def front_csv(found: TopologyFront, cost: AllReduceCost | None) -> str:
+def front_csv(result: TopologyFront, cost: AllReduceCost | None) -> str:
     """The front as a table."""
-    rows = [entry_document(found, one, cost) for one in found.entries]
+    rows = [entry_document(result, entry, cost) for entry in result.entries]
     header = [key for key in rows[0] if key != "topology"]
     return csv_text(header, ([row[key] for key in header] for row in rows))
 
 
-def write_network(file: Path, one: ScoredTopology, link_gbytes_per_s: float) -> None:
+def write_network(file: Path, entry: ScoredTopology, link_gbytes_per_s: float) -> None:
     """The topology as a network file that commands of collectives read, by the ending of its name.
 
     Raises:
         WriteError: it cannot be written.
     """
-    graph = built(one.recipe)
+    graph = built(entry.recipe)
     if file.suffix.lower() == ".graphml":
         import networkx as nx
 
@@ -544,17 +546,17 @@ def write_network(file: Path, one: ScoredTopology, link_gbytes_per_s: float) -> 
         write_text_atomically(file, "\n".join(nx.generate_graphml(made)) + "\n")
         return
     rows = ((tail, head, link_gbytes_per_s) for tail, head in graph.arcs.tolist())
-    comment = f"# {json.dumps(one.recipe)}\n"
+    comment = f"# {json.dumps(entry.recipe)}\n"
     write_text_atomically(file, comment + csv_text(("tail", "head", "rate"), rows))
 
 
-def answer(found: TopologyFront) -> str:
+def answer(result: TopologyFront) -> str:
     """Steps and bandwidth factor, each with its bound."""
-    best, limits = found.preferred, found.limits
+    best, limits = result.preferred, result.limits
     steps = f"{counted(best.steps, 'step')} ({_least(best.steps <= limits.steps, str(limits.steps))})"
     factor = f"{best.bandwidth} ({_least(best.bandwidth <= limits.bandwidth, str(limits.bandwidth))})"
-    size = f"{counted(found.wanted.servers, 'server')} with {counted(found.wanted.degree, 'link')} each"
-    count = counted(len(found.entries), "topology", "topologies")
+    size = f"{counted(result.wanted.servers, 'server')} with {counted(result.wanted.degree, 'link')} each"
+    count = counted(len(result.entries), "topology", "topologies")
     return (
         f"Of {count} for {size}, of which none beats another in all, the preferred one broadcasts in {steps} at a "
         f"bandwidth factor of {factor}."
@@ -570,32 +572,32 @@ MOST_DRAWN = 256
 """Servers up to which links can be told apart."""
 
 
-def chart(found: TopologyFront) -> Markup:
+def chart(result: TopologyFront) -> Markup:
     """Steps and bandwidth factor of every entry, and the bounds on both as a point of their own."""
     points = tuple(
-        Point(one.steps, float(one.bandwidth), f"{one.steps} steps, {one.bandwidth}: {one.recipe['family']}")
-        for one in found.entries
+        Point(entry.steps, float(entry.bandwidth), f"{entry.steps} steps, {entry.bandwidth}: {entry.recipe['family']}")
+        for entry in result.entries
     )
-    limits = found.limits
+    limits = result.limits
     bound = Point(limits.steps, float(limits.bandwidth), f"bounds: {limits.steps} steps, {limits.bandwidth}")
     series = (Series("topologies", points, line=True), Series("bounds", (bound,)))
-    x = number_axis("steps", [point.x for one in series for point in one.points])
-    y = number_axis("bandwidth factor", [point.y for one in series for point in one.points])
-    return legend([one.name for one in series], series) + xy_chart(series, x, y, "Steps and bandwidth factor")
+    x = number_axis("steps", [point.x for entry in series for point in entry.points])
+    y = number_axis("bandwidth factor", [point.y for entry in series for point in entry.points])
+    return legend([entry.name for entry in series], series) + xy_chart(series, x, y, "Steps and bandwidth factor")
 
 
-def front_rows(found: TopologyFront, cost: AllReduceCost | None) -> list[tuple[str, ...]]:
+def front_rows(result: TopologyFront, cost: AllReduceCost | None) -> list[tuple[str, ...]]:
     """Every entry as texts: steps, factor, rate of All-to-All, each with its gap; time; recipe."""
     rows: list[tuple[str, ...]] = []
-    for one in found.entries:
-        figures = entry_document(found, one, cost)
+    for entry in result.entries:
+        figures = entry_document(result, entry, cost)
         rows.append(
             (
-                f"{one.steps}",
+                f"{entry.steps}",
                 f"+{figures['steps_above_moore']}",
-                str(one.bandwidth),
+                str(entry.bandwidth),
                 percent(figures["bandwidth_gap"]),
-                number(one.all_to_all),
+                number(entry.all_to_all),
                 percent(figures["all_to_all_gap"]),
                 number(figures["allreduce_us"]) if cost else "–",
                 figures["topology_text"],
@@ -604,25 +606,25 @@ def front_rows(found: TopologyFront, cost: AllReduceCost | None) -> list[tuple[s
     return rows
 
 
-def front_html(found: TopologyFront, cost: AllReduceCost | None) -> str:
+def front_html(result: TopologyFront, cost: AllReduceCost | None) -> str:
     """The page."""
-    wanted = found.wanted
+    wanted = result.wanted
     picture = Markup("")
     if wanted.servers <= MOST_DRAWN:
-        graph = built(found.preferred.recipe)
+        graph = built(result.preferred.recipe)
         topology = Topology.of_arcs(graph.servers, graph.arcs, degree=None, origin="")
         drawn = find_links(topology)
         picture = topology_svg(topology, drawn, np.zeros(len(topology.arcs)), lambda _: "1 link")
     return render_page(
         TEMPLATE,
-        answer(found),
+        answer(result),
         title=f"{wanted.servers} servers, {wanted.degree} links each",
         links="fibre pairs" if wanted.links.value == "bidirectional" else "single fibres",
-        limits=found.limits,
-        rate=number(found.limits.all_to_all),
-        chart=chart(found),
-        rows=front_rows(found, cost),
-        best=found.best,
+        limits=result.limits,
+        rate=number(result.limits.all_to_all),
+        chart=chart(result),
+        rows=front_rows(result, cost),
+        best=result.best,
         picture=picture,
         versions=versions_text(),
     )

@@ -141,7 +141,7 @@ def _write(
     from topoopt.analyses.costs.figures import COLUMNS, bill_rows, cost_html, cost_page, cost_svg
     from topoopt.files.atomic import csv_text, write_targets
 
-    rows = ((name, *row) for name, one in figures.fabrics.items() for row in bill_rows(one.bill))
+    rows = ((name, *row) for name, fabric in figures.fabrics.items() for row in bill_rows(fabric.bill))
     return write_targets(
         csv_file,
         plot,

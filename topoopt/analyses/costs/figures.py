@@ -83,18 +83,18 @@ def target_of(file: Path | None, servers: int | None, degree: int | None, link_g
     beside = [Problem("not beside a file", path=name, value=str(value)) for name, value in sizes if value is not None]
     if beside:
         raise InputError(beside)
-    found, own_gbps = _solved(file) or _stated(file)
+    target, own_gbps = _solved(file) or _declared(file)
     gbps = own_gbps if link_gbps is None else link_gbps
     if gbps is None:
         raise InputError([Problem("the file has no rate of links", file=str(file), allowed="--rate, Gbit/s")])
-    return replace(found, link_gbps=gbps, iterations_s=found.iterations_s if gbps == own_gbps else {})
+    return replace(target, link_gbps=gbps, iterations_s=target.iterations_s if gbps == own_gbps else {})
 
 
-_Found = tuple[Target, float | None]
+_RatedTarget = tuple[Target, float | None]
 """A cluster, and the rate that its file says; None: it says none."""
 
 
-def _found(
+def _rated(
     name: str,
     servers: int,
     degree: int,
@@ -102,11 +102,11 @@ def _found(
     switches: NDArray[np.int32] | None = None,
     *,
     solved: bool = False,
-) -> _Found:
+) -> _RatedTarget:
     return Target(name, servers, degree, gbps or 0.0, switches, solved), gbps
 
 
-def _solved(file: Path) -> _Found | None:
+def _solved(file: Path) -> _RatedTarget | None:
     """The cluster of a solution; None for any other file."""
     data = parse_document(file, KIND_LIMITS).data
     kind = data.get("kind") if isinstance(data, dict) else None
@@ -117,17 +117,17 @@ def _solved(file: Path) -> _Found | None:
         plan = PLAN_FILE.read(file)
         cluster = plan.figures.cluster
         lit = _lit(plan.plan.topology)
-        return _found(plan.name, cluster.servers, cluster.degree, cluster.link_gbps, lit, solved=True)
+        return _rated(plan.name, cluster.servers, cluster.degree, cluster.link_gbps, lit, solved=True)
     if kind == "llm-training":
         return _trained(file)
     if kind in COSTED:
         network: Any = kind_named(kind).files.solutions.read(file)
         topology, gbps = network.figures.topology, network.figures.problem.link_gbps
-        return _found(network.name, topology.servers, topology.degree, gbps, _lit(topology), solved=True)
+        return _rated(network.name, topology.servers, topology.degree, gbps, _lit(topology), solved=True)
     raise _no_bill(file, kind)
 
 
-def _trained(file: Path) -> _Found:
+def _trained(file: Path) -> _RatedTarget:
     """The cluster of a language model in training, by the instance that stands in its solution.
 
     Raises:
@@ -138,15 +138,15 @@ def _trained(file: Path) -> _Found:
         text, allowed = "no instance stands in the solution", "the instance file"
         raise InputError([Problem(text, file=str(file), path="instance", allowed=allowed)])
     times = {BILL_OF.get(row.fabric, row.fabric): row.iteration_time_s for row in result.figures.fabrics}
-    found, gbps = _trained_on(result.problem)
-    return replace(found, iterations_s=times), gbps
+    target, gbps = _trained_on(result.problem)
+    return replace(target, iterations_s=times), gbps
 
 
-def _trained_on(problem: LlmTrainingProblem) -> _Found:
+def _trained_on(problem: LlmTrainingProblem) -> _RatedTarget:
     cluster = problem.cluster
-    found, gbps = _found(problem.name, cluster.servers, cluster.degree, cluster.link_gbps)
+    target, gbps = _rated(problem.name, cluster.servers, cluster.degree, cluster.link_gbps)
     ports = 0 if problem.switching is None else problem.switching.ports * cluster.gpus_per_server
-    return replace(found, optical_interfaces=cluster.optical_interfaces, rail_ports=ports), gbps
+    return replace(target, optical_interfaces=cluster.optical_interfaces, rail_ports=ports), gbps
 
 
 def _lit(topology: Topology) -> NDArray[np.int32] | None:
@@ -154,18 +154,18 @@ def _lit(topology: Topology) -> NDArray[np.int32] | None:
     return topology.switches if (topology.switches >= 0).any() or not len(topology.arcs) else None
 
 
-def _stated(file: Path) -> _Found:
+def _declared(file: Path) -> _RatedTarget:
     instance = build_instance(parse_document(file))
     if isinstance(instance, CoOptimisation):
         cluster = instance.cluster
-        return _found(instance.name, cluster.servers, cluster.degree, cluster.link_gbps)
+        return _rated(instance.name, cluster.servers, cluster.degree, cluster.link_gbps)
     if isinstance(instance, LlmTrainingProblem):
         return _trained_on(instance)
     if isinstance(instance, TopologyProblem):
-        return _found(instance.name, instance.servers, instance.degree, instance.link_gbps)
+        return _rated(instance.name, instance.servers, instance.degree, instance.link_gbps)
     if isinstance(instance, RoutingProblem):
         topology = instance.topology
-        return _found(instance.name, topology.servers, topology.degree, instance.link_gbps)
+        return _rated(instance.name, topology.servers, topology.degree, instance.link_gbps)
     raise _no_bill(file, instance.kind)
 
 
@@ -262,7 +262,7 @@ def figures_of(question: CostQuestion) -> CostFigures:
         return bill_of(fabric, size, gbps, book, counting), remark
 
     direct, reference = bill(DIRECT_CONNECT)[0].usd, bill(question.equal_to)[0].usd
-    found: dict[str, FabricFigures] = {}
+    fabrics: dict[str, FabricFigures] = {}
     unavailable: dict[str, str] = {}
     problems: list[Problem] = []
     for fabric in question.fabrics:
@@ -275,10 +275,10 @@ def figures_of(question: CostQuestion) -> CostFigures:
         equal = equal_cost_gbps(fabric, size, reference, book, counting)
         over = own.usd / direct if direct else 1.0
         seconds = target.iterations_s.get(fabric)
-        found[fabric] = FabricFigures(own, remark, over, equal, _cabling(question, fabric), seconds)
+        fabrics[fabric] = FabricFigures(own, remark, over, equal, _cabling(question, fabric), seconds)
     if problems and question.named:
         raise InputError(problems)
-    return CostFigures(found, unavailable)
+    return CostFigures(fabrics, unavailable)
 
 
 def _cabling(question: CostQuestion, fabric: str) -> Cabling | None:
@@ -292,11 +292,11 @@ def _cabling(question: CostQuestion, fabric: str) -> Cabling | None:
 
 def cabling_error(question: CostQuestion, figures: CostFigures) -> InfeasibleError | None:
     """Why the circuits of a solution cannot be set: on any fabric the user named, else on all that have devices."""
-    known = {name: one.cabling for name, one in figures.fabrics.items() if one.cabling is not None}
-    bad = {name: cabling for name, cabling in known.items() if cabling.cabled is False}
-    if not bad or (not question.named and len(bad) < len(known)):
+    cablings = {name: fabric.cabling for name, fabric in figures.fabrics.items() if fabric.cabling is not None}
+    bad = {name: cabling for name, cabling in cablings.items() if cabling.cabled is False}
+    if not bad or (not question.named and len(bad) < len(cablings)):
         return None
-    return InfeasibleError("\n".join(f"{name} cannot be cabled: {one.reason}" for name, one in bad.items()))
+    return InfeasibleError("\n".join(f"{name} cannot be cabled: {fabric.reason}" for name, fabric in bad.items()))
 
 
 def cost_document(question: CostQuestion, figures: CostFigures, book_file: str | None) -> dict[str, Any]:
@@ -320,7 +320,7 @@ def cost_document(question: CostQuestion, figures: CostFigures, book_file: str |
             "sha256": book.sha256,
             "file": book_file,
         },
-        "fabrics": {name: _fabric(one) for name, one in figures.fabrics.items()},
+        "fabrics": {name: _fabric(fabric) for name, fabric in figures.fabrics.items()},
         "unavailable": figures.unavailable,
     }
 
@@ -352,8 +352,11 @@ def _fabric(figures: FabricFigures) -> dict[str, Any]:
         "bill": [dict(zip(COLUMNS, row, strict=True)) for row in bill_rows(bill)],
     }
     if figures.iteration_time_s is not None:
-        worth = iterations_per_s_per_million_usd(1e3 * figures.iteration_time_s, bill.usd)
-        document |= {"iteration_time_s": figures.iteration_time_s, "iterations_per_s_per_million_usd": worth}
+        iterations_per_million = iterations_per_s_per_million_usd(1e3 * figures.iteration_time_s, bill.usd)
+        document |= {
+            "iteration_time_s": figures.iteration_time_s,
+            "iterations_per_s_per_million_usd": iterations_per_million,
+        }
     if cabling is not None:
         document["devices"] = {
             "device": cabling.device,
@@ -380,8 +383,8 @@ COLUMNS = ("part", "where", "rate_gbps", "count", "unit_usd", "usd", "unit_watts
 def bill_rows(bill: Bill) -> Sequence[tuple[object, ...]]:
     """One row a line of the bill, under COLUMNS."""
     return [
-        (one.part, one.where, one.rate_gbps, one.count, one.unit_usd, one.usd, one.unit_watts, one.watts)
-        for one in bill.lines
+        (line.part, line.where, line.rate_gbps, line.count, line.unit_usd, line.usd, line.unit_watts, line.watts)
+        for line in bill.lines
     ]
 
 
@@ -396,13 +399,13 @@ def answer(question: CostQuestion, figures: CostFigures) -> str:
     where = f"{counted(target.servers, 'server')} with {target.degree} × {target.link_gbps:g} Gbit/s"
     if not own:
         return f"None of the fabrics exists for {where}."
-    found = figures.fabrics[own]
+    fabric = figures.fabrics[own]
     others = [name for name in COMPARED if name in figures.fabrics and name != own]
     against = [f"{name} {ratio(figures.fabrics[name].over_direct_connect)}" for name in others]
     than = "" if own == DIRECT_CONNECT or not others else " as direct connect"
     return (
-        f"{own[0].upper()}{own[1:]} for {where} costs {found.bill.usd:,.0f} USD, "
-        f"{found.bill.usd_per_server:,.0f} a server"
+        f"{own[0].upper()}{own[1:]} for {where} costs {fabric.bill.usd:,.0f} USD, "
+        f"{fabric.bill.usd_per_server:,.0f} a server"
         f"{'; ' + ', '.join(against) + ' as much' + than if against else ''}."
     )
 
@@ -420,20 +423,24 @@ def show_cost(console: Console, question: CostQuestion, figures: CostFigures) ->
     _line(console, head)
     _wide(console, _overview(question, figures))
     _wide(console, _bills(figures))
-    if any(one.cabling for one in figures.fabrics.values()):
+    if any(fabric.cabling for fabric in figures.fabrics.values()):
         _wide(console, _devices(question, figures))
-    for name, one in figures.fabrics.items():
-        notes = [*([one.remark] if one.remark else []), *one.bill.notes]
-        notes += [one.cabling.reason] if one.cabling is not None and one.cabling.reason else []
-        if one.iteration_time_s is not None:
-            worth = iterations_per_s_per_million_usd(1e3 * one.iteration_time_s, one.bill.usd)
-            bought = "" if worth is None else f", {number(worth)} iterations a second for a million USD"
-            notes.append(f"an iteration takes {number(one.iteration_time_s)} s{bought}")
+    for name, fabric in figures.fabrics.items():
+        notes = [*([fabric.remark] if fabric.remark else []), *fabric.bill.notes]
+        notes += [fabric.cabling.reason] if fabric.cabling is not None and fabric.cabling.reason else []
+        if fabric.iteration_time_s is not None:
+            iterations_per_million = iterations_per_s_per_million_usd(1e3 * fabric.iteration_time_s, fabric.bill.usd)
+            bought = (
+                ""
+                if iterations_per_million is None
+                else f", {number(iterations_per_million)} iterations a second for a million USD"
+            )
+            notes.append(f"an iteration takes {number(fabric.iteration_time_s)} s{bought}")
         for note in notes:
             _line(console, f"{name}: {note}")
     for reason in figures.unavailable.values():
         _line(console, f"left out: {reason}")
-    missing = dict.fromkeys(part for one in figures.fabrics.values() for part in one.bill.power_missing)
+    missing = dict.fromkeys(part for fabric in figures.fabrics.values() for part in fabric.bill.power_missing)
     if missing:
         _line(console, f"power not in the price book, so totals are lower limits: {', '.join(missing)}")
 
@@ -478,28 +485,28 @@ def _overview(question: CostQuestion, figures: CostFigures) -> TerminalTable:
         (f"as dear as {question.equal_to} at", True),
         ("W", True),
     )
-    for name, one in figures.fabrics.items():
-        bill = one.bill
+    for name, fabric in figures.fabrics.items():
+        bill = fabric.bill
         ports = f"{bill.server_ports} x {number(bill.link_gbps)} Gbit/s"
-        price = (dollars(bill.usd), dollars(bill.usd_per_server), f"{one.over_direct_connect:.3f}")
-        table.add_row(name, ports, *price, _equal(one), watts_text(bill))
+        price = (dollars(bill.usd), dollars(bill.usd_per_server), f"{fabric.over_direct_connect:.3f}")
+        table.add_row(name, ports, *price, _equal(fabric), watts_text(bill))
     return table
 
 
-def _equal(one: FabricFigures) -> str:
-    if one.equal_gbps is None:
+def _equal(fabric: FabricFigures) -> str:
+    if fabric.equal_gbps is None:
         return "slowest is dearer"
-    return f"{one.bill.server_ports} x {number(one.equal_gbps)} Gbit/s"
+    return f"{fabric.bill.server_ports} x {number(fabric.equal_gbps)} Gbit/s"
 
 
 def _bills(figures: CostFigures) -> TerminalTable:
     table = _table(*((name, False) for name in ("bill", "part", "for")))
     for name in ("Gbit/s", "count", "USD each", "USD", "W each"):
         table.add_column(name, justify="right")
-    for name, one in figures.fabrics.items():
-        for place, line in enumerate(one.bill.lines):
+    for name, fabric in figures.fabrics.items():
+        for index, line in enumerate(fabric.bill.lines):
             table.add_row(
-                Text(name if place == 0 else ""),
+                Text(name if index == 0 else ""),
                 line.part.replace("_", " "),
                 line.where,
                 "" if line.rate_gbps is None else number(line.rate_gbps),
@@ -507,7 +514,7 @@ def _bills(figures: CostFigures) -> TerminalTable:
                 f"{line.unit_usd:,.2f}",
                 dollars(line.usd),
                 "?" if line.unit_watts is None else f"{line.unit_watts:g}",
-                end_section=place == len(one.bill.lines) - 1,
+                end_section=index == len(fabric.bill.lines) - 1,
             )
     return table
 
@@ -519,8 +526,8 @@ def _devices(question: CostQuestion, figures: CostFigures) -> TerminalTable:
         *((name, True) for name in ("ports", "planes", "a plane", "in all")),
         ("circuits" if question.target.solved else "any circuits", False),
     )
-    for name, one in figures.fabrics.items():
-        cabling = one.cabling
+    for name, fabric in figures.fabrics.items():
+        cabling = fabric.cabling
         if cabling is not None:
             verdict = {True: "fit", False: "CANNOT BE CABLED", None: "not all"}[cabling.cabled]
             numbers = (cabling.ports, cabling.planes, cabling.devices_per_plane, cabling.devices)
@@ -592,7 +599,7 @@ def _series(page: CostPage, panel: CostPanel) -> list[Series]:
 
 
 def _chart(page: CostPage, panel: CostPanel) -> Markup:
-    everything = [(n, usd / MILLION) for one in page.panels for curve in one.curves for n, usd in curve.points]
+    everything = [(n, usd / MILLION) for plotted in page.panels for curve in plotted.curves for n, usd in curve.points]
     x = _doublings("servers", [n for n, _ in everything])
     y = number_axis("cost, million USD", [usd for _, usd in everything], log=True)
     return xy_chart(_series(page, panel), x, y, f"Cost against servers, {panel.title}")
@@ -617,21 +624,21 @@ def cost_svg(page: CostPage) -> str:
     """Two panels a row, the legend below; styles inside, so that the file needs nothing else."""
     width, height = CHART
     parts = []
-    for place, panel in enumerate(page.panels):
-        left, top = EDGE + LEFT + (place % 2) * (width + GUTTER), EDGE + (place // 2) * ROW
+    for index, panel in enumerate(page.panels):
+        left, top = EDGE + LEFT + (index % 2) * (width + GUTTER), EDGE + (index // 2) * ROW
         parts.append(element("text", panel.title, x=left - LEFT + 14, y=top + 12, class_="title"))
         parts.append(
             element("svg", _chart(page, panel), x=left, y=top + TITLE, width=width, height=height, class_="inset")
         )
     below = EDGE + -(-len(page.panels) // 2) * ROW + 4
     titles = {curve.name: curve.title for panel in page.panels for curve in panel.curves}
-    for place, name in enumerate(_names(page)):
-        across, down = EDGE + 14 + (place % 2) * (width + GUTTER), below + (place // 2) * LINE
-        parts.append(mark(place, x=across + 6, y=down - 4))
+    for index, name in enumerate(_names(page)):
+        across, down = EDGE + 14 + (index % 2) * (width + GUTTER), below + (index // 2) * LINE
+        parts.append(mark(index, x=across + 6, y=down - 4))
         parts.append(element("text", f"{name}: {titles[name]}", x=across + 18, y=down))
     below += -(-len(_names(page)) // 2) * LINE + 10
-    for place, note in enumerate(page.notes):
-        parts.append(element("text", note, x=EDGE + 14, y=below + place * LINE, class_="quiet"))
+    for index, note in enumerate(page.notes):
+        parts.append(element("text", note, x=EDGE + 14, y=below + index * LINE, class_="quiet"))
     whole_width = 2 * EDGE + LEFT + 2 * width + GUTTER
     whole_height = below + len(page.notes) * LINE + EDGE
     return standalone(
@@ -652,8 +659,8 @@ def cost_html(page: CostPage) -> str:
         page.answer,
         title=page.title,
         own=[
-            (one.name, one.rate, f"{one.usd:,.0f}", f"{one.usd_per_server:,.0f}", ratio(one.over_direct_connect))
-            for one in page.own
+            (row.name, row.rate, f"{row.usd:,.0f}", f"{row.usd_per_server:,.0f}", ratio(row.over_direct_connect))
+            for row in page.own
         ],
         legend=legend([f"{name}: {titles[name]}" for name in names], _series(page, page.panels[0])),
         panels=[(panel.title, _chart(page, panel), _rows(panel, names)) for panel in page.panels],
@@ -716,12 +723,12 @@ def cost_page(question: CostQuestion, figures: CostFigures) -> CostPage:
         own=tuple(
             OwnCost(
                 name,
-                f"{number(one.bill.link_gbps)} Gbit/s",
-                one.bill.usd,
-                one.bill.usd_per_server,
-                one.over_direct_connect,
+                f"{number(fabric.bill.link_gbps)} Gbit/s",
+                fabric.bill.usd,
+                fabric.bill.usd_per_server,
+                fabric.over_direct_connect,
             )
-            for name, one in figures.fabrics.items()
+            for name, fabric in figures.fabrics.items()
         ),
         panels=tuple(_panel(question, names, *setting, first=setting == own) for setting in settings),
         notes=notes,

@@ -150,7 +150,7 @@ def _on_training(
     from topoopt.files.atomic import csv_text, write_targets
 
     names = None if fabrics is None else [name.strip() for name in fabrics.split(",")]
-    solution, asked = training.training_on_fabrics(problem, names, options)
+    solution, requested = training.training_on_fabrics(problem, names, options)
     rows = training.fabric_rows_of(solution)
     bars = training.training_bars(problem.name, rows)
     written = write_targets(*files, text=lambda: csv_text(*training.table_of(rows)), svg=bars.svg, html=bars.html)
@@ -159,7 +159,7 @@ def _on_training(
         training.show(console, rows)
         _say_written(console, files)
 
-    output.result(training.document(solution, rows, asked) | written, show, bars.answer)
+    output.result(training.document(solution, rows, requested) | written, show, bars.answer)
     return EXIT_OF_STOP.get(solution.stopped_by, 0)
 
 
@@ -197,7 +197,7 @@ def _chosen(
     from topoopt.simulate.circuits import DYNAMIC_FABRICS
 
     chosen = named_fabrics(job, names)
-    staying = tuple(each for each in chosen if each.fabric not in DYNAMIC_FABRICS)
+    staying = tuple(choice for choice in chosen if choice.fabric not in DYNAMIC_FABRICS)
     proposals = default_budget(job.cluster, job.workload) // PART_OF_BUDGET if budget is None else budget
     search = fabric_search(replace(job, baselines=replace(job.baselines, fabrics=staying)), proposals, seed)
     option = "--reconfiguration-delay"
@@ -230,16 +230,16 @@ def _rows(
     with bar:
         task = bar.add_task(escape(fabrics[0].name), total=len(fabrics))
         try:
-            found = [] if plan is None else [plan.plan.strategy]
-            made = fabric_rows(job, fabrics, chosen.search, found, stop, circuits)
-            for place in range(1, len(fabrics) + 1):
-                run.doing = fabrics[place - 1].name
+            strategies = [] if plan is None else [plan.plan.strategy]
+            made = fabric_rows(job, fabrics, chosen.search, strategies, stop, circuits)
+            for rank in range(1, len(fabrics) + 1):
+                run.doing = fabrics[rank - 1].name
                 row = run.part(lambda: next(made, None))
                 if row is None:
                     break
                 rows.append(row)
-                following = fabrics[place].name if place < len(fabrics) else "done"
-                bar.update(task, completed=place, description=escape(following))
+                following = fabrics[rank].name if rank < len(fabrics) else "done"
+                bar.update(task, completed=rank, description=escape(following))
         except KeyboardInterrupt:  # a second Ctrl-C
             take()
             return rows, total, StopReason.INTERRUPTED
@@ -270,8 +270,8 @@ def _show(console: Console, name: str, rows: list[FabricRow], notes: list[str], 
     from topoopt.analyses.fabrics.report import HEADINGS, ordered, table_cells
 
     table = TerminalTable(title=escape(name))
-    for place, heading in enumerate(HEADINGS):
-        table.add_column(heading, justify="left" if place in {0, len(HEADINGS) - 1} else "right", overflow="fold")
+    for index, heading in enumerate(HEADINGS):
+        table.add_column(heading, justify="left" if index in {0, len(HEADINGS) - 1} else "right", overflow="fold")
     for row in ordered(rows):
         table.add_row(*map(escape, table_cells(row, rows)[: len(HEADINGS)]))
     if not console.is_terminal:  # a file has no width that a table must fit

@@ -18,27 +18,27 @@ def answer(rows: Sequence[FabricRow]) -> str:
     """Times of one time model alone are compared: by the flow-level model where every fabric has one."""
     flows = any(row.time_model == FLOW_LEVEL for row in rows)
     times = {row.name: row.flow_level_ms if flows else row.iteration_time_ms for row in rows}
-    known = {name: time for name, time in times.items() if time is not None}
-    if not known:
+    measured = {name: time for name, time in times.items() if time is not None}
+    if not measured:
         return "The job has a time on none of the fabrics."
-    best = min(known, key=lambda name: known[name])
-    text = f"The job is fastest on {_named(best)}: {milliseconds(known[best])} an iteration"
-    others = [name for name in known if name != best]
-    if best != PLAN and PLAN in known:
-        words = compared(known[PLAN], known[best])[1]
-        return f"{text}; the direct-connect plan takes {milliseconds(known[PLAN])}, {words} that{_left(rows, known)}."
+    best = min(measured, key=lambda name: measured[name])
+    text = f"The job is fastest on {_named(best)}: {milliseconds(measured[best])} an iteration"
+    others = [name for name in measured if name != best]
+    if best != PLAN and PLAN in measured:
+        words, plan = compared(measured[PLAN], measured[best])[1], milliseconds(measured[PLAN])
+        return f"{text}; the direct-connect plan takes {plan}, {words} that{_left(rows, measured)}."
     if not others:
-        return f"{text}{_left(rows, known)}."
-    second = min(others, key=lambda name: known[name])
-    return f"{text}, {compared(known[best], known[second])[1]} on {_named(second)}{_left(rows, known)}."
+        return f"{text}{_left(rows, measured)}."
+    second = min(others, key=lambda name: measured[name])
+    return f"{text}, {compared(measured[best], measured[second])[1]} on {_named(second)}{_left(rows, measured)}."
 
 
 def _named(name: str) -> str:
     return "the direct-connect plan" if name == PLAN else name
 
 
-def _left(rows: Sequence[FabricRow], known: dict[str, float]) -> str:
-    missing = len(rows) - len(known)
+def _left(rows: Sequence[FabricRow], measured: dict[str, float]) -> str:
+    missing = len(rows) - len(measured)
     return f"; {missing} of {len(rows)} fabrics have no time" if missing else ""
 
 
@@ -135,8 +135,8 @@ def _drawing(compared: FabricBars) -> tuple[Markup, float]:
     span, head = WIDTH - NAMES - FIGURES, HEAD + 20.0 * ((max(len(legend), 1) - 1) // LEGEND)
     base = head + ROW * max(len(compared.bars), 1)
     shapes = [element("text", shortened(compared.title, 90), x=0, y=18, class_="title")]
-    for place, (name, css) in enumerate(legend.items()):
-        x, y = 195.0 * (place % LEGEND), 33.0 + 20.0 * (place // LEGEND)
+    for index, (name, css) in enumerate(legend.items()):
+        x, y = 195.0 * (index % LEGEND), 33.0 + 20.0 * (index // LEGEND)
         shapes.append(element("rect", x=x, y=y, width=12.0, height=12.0, class_=css))
         shapes.append(element("text", name, x=x + 18, y=y + 11, class_="quiet"))
     values = ticks(0.0, longest, 6)
@@ -145,8 +145,8 @@ def _drawing(compared: FabricBars) -> tuple[Markup, float]:
         shapes.append(element("line", x1=x, x2=x, y1=head - 8, y2=base, class_="gridline"))
         text = tick_text(value, values[1] - values[0] if len(values) > 1 else 1.0)
         shapes.append(element("text", text, x=x, y=base + 18, text_anchor="middle", class_="quiet"))
-    for place, bar in enumerate(compared.bars):
-        shapes += _bar(bar, head + ROW * place, span / longest)
+    for index, bar in enumerate(compared.bars):
+        shapes += _bar(bar, head + ROW * index, span / longest)
     if not compared.bars:
         shapes.append(element("text", "nothing was found", x=NAMES, y=head + 16, class_="quiet"))
     shapes.append(element("line", x1=NAMES, x2=NAMES, y1=head - 8, y2=base, class_="axis"))
@@ -235,7 +235,7 @@ def table_cells(row: FabricRow, rows: Sequence[FabricRow]) -> tuple[str, ...]:
     """A row as texts under `HEADINGS`, and the description at the end; `to plan` is its time over that of the plan,
     both by the time model of the row.
     """
-    plan = next((each for each in rows if each.name == PLAN), None)
+    plan = next((fabric_row for fabric_row in rows if fabric_row.name == PLAN), None)
     against = "–"
     if plan is not None and row.name != PLAN:
         mine, its = row.iteration_time_ms, plan.iteration_time_ms

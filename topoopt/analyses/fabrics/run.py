@@ -93,12 +93,12 @@ def circuit_row(job: FabricJob, name: str, search: CircuitSearch, stop: Stop) ->
     proposals, whole = 0, False
     if stop.reason() is None:
         switch = FABRICS[IDEAL].build(job.cluster, strided_groups(job.cluster.servers), FabricOptions(seed=search.seed))
-        found = search_strategy(job, switch, proposals=search.proposals, seed=search.seed, stop=stop)
-        proposals, whole = found.proposals, found.proposals >= search.proposals
-        if found.strategy not in strategies:
-            simulated(found.strategy, "searched on an ideal switch")
+        solution = search_strategy(job, switch, proposals=search.proposals, seed=search.seed, stop=stop)
+        proposals, whole = solution.proposals, solution.proposals >= search.proposals
+        if solution.strategy not in strategies:
+            simulated(solution.strategy, "searched on an ideal switch")
     reason = None if whole else stop.reason()
-    best_ms, best, run = min(tried, key=lambda one: one[0])
+    best_ms, best, run = min(tried, key=lambda candidate: candidate[0])
     times = ", ".join(f"{label} {time_ms:.5g} ms" for time_ms, label, _ in tried)
     return FabricRow(
         name=name,
@@ -143,13 +143,13 @@ def named_fabrics(instance: CoOptimisation, names: Sequence[str] | None) -> tupl
     if names is None:
         own = instance.baselines.choices
         return own if own != DEFAULT_FABRICS else tuple(map(FabricChoice, FABRICS))
-    known = {name: FabricChoice(name) for name in (*FABRICS, *DYNAMIC_FABRICS)}
-    known |= {each.name: each for each in instance.baselines.choices}
-    wrong = [name for name in names if name not in known]
+    choices = {name: FabricChoice(name) for name in (*FABRICS, *DYNAMIC_FABRICS)}
+    choices |= {choice.name: choice for choice in instance.baselines.choices}
+    wrong = [name for name in names if name not in choices]
     if wrong or not names:
-        allowed = ", ".join(known)
+        allowed = ", ".join(choices)
         raise InputError([Problem("no such fabric", path="--fabrics", value=n, allowed=allowed) for n in wrong or [""]])
-    return tuple(known[name] for name in dict.fromkeys(names))
+    return tuple(choices[name] for name in dict.fromkeys(names))
 
 
 def plan_row(
@@ -202,7 +202,7 @@ def fabric_rows(
     instance: CoOptimisation,
     choices: Sequence[FabricChoice],
     search: FabricSearch,
-    found: Sequence[Strategy],
+    strategies: Sequence[Strategy],
     stop: Stop,
     circuits: CircuitSearch | None = None,
 ) -> Iterator[FabricRow]:
@@ -212,19 +212,19 @@ def fabric_rows(
         instance: the job.
         choices: in order; those of `DYNAMIC_FABRICS` by `circuits`, all others by `search`.
         search: with the options of the others.
-        found: strategies to try first.
+        strategies: strategies to try first.
         stop: looked at between fabrics and in the searches.
         circuits: None only if no choice is demand-driven; with it every row has its flow-level time as well.
 
     Raises:
         CheckError: a network breaks a law, or the time of the search is not that of its strategy simulated again.
     """
-    job = fabric_job(instance.cluster, instance.workload, found)
-    options = {choice.name: each for choice, each in search.fabrics}
-    for place, choice in enumerate(choices):
+    job = fabric_job(instance.cluster, instance.workload, strategies)
+    options = {choice.name: option for choice, option in search.fabrics}
+    for position, choice in enumerate(choices):
         if stop.interrupted.is_set():
             return
-        mine = stop if stop.deadline is None else first_part(stop, 1 / (len(choices) - place), np.inf)
+        mine = stop if stop.deadline is None else first_part(stop, 1 / (len(choices) - position), np.inf)
         try:
             if choice.fabric in DYNAMIC_FABRICS and circuits is not None:
                 yield circuit_row(job, choice.fabric, circuits, mine)
@@ -339,7 +339,7 @@ def training_on_fabrics(
     else:
         chosen = tuple(dict.fromkeys(names))
         if wrong := training_fabric_problems(problem.cluster, chosen):
-            raise InputError([replace(one, path="--fabrics") for one in wrong])
+            raise InputError([replace(problem_message, path="--fabrics") for problem_message in wrong])
     return solve(replace(problem, fabrics=chosen), options), len(chosen)
 
 
@@ -347,27 +347,27 @@ def fabric_rows_of(solution: Result[Any, Any]) -> tuple[TrainingFabricRow, ...]:
     """A row for each fabric."""
     return tuple(
         TrainingFabricRow(
-            fabric=one.fabric,
-            iteration_time_s=one.iteration_time_s,
-            over_first=one.iteration_time_s / solution.objective.value,
+            fabric=fabric.fabric,
+            iteration_time_s=fabric.iteration_time_s,
+            over_first=fabric.iteration_time_s / solution.objective.value,
             bound_s=bound_s,
-            form=one.note,
-            strategy=strategy_words(one.strategy),
-            breakdown_s=one.breakdown,
+            form=fabric.note,
+            strategy=strategy_words(fabric.strategy),
+            breakdown_s=fabric.breakdown,
         )
-        for one, bound_s in zip(solution.figures.fabrics, fabric_bounds_s(solution), strict=True)
+        for fabric, bound_s in zip(solution.figures.fabrics, fabric_bounds_s(solution), strict=True)
     )
 
 
-def document(solution: Result[Any, Any], rows: Sequence[TrainingFabricRow], asked: int) -> dict[str, Any]:
-    """The JSON object; `asked`: fabrics that were to be compared."""
+def document(solution: Result[Any, Any], rows: Sequence[TrainingFabricRow], requested: int) -> dict[str, Any]:
+    """The JSON object; `requested`: fabrics that were to be compared."""
     return {
         "kind": "fabrics",
         "name": solution.name,
         "instance_sha256": solution.instance_sha256,
         "seed": solution.seed,
         "stopped_by": solution.stopped_by.value,
-        "missing": asked - len(rows),
+        "missing": requested - len(rows),
         "checked": solution.check.ok,
         "rows": [asdict(row) for row in rows],
     }

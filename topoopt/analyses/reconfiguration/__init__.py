@@ -105,10 +105,12 @@ def reconfigure(
             problem = run.first(lambda: read_instance(instance))
             seeded = problem.search.seed if seed is None else seed
             common: Common = {"delays_ms": wanted, "seed": seeded, "stop": run.timing.stop}
-            asked = _Asked(solution, budget, seed, schemes, period_ms, iterations, no_break_even, straggler, failed)
-            _refuse_options(problem, asked)
+            settings = _SweepOptions(
+                solution, budget, seed, schemes, period_ms, iterations, no_break_even, straggler, failed
+            )
+            _refuse_options(problem, settings)
             run.doing = "reconfigure"
-            sweep, study = run.part(lambda: _sweep(instance, problem, asked, run.timing, common, tell))
+            sweep, study = run.part(lambda: _sweep(instance, problem, settings, run.timing, common, tell))
             run.doing = "files"
             written = _written(sweep, study, csv_file, plot)
             wall_s = round(time.monotonic() - run.began.at_s, 3)
@@ -120,7 +122,7 @@ def reconfigure(
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _SweepOptions:
     """The options that concern one sweep."""
 
     solution: Path | None
@@ -137,7 +139,7 @@ class _Asked:
 def _sweep(
     instance: Path,
     problem: Any,
-    asked: _Asked,
+    settings: _SweepOptions,
     timing: Timing,
     common: Common,
     tell: Callable[[str, float], None],
@@ -152,11 +154,11 @@ def _sweep(
     if isinstance(problem, CoOptimisation):
         swept = reconfiguration_sweep(
             problem,
-            _solution(problem, asked, timing).plan,
-            schemes=SCHEMES if asked.schemes is None else asked.schemes,
-            period_ms=asked.period_ms,
-            iterations=asked.iterations,
-            judged=not asked.no_break_even,
+            _solution(problem, settings, timing).plan,
+            schemes=SCHEMES if settings.schemes is None else settings.schemes,
+            period_ms=settings.period_ms,
+            iterations=settings.iterations,
+            judged=not settings.no_break_even,
             progress=tell,
             **common,
         )
@@ -164,13 +166,13 @@ def _sweep(
     if isinstance(problem, LlmTrainingProblem):
         from topoopt.analyses.reconfiguration.rails import rails_of
 
-        strategy, delays_ms = _solution(problem, asked, timing).plan.strategy, common["delays_ms"]
-        slow, failed = asked.straggler, asked.failed
-        return rails_of(instance, problem, strategy, asked.schemes, delays_ms, slow, failed, timing.stop, tell)
+        strategy, delays_ms = _solution(problem, settings, timing).plan.strategy, common["delays_ms"]
+        slow, failed = settings.straggler, settings.failed
+        return rails_of(instance, problem, strategy, settings.schemes, delays_ms, slow, failed, timing.stop, tell)
     if isinstance(problem, RoutingProblem | TopologyProblem):
-        found = _solution(problem, asked, timing)
-        names = TRACE_SCHEMES if asked.schemes is None else asked.schemes
-        return trace_sweep(problem, found, schemes=names, **common), None
+        solved = _solution(problem, settings, timing)
+        names = TRACE_SCHEMES if settings.schemes is None else settings.schemes
+        return trace_sweep(problem, solved, schemes=names, **common), None
     text, allowed = "no job and no trace of demands", "co-optimisation, llm-training, topology, routing"
     raise InputError([Problem(text, file=str(instance), path="kind", value=problem.kind, allowed=allowed)])
 
@@ -194,19 +196,19 @@ def _durations(delays: str, period: str | None) -> tuple[list[float], float | No
     return wanted, period_ms
 
 
-def _solution(problem: Any, asked: _Asked, timing: Timing) -> Any:
+def _solution(problem: Any, settings: _SweepOptions, timing: Timing) -> Any:
     """The solution in a file, checked, or that of a solve."""
     from topoopt.kinds import kind_of
     from topoopt.kinds.kind import SolveOptions
     from topoopt.kinds.pipeline import solve
     from topoopt.verify.checker import BRIEF
 
-    file, stop = asked.solution, timing.stop
+    file, stop = settings.solution, timing.stop
     if file is None:
         own = replace(timing, left_out=[])
-        found = solve(problem, SolveOptions(asked.seed, None, asked.budget, objective_only=True, timing=own))
-        _refuse_rejected(found.check.violations, stop)
-        return found
+        solved = solve(problem, SolveOptions(settings.seed, None, settings.budget, objective_only=True, timing=own))
+        _refuse_rejected(solved.check.violations, stop)
+        return solved
     kind = kind_of(problem)
     stored = kind.files.solutions.read(file)
     _refuse_rejected(tuple(map(str, kind.check(problem, stored, BRIEF).violations)), stop)
@@ -220,21 +222,21 @@ def _refuse_rejected(violations: tuple[str, ...], stop: Stop) -> None:
         raise KeyboardInterrupt
 
 
-def _refuse_options(problem: Any, asked: _Asked) -> None:
+def _refuse_options(problem: Any, settings: _SweepOptions) -> None:
     """Options that are of other sweeps."""
-    training = {"--straggler": asked.straggler != 1.0, "--failed": asked.failed != 0}
+    training = {"--straggler": settings.straggler != 1.0, "--failed": settings.failed != 0}
     jobs = {
-        "--period": asked.period_ms is not None,
-        "--iterations": asked.iterations != 1,
-        "--budget": asked.budget is not None,
-        "--no-break-even": asked.no_break_even,
+        "--period": settings.period_ms is not None,
+        "--iterations": settings.iterations != 1,
+        "--budget": settings.budget is not None,
+        "--no-break-even": settings.no_break_even,
     }
     foreign = training if not isinstance(problem, LlmTrainingProblem) else {}
-    told = [("for training jobs only", name) for name, here in foreign.items() if here]
+    refused = [("for training jobs only", name) for name, here in foreign.items() if here]
     if not isinstance(problem, CoOptimisation):
-        told += [("for jobs only", name) for name, here in jobs.items() if here]
-    if told:
-        raise InputError([Problem(text, path=name, allowed="left out") for text, name in told])
+        refused += [("for jobs only", name) for name, here in jobs.items() if here]
+    if refused:
+        raise InputError([Problem(text, path=name, allowed="left out") for text, name in refused])
 
 
 def _document(sweep: ReconfigurationSweep) -> dict[str, Any]:
@@ -277,7 +279,7 @@ def _show(
     for point in sweep.schemes[0].points:
         cells = []
         for scheme in sweep.schemes:
-            there = next((each for each in scheme.points if each.delay_ms == point.delay_ms), None)
+            there = next((candidate for candidate in scheme.points if candidate.delay_ms == point.delay_ms), None)
             cells.append("-" if there is None else f"{there.iteration_time_ms:.4f}")
         table.add_row(delay_text(point.delay_ms), *cells)
     console.print(table)

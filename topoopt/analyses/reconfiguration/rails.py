@@ -63,27 +63,27 @@ def check_step(rails: RailSteps, step: SwitchedStep) -> tuple[str, ...]:
     if not findings.ok:
         lines = "\n".join(map(str, findings.violations))
         raise CheckError("the checker rejects a step with switching:\n" + lines)
-    return tuple(f"{one.figure}: {one.reason}" for one in findings.not_recomputed)
+    return tuple(f"{figure.figure}: {figure.reason}" for figure in findings.not_recomputed)
 
 
 def boundaries_of(rails: RailSteps, step: SwitchedStep, static_s: float) -> tuple[BoundaryFigures, ...]:
     """Windows, stalls and break-even delays of a step with its events."""
-    counts = Counter(one.boundary for one in step.events if one.boundary is not None)
+    counts = Counter(event.boundary for event in step.events if event.boundary is not None)
     shares = RailShares.of(rails.job, step.plan)
 
     def at(boundary: Boundary, delay_s: float) -> float:
         delays = {**same_delay(0.0), boundary: delay_s}
         return follow(rails.job, rails.orders, shares, step.plan, delays, step.mode).step_s
 
-    found = []
-    for boundary in (one for one in Boundary if counts[one]):
+    boundaries = []
+    for boundary in (event for event in Boundary if counts[event]):
         free = at(boundary, 0.0)
         usual = Counter(
-            action(one.before, one.after)
-            for one in step.events
-            if one.boundary is boundary and one.before is not None and one.after is not None
+            action(event.before, event.after)
+            for event in step.events
+            if event.boundary is boundary and event.before is not None and event.after is not None
         )
-        found.append(
+        boundaries.append(
             BoundaryFigures(
                 boundary,
                 usual.most_common(1)[0][0],
@@ -93,7 +93,7 @@ def boundaries_of(rails: RailSteps, step: SwitchedStep, static_s: float) -> tupl
                 _longest(lambda d, b=boundary: at(b, d) < static_s, 10.0 * max(free, step.delay_s)),  # type: ignore[misc]
             )
         )
-    return tuple(found)
+    return tuple(boundaries)
 
 
 def _longest(good: Callable[[float], bool], most: float) -> float:
@@ -154,12 +154,15 @@ def rail_study(
 
         return swept(mode.value, MODE_WORDS[mode], at, delays, 1e3 * static_s)
 
-    found = [flat("one-shot", static, static_s), flat("electrical", "every exchange at full rate", rails.electrical_s)]
-    found += [scheme(SwitchMode(name)) for name in schemes]
+    evaluated = [
+        flat("one-shot", static, static_s),
+        flat("electrical", "every exchange at full rate", rails.electrical_s),
+    ]
+    evaluated += [scheme(SwitchMode(name)) for name in schemes]
     mode = SwitchMode.PROVISIONED if settings.provisioned else SwitchMode.ON_DEMAND
     shown = rails.switched(settings.delay_s, mode, stop, events=True)
     steps = tuple(made[name, delay] for name in schemes for delay in delays if (name, delay) in made)
-    late, told = stragglers(rails, shown, slowdown, MOST_CHECKED)
+    late, checked = stragglers(rails, shown, slowdown, MOST_CHECKED)
     broken, said = failed_interfaces(rails, shown, failed, MOST_CHECKED)
     study = RailStudy(
         settings.ports,
@@ -180,13 +183,13 @@ def rail_study(
         servers=problem.cluster.servers,
         degree=settings.ports * problem.cluster.gpus_per_server,
         link_gbps=study.circuit_gbps,
-        schemes=tuple(found),
+        schemes=tuple(evaluated),
         strategies=(),
         stopped_by=stop.reason() or StopReason.CONVERGED,
         seed=problem.search.seed,
         instance_sha256=problem.sha256,
         versions=versions(),
-        notes=(*_checked(rails, steps, shown), *told, *said, *_assumed(rails)),
+        notes=(*_checked(rails, steps, shown), *checked, *said, *_assumed(rails)),
     )
     return sweep, study
 
@@ -206,10 +209,10 @@ def _refuse(delays_ms: Sequence[float], schemes: Sequence[str]) -> None:
 
 def _checked(rails: RailSteps, steps: Sequence[SwitchedStep], shown: SwitchedStep) -> list[str]:
     """Have the checker follow the steps again; what it did not."""
-    each = 8 * rails.job.ranks * rails.job.micro_batches * rails.job.chunks
-    room = MOST_CHECKED // each
-    left = {text for step in (shown, *steps[:room]) for text in check_step(rails, step)}
-    notes = [f"checked again: {1 + min(room, len(steps))} of {counted(1 + len(steps), 'step')}"]
+    events_per_step = 8 * rails.job.ranks * rails.job.micro_batches * rails.job.chunks
+    limit = MOST_CHECKED // events_per_step
+    left = {text for step in (shown, *steps[:limit]) for text in check_step(rails, step)}
+    notes = [f"checked again: {1 + min(limit, len(steps))} of {counted(1 + len(steps), 'step')}"]
     return notes + [f"not checked: {text}" for text in sorted(left)]
 
 
@@ -246,14 +249,14 @@ def failed_interfaces(
         raise InputError([Problem(text, path="--failed", value=str(failed), allowed=f"0 to {gpus - 1}")])
     left = (gpus - failed) / gpus
     places = (EVERY_STAGE, *range(job.ranks))
-    found = tuple(failed_figures(job, rails.orders, step, rank, left) for rank in places)
-    room = max(1, most_checked // (8 * job.ranks * job.micro_batches * job.chunks))
-    worst = sorted(found, key=lambda one: -one.step_s)[:room]
-    wrong = [line for one in worst for line in check_failed(job, step, gpus, failed, one)]
+    figures = tuple(failed_figures(job, rails.orders, step, rank, left) for rank in places)
+    limit = max(1, most_checked // (8 * job.ranks * job.micro_batches * job.chunks))
+    worst = sorted(figures, key=lambda rank_figures: -rank_figures.step_s)[:limit]
+    wrong = [line for rank_figures in worst for line in check_failed(job, step, gpus, failed, rank_figures)]
     if wrong:
         raise CheckError("the checker rejects a step after a failure:\n" + "\n".join(wrong))
     assumed = "a GPU whose interface failed sends over those of the others in its server, through the network inside it"
-    return found, [assumed, f"failures checked again: {len(worst)} of {len(found)}"]
+    return figures, [assumed, f"failures checked again: {len(worst)} of {len(figures)}"]
 
 
 def stragglers(
@@ -271,13 +274,13 @@ def stragglers(
     if slowdown == 1.0:
         return (), []
     job = rails.job
-    found = tuple(straggler_figures(job, rails.orders, step, rank, slowdown) for rank in range(job.ranks))
-    room = max(1, most_checked // (8 * job.ranks * job.micro_batches * job.chunks))
-    worst = sorted(found, key=lambda one: -one.step_s)[:room]
-    wrong = [line for one in worst for line in check_straggler(job, step, slowdown, one)]
+    figures = tuple(straggler_figures(job, rails.orders, step, rank, slowdown) for rank in range(job.ranks))
+    limit = max(1, most_checked // (8 * job.ranks * job.micro_batches * job.chunks))
+    worst = sorted(figures, key=lambda rank_figures: -rank_figures.step_s)[:limit]
+    wrong = [line for rank_figures in worst for line in check_straggler(job, step, slowdown, rank_figures)]
     if wrong:
         raise CheckError("the checker rejects a step with a slow stage:\n" + "\n".join(wrong))
-    return found, [f"slow stages checked again: {len(worst)} of {len(found)}"]
+    return figures, [f"slow stages checked again: {len(worst)} of {len(figures)}"]
 
 
 USUAL = SwitchSettings(0.010)
@@ -319,11 +322,11 @@ def rails_of(
 
 def placed(instance: Path, error: InputError) -> InputError:
     """What is wrong with a strategy on rails, by the places of an instance file."""
-    document, found = parse_document(instance), []
+    document, problems = parse_document(instance), []
     for problem in error.problems:
         path = parse_path(problem.path or "")
         inside = hasattr(ParallelStrategy(), str(path[0])) if path else False
-        fault = Fault(("strategy", *path) if inside else path, problem.message, problem.value, problem.allowed)
+        issue = Fault(("strategy", *path) if inside else path, problem.message, problem.value, problem.allowed)
         own = path[:1] in (("delays",), ("fabrics",), ("--failed",))
-        found += [problem] if own else document.problems([fault])
-    return InputError([replace(one) for one in found])
+        problems += [problem] if own else document.problems([issue])
+    return InputError([replace(message) for message in problems])

@@ -37,11 +37,11 @@ def answer(sweep: ReconfigurationSweep) -> str:
         anew = [(point, scheme.name) for scheme in sweep.schemes[1:] for point in scheme.points]
         if not anew:
             return f"Nothing was set beside the network that is set once: {own}."
-        least, name = min(anew, key=lambda one: one[0].iteration_time_ms)
+        least, name = min(anew, key=lambda entry: entry[0].iteration_time_ms)
         took = milliseconds(least.iteration_time_ms)
         return f"Setting circuits anew takes {took} at best ({name} at {delay_text(least.delay_ms)}); {own}."
     if not paying:
-        open_ones = [one for one in judged if one.break_even and one.break_even.verdict is WhenBetter.OPEN]
+        open_ones = [entry for entry in judged if entry.break_even and entry.break_even.verdict is WhenBetter.OPEN]
         if open_ones:
             return f"Whether setting circuits anew pays was not decided in time; {own}."
         return f"Setting circuits anew never pays, not even without delay: {own}, and every scheme tried takes longer."
@@ -54,8 +54,8 @@ def answer(sweep: ReconfigurationSweep) -> str:
 
 def _wins_ms(scheme: Scheme) -> float | None:
     """The largest delay at which the scheme is faster."""
-    found = scheme.break_even
-    return None if found is None or found.wins is None else found.wins.delay_ms
+    outcome = scheme.break_even
+    return None if outcome is None or outcome.wins is None else outcome.wins.delay_ms
 
 
 def _figure(value: float) -> float | None:
@@ -66,10 +66,13 @@ def _figure(value: float) -> float | None:
 def rails_document(study: RailStudy) -> dict[str, Any]:
     """The study for programs; null: any delay, or no static topology."""
     boundaries = [
-        {**asdict(one), **{name: _figure(getattr(one, name)) for name in ("window_s", "stall_s", "break_even_s")}}
-        for one in study.boundaries
+        {
+            **asdict(boundary),
+            **{name: _figure(getattr(boundary, name)) for name in ("window_s", "stall_s", "break_even_s")},
+        }
+        for boundary in study.boundaries
     ]
-    steps = [step_document(one, study.static_s) for one in study.steps]
+    steps = [step_document(boundary, study.static_s) for boundary in study.steps]
     return {
         "ports": study.ports,
         "circuit_gbps": study.circuit_gbps,
@@ -80,17 +83,17 @@ def rails_document(study: RailStudy) -> dict[str, Any]:
         "shown": asdict(study.shown),
         "boundaries": boundaries,
         "slowdown": study.slowdown,
-        "stragglers": [asdict(one) for one in study.stragglers],
+        "stragglers": [asdict(boundary) for boundary in study.stragglers],
         "failed": study.failed,
-        "failures": [asdict(one) for one in study.failures],
+        "failures": [asdict(boundary) for boundary in study.failures],
     }
 
 
 def step_document(step: SwitchedStep, static_s: float) -> dict[str, Any]:
     """A step for programs, without its events."""
-    found = asdict(replace(step, events=()))
-    del found["events"]
-    return {**found, "static_s": _figure(static_s)}
+    document = asdict(replace(step, events=()))
+    del document["events"]
+    return {**document, "static_s": _figure(static_s)}
 
 
 def boundary_lines(study: RailStudy) -> list[str]:
@@ -111,7 +114,7 @@ def boundary_lines(study: RailStudy) -> list[str]:
 
 def straggler_line(study: RailStudy) -> str:
     """What the slow stage that delays the step most does, on circuits and on the electrical network."""
-    worst = max(study.stragglers, key=lambda one: one.step_s)
+    worst = max(study.stragglers, key=lambda straggler: straggler.step_s)
     own, network = worst.step_s / study.shown.step_s - 1.0, worst.electrical_s / study.electrical_s - 1.0
     return (
         f"With stage {worst.rank} {study.slowdown:g} times as slow, which delays it most: {worst.step_s:.6g} s, "
@@ -121,8 +124,10 @@ def straggler_line(study: RailStudy) -> str:
 
 def failure_line(study: RailStudy) -> str:
     """What dead interfaces do: in the server where they delay the step most, and in all servers."""
-    every = next(one for one in study.failures if one.rank == EVERY_STAGE)
-    worst = max((one for one in study.failures if one.rank != EVERY_STAGE), key=lambda one: one.step_s)
+    every = next(failure for failure in study.failures if failure.rank == EVERY_STAGE)
+    worst = max(
+        (failure for failure in study.failures if failure.rank != EVERY_STAGE), key=lambda failure: failure.step_s
+    )
     own, network = worst.step_s / study.shown.step_s - 1.0, worst.electrical_s / study.electrical_s - 1.0
     return (
         f"With {counted(study.failed, 'interface')} of a server of stage {worst.rank} dead, which delays it most: "
@@ -136,14 +141,14 @@ def boundary_rows(boundaries: Sequence[BoundaryFigures]) -> list[tuple[str, ...]
     """Name, action, how often, window, stall, break-even."""
     return [
         (
-            one.boundary.value,
-            one.action,
-            f"{one.switches} times",
-            f"window {_delay(one.window_s)}",
-            f"stall {delay_text(1e3 * max(one.stall_s, 0.0))}",
-            "never pays" if one.break_even_s == 0.0 else f"pays up to {_delay(one.break_even_s)}",
+            boundary.boundary.value,
+            boundary.action,
+            f"{boundary.switches} times",
+            f"window {_delay(boundary.window_s)}",
+            f"stall {delay_text(1e3 * max(boundary.stall_s, 0.0))}",
+            "never pays" if boundary.break_even_s == 0.0 else f"pays up to {_delay(boundary.break_even_s)}",
         )
-        for one in boundaries
+        for boundary in boundaries
     ]
 
 
@@ -199,7 +204,7 @@ def _series(sweep: ReconfigurationSweep) -> tuple[list[Series], Axis, Axis]:
     most = SHOWN_TIMES * max((point.iteration_time_ms for point in sweep.schemes[0].points), default=0.0)
     series = [Series(scheme.name, _points(scheme, most), line=True) for scheme in sweep.schemes]
     x = number_axis("reconfiguration delay", (p.delay_ms for p in sweep.schemes[0].points if p.delay_ms > 0), log=True)
-    y = number_axis(f"{time_name(sweep)}, ms", (point.y for one in series for point in one.points), log=True)
+    y = number_axis(f"{time_name(sweep)}, ms", (point.y for line in series for point in line.points), log=True)
     return series, _DelayAxis(x.title, x.low, x.high, x.log), y
 
 
@@ -235,9 +240,9 @@ def time_name(sweep: ReconfigurationSweep) -> str:
 def sweep_svg(sweep: ReconfigurationSweep) -> str:
     """The chart with its legend; styles inside, so that the file needs nothing else."""
     marks = []
-    for place, scheme in enumerate(sweep.schemes):
-        at = LEFT + 170.0 * place
-        marks.append(mark(place, x=at, y=44.0))
+    for index, scheme in enumerate(sweep.schemes):
+        at = LEFT + 170.0 * index
+        marks.append(mark(index, x=at, y=44.0))
         marks.append(element("text", scheme.name, x=at + 12, y=48.0))
     height = TOP + HEIGHT + 16
     return standalone(
@@ -250,19 +255,19 @@ def sweep_svg(sweep: ReconfigurationSweep) -> str:
     )
 
 
-def verdict_text(found: BreakEven) -> str:
+def verdict_text(outcome: BreakEven) -> str:
     """When a scheme is faster than one-shot."""
-    if found.verdict is WhenBetter.UP_TO and found.wins is not None and found.loses is not None:
-        wins, loses = found.wins, found.loses
+    if outcome.verdict is WhenBetter.UP_TO and outcome.wins is not None and outcome.loses is not None:
+        wins, loses = outcome.wins, outcome.loses
         return (
             f"up to {delay_text(wins.delay_ms)} ({milliseconds(wins.iteration_time_ms)}; at "
             f"{delay_text(loses.delay_ms)} {milliseconds(loses.iteration_time_ms)})"
         )
-    if found.verdict is WhenBetter.NEVER:
+    if outcome.verdict is WhenBetter.NEVER:
         return "never, not even without delay"
-    if found.verdict is WhenBetter.ALWAYS and found.wins is not None:
-        return f"at every delay tried, up to {delay_text(found.wins.delay_ms)}"
-    return found.verdict.value
+    if outcome.verdict is WhenBetter.ALWAYS and outcome.wins is not None:
+        return f"at every delay tried, up to {delay_text(outcome.wins.delay_ms)}"
+    return outcome.verdict.value
 
 
 def sweep_html(sweep: ReconfigurationSweep, study: RailStudy | None = None) -> str:
@@ -273,7 +278,7 @@ def sweep_html(sweep: ReconfigurationSweep, study: RailStudy | None = None) -> s
     for delay in delays:
         cells = []
         for scheme in sweep.schemes:
-            point = next((each for each in scheme.points if each.delay_ms == delay), None)
+            point = next((candidate for candidate in scheme.points if candidate.delay_ms == delay), None)
             cells.append(("–", "") if point is None else (number(point.iteration_time_ms), point.choice))
         devices = ", ".join(name for name, (delay_ms, _) in OPTICAL_DEVICES.items() if delay_ms == delay)
         table.append({"delay": delay_text(delay), "devices": devices, "cells": cells})

@@ -127,7 +127,7 @@ def break_even(at: At, points: Sequence[DelayPoint], one_shot_ms: float, ratio: 
     def wins(point: DelayPoint) -> bool:
         return point.iteration_time_ms < one_shot_ms * (1 - FASTER)
 
-    winning = [place for place, point in enumerate(points) if wins(point)]
+    winning = [index for index, point in enumerate(points) if wins(point)]
     if winning:
         low = points[winning[-1]]
         if winning[-1] + 1 == len(points):
@@ -185,7 +185,7 @@ def reconfiguration_sweep(
     delays = sorted(set(delays_ms))
     one_shot_ms = simulate_stages(job.graph, [Stage(tuple(Phase), job.network)], 0.0)[0]
     flat = tuple(DelayPoint(delay, one_shot_ms, plan.topology.origin, 0, 0.0) for delay in delays)
-    found = [Scheme("one-shot", "the plan on the network it was made for, set once", flat)]
+    evaluated = [Scheme("one-shot", "the plan on the network it was made for, set once", flat)]
     notes = ["flow-level model: max-min fair shares, bytes of a pair in order of arrival"]
     strategies: list[tuple[str, TaskGraph]] = []
     if any(name in DYNAMIC_FABRICS for name in schemes):
@@ -194,13 +194,13 @@ def reconfiguration_sweep(
         at, description = _scheme(job, name, strategies, notes)
         if at is None:
             continue
-        found.append(swept(name, description, at, delays, one_shot_ms if judged else None))
+        evaluated.append(swept(name, description, at, delays, one_shot_ms if judged else None))
     return ReconfigurationSweep(
         name=instance.name,
         servers=instance.cluster.servers,
         degree=instance.cluster.degree,
         link_gbps=instance.cluster.link_gbps,
-        schemes=tuple(found),
+        schemes=tuple(evaluated),
         strategies=tuple(name for name, _ in strategies),
         stopped_by=stop.reason() or StopReason.CONVERGED,
         seed=seed,
@@ -290,9 +290,9 @@ def _by_demand(job: SweptJob, name: str, policy: CircuitPolicy, strategies: list
                 seed=job.seed,
                 iterations=job.iterations,
             )
-            each = run.dark_ms / job.iterations
+            per_iteration_ms = run.dark_ms / job.iterations
             changes = round(run.reconfigurations / job.iterations)
-            points.append(DelayPoint(delay_ms, run.iteration_time_ms, label, changes, each))
+            points.append(DelayPoint(delay_ms, run.iteration_time_ms, label, changes, per_iteration_ms))
         return min(points, key=lambda point: point.iteration_time_ms)
 
     return at
@@ -334,12 +334,12 @@ class StepNetworks:
 
     Attributes:
         topologies: the one network first.
-        place: int64[k], of the topology of each step.
+        topology_of: int64[k], index of the topology of each step.
         thetas: float64[k, topologies], routing adapted to the step; infinite where it was not routed.
     """
 
     topologies: tuple[Topology, ...]
-    place: NDArray[np.int64]
+    topology_of: NDArray[np.int64]
     thetas: NDArray[np.float64]
 
     @property
@@ -350,12 +350,12 @@ class StepNetworks:
     @property
     def own(self) -> NDArray[np.float64]:
         """float64[k]: each step on its own topology."""
-        return self.thetas[np.arange(len(self.place)), self.place]
+        return self.thetas[np.arange(len(self.topology_of)), self.topology_of]
 
     @property
     def changes(self) -> int:
         """How often links change when every step is on its own topology."""
-        return int(np.count_nonzero(self.place[1:] != self.place[:-1]))
+        return int(np.count_nonzero(self.topology_of[1:] != self.topology_of[:-1]))
 
 
 def trace_sweep(
@@ -377,7 +377,7 @@ def trace_sweep(
     stop = stop or Stop()
     delays = sorted(set(delays_ms))
     fixed = np.array(solution.figures.thetas)
-    found = [
+    result = [
         _trace_scheme("one-shot", "the network and routing of the solution, set once", _always(fixed, step_ms), delays)
     ]
     notes = ["a step takes its theta times its length; the links for the first step are set beforehand"]
@@ -395,13 +395,13 @@ def trace_sweep(
             scheme = replace(_trace_scheme(name, description, at, delays), thetas=tuple(thetas.tolist()))
             against = break_even(at, scheme.points, rerouted_ms, EXACT) if common and name != REROUTED else None
             paid = break_even(at, scheme.points, one_shot_ms, EXACT)
-            found.append(replace(scheme, break_even=paid, break_even_rerouted=against))
+            result.append(replace(scheme, break_even=paid, break_even_rerouted=against))
     return ReconfigurationSweep(
         name=problem.name,
         servers=solution.figures.topology.servers,
         degree=solution.figures.topology.degree,
         link_gbps=problem.link_gbps,
-        schemes=(replace(found[0], thetas=solution.figures.thetas), *found[1:]),
+        schemes=(replace(result[0], thetas=solution.figures.thetas), *result[1:]),
         strategies=(),
         stopped_by=stop.reason() or StopReason.CONVERGED,
         seed=seed,
@@ -429,34 +429,34 @@ def step_networks(problem: NetworkProblem, solution: NetworkResult, seed: int, s
     Raises:
         CheckError: a step beats its bound (a bug of ours).
     """
-    one, demands = solution.figures.topology, problem.demands
-    topologies = [one]
-    place = np.zeros(len(demands), dtype=np.int64)
+    network, demands = solution.figures.topology, problem.demands
+    topologies = [network]
+    network_of = np.zeros(len(demands), dtype=np.int64)
     if solution.figures.mode is RoutingMode.COMMON:
-        rerouted = np.array([route(one, demand).theta for demand in demands])
+        rerouted = np.array([route(network, demand).theta for demand in demands])
     else:
         rerouted = np.array(solution.figures.thetas)
     own = rerouted.copy()
     for k, demand in enumerate(demands):
         if stop.reason() is not None:
             return None
-        alone = TopologyProblem(problem.name, one.servers, one.degree, one.links, demand)
+        alone = TopologyProblem(problem.name, network.servers, network.degree, network.links, demand)
         try:
-            found = search_topology(alone, seed=seed, budget=search_budget(one.servers), stop=stop)
+            result = search_topology(alone, seed=seed, budget=search_budget(network.servers), stop=stop)
         except LimitError:
             continue
-        value = route(found.topology, demand, accuracy=ACCURACY).theta
+        value = route(result.topology, demand, accuracy=ACCURACY).theta
         if beats(value, quick_bound(alone).value, Tolerance.ROUNDING):
             raise CheckError(f"theta {value!r} of step {k} on links of its own is below its bound")
         if value < own[k] * (1 - SAME):
-            own[k], place[k] = value, len(topologies)
-            topologies.append(found.topology)
+            own[k], network_of[k] = value, len(topologies)
+            topologies.append(result.topology)
     thetas = np.full((len(demands), len(topologies)), np.inf)
     thetas[:, 0] = rerouted
-    thetas[np.arange(len(demands)), place] = own
+    thetas[np.arange(len(demands)), network_of] = own
     if thetas.size <= MOST_ROUTINGS:
         _route_all(thetas, topologies, demands, stop)
-    return StepNetworks(tuple(topologies), place, thetas)
+    return StepNetworks(tuple(topologies), network_of, thetas)
 
 
 def _route_all(

@@ -86,7 +86,7 @@ def resilience(
             return answer_outages(output, solution, days, spares, seed, csv=csv, report=report)
         with attended(output, time_limit, memory_bytes(memory_limit)) as run:
             stop = run.timing.stop
-            subject, topology = run.first(lambda: SUBJECTS[kind](_Asked(solution, instance, fabric, stop)))
+            subject, topology = run.first(lambda: SUBJECTS[kind](_SolutionChoice(solution, instance, fabric, stop)))
             failure = None
             if link or server or switch:
                 ends = _links(link or [], topology)
@@ -119,16 +119,16 @@ def _links(texts: list[str], topology: Topology) -> tuple[tuple[int, int], ...]:
     """Ends of all links named; every one that cannot be read is told."""
     from solvers.failures.surviving import ends_of
 
-    found: list[tuple[int, int]] = []
+    pairs: list[tuple[int, int]] = []
     problems: list[Problem] = []
     for text in texts:
         try:
-            found.append(ends_of(text, topology))
+            pairs.append(ends_of(text, topology))
         except InputError as error:
             problems += error.problems
     if problems:
         raise InputError(problems)
-    return tuple(sorted(found))
+    return tuple(sorted(pairs))
 
 
 def _run(output: Output, subject: Subject, question: ResilienceQuestion, run: AttendedRun) -> Resilience:
@@ -158,7 +158,7 @@ def _instance_of(path: Path | None, kinds: tuple[str, ...]) -> Any:
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _SolutionChoice:
     """A solution file, and what is said of it."""
 
     path: Path
@@ -172,35 +172,35 @@ class _Asked:
             raise InputError([Problem("only with llm-training", path="--fabric", value=self.fabric)])
 
 
-def _job(asked: _Asked) -> tuple[Subject, Topology]:
+def _job(settings: _SolutionChoice) -> tuple[Subject, Topology]:
     from topoopt.analyses.resilience.run import job_subject
     from topoopt.kinds.job import SOLUTION_FILE
 
-    asked.refuse_fabric()
-    solution = SOLUTION_FILE.read(asked.path)
-    return job_subject(solution, _instance_of(asked.instance, ("co-optimisation",))), solution.plan.topology
+    settings.refuse_fabric()
+    solution = SOLUTION_FILE.read(settings.path)
+    return job_subject(solution, _instance_of(settings.instance, ("co-optimisation",))), solution.plan.topology
 
 
-def _network(asked: _Asked) -> tuple[Subject, Topology]:
+def _network(settings: _SolutionChoice) -> tuple[Subject, Topology]:
     from topoopt.analyses.resilience.run import network_subject
     from topoopt.kinds.files import read_solution
 
-    asked.refuse_fabric()
-    solution = read_solution(asked.path, ("routing", "topology"))
-    subject = network_subject(solution, _instance_of(asked.instance, (solution.kind,)), asked.stop)
+    settings.refuse_fabric()
+    solution = read_solution(settings.path, ("routing", "topology"))
+    subject = network_subject(solution, _instance_of(settings.instance, (solution.kind,)), settings.stop)
     return subject, subject.evaluator.topology
 
 
-def _training(asked: _Asked) -> tuple[Subject, Topology]:
+def _training(settings: _SolutionChoice) -> tuple[Subject, Topology]:
     from topoopt.analyses.resilience.run import training_subject
     from topoopt.kinds.llm_training import SOLUTION_FILE
 
-    solution = SOLUTION_FILE.read(asked.path)
-    subject = training_subject(solution, _instance_of(asked.instance, ("llm-training",)), asked.fabric)
+    solution = SOLUTION_FILE.read(settings.path)
+    subject = training_subject(solution, _instance_of(settings.instance, ("llm-training",)), settings.fabric)
     return subject, subject.evaluator.topology
 
 
-SUBJECTS: Mapping[str, Callable[[_Asked], tuple[Any, Any]]] = {
+SUBJECTS: Mapping[str, Callable[[_SolutionChoice], tuple[Any, Any]]] = {
     "co-optimisation": _job,
     "routing": _network,
     "topology": _network,
@@ -285,7 +285,10 @@ def _table(title: str, outcomes: tuple[FailureOutcome, ...], result: Resilience)
     value = "theta" if result.objective == "theta" else result.unit
     for column in ("failure", "slow-down", value, "repair", "cut off", "diam.", "rings"):
         table.add_column(column, no_wrap=column not in ("failure", "slow-down", "repair"))
-    ordered = sorted(outcomes, key=lambda each: -(float("inf") if each.value is None else each.value))
+    ordered = sorted(
+        outcomes,
+        key=lambda failure_outcome: -(float("inf") if failure_outcome.value is None else failure_outcome.value),
+    )
     for outcome in ordered[:SHOWN]:
         table.add_row(
             outcome.failure.label,

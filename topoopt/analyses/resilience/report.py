@@ -79,7 +79,7 @@ def faster_text(result: Resilience) -> str:
 
 def worst_first(outcomes: tuple[FailureOutcome, ...]) -> list[FailureOutcome]:
     """By value, what delivers nothing first."""
-    return sorted(outcomes, key=lambda each: -(float("inf") if each.value is None else each.value))
+    return sorted(outcomes, key=lambda outcome: -(float("inf") if outcome.value is None else outcome.value))
 
 
 def slow_text(outcome: FailureOutcome, nominal: float) -> str:
@@ -158,16 +158,16 @@ def several_rows(result: Resilience) -> tuple[tuple[str, str], ...]:
 def rewiring_rows(result: Resilience) -> tuple[tuple[str, str], ...]:
     """What re-wiring gains."""
     rows = []
-    for each in result.rewirings:
-        before = NOTHING if each.before is None else f"{number(each.before)} {result.unit}"
-        after = f"{number(each.after)} {result.unit}"
-        given = ", ".join(f"{a}-{b}" for a, b in each.removed) or "none"
-        made = ", ".join(f"{a}-{b}" for a, b in each.added) or "none"
-        bound = "" if each.bound is None else f"; proven: not below {number(each.bound)}"
+    for rewiring in result.rewirings:
+        before = NOTHING if rewiring.before is None else f"{number(rewiring.before)} {result.unit}"
+        after = f"{number(rewiring.after)} {result.unit}"
+        given = ", ".join(f"{a}-{b}" for a, b in rewiring.removed) or "none"
+        made = ", ".join(f"{a}-{b}" for a, b in rewiring.added) or "none"
+        bound = "" if rewiring.bound is None else f"; proven: not below {number(rewiring.bound)}"
         rows.append(
             (
-                f"after {each.failure.label}, at most {each.allowed} given up",
-                f"{before} → {after}{bound}. Given up: {given}; set: {made} ({each.method})",
+                f"after {rewiring.failure.label}, at most {rewiring.allowed} given up",
+                f"{before} → {after}{bound}. Given up: {given}; set: {made} ({rewiring.method})",
             )
         )
     return tuple(rows)
@@ -176,11 +176,13 @@ def rewiring_rows(result: Resilience) -> tuple[tuple[str, str], ...]:
 def answer(result: Resilience) -> str:
     """The worst single failures, after the best repair found."""
     parts = (("link", result.links), ("server", result.servers), (result.switch, result.planes))
-    told = [f"the worst failure of one {name} {_costs(result, outcomes)}" for name, outcomes in parts if outcomes]
+    sentences = [f"the worst failure of one {name} {_costs(result, outcomes)}" for name, outcomes in parts if outcomes]
     early = "" if result.complete else ", of the failures evaluated before the end"
     refused = rejection(CheckResult(not result.violations, result.violations))
-    text = "; ".join(told) or "no single failure was evaluated"
-    return refused or f"After the best repair {text}{early}." if told else refused or f"{text[0].upper()}{text[1:]}."
+    text = "; ".join(sentences) or "no single failure was evaluated"
+    return (
+        refused or f"After the best repair {text}{early}." if sentences else refused or f"{text[0].upper()}{text[1:]}."
+    )
 
 
 def _costs(result: Resilience, outcomes: tuple[FailureOutcome, ...]) -> str:
@@ -293,7 +295,9 @@ def rows(result: Resilience) -> list[tuple[str, FailureOutcome]]:
     """Every single failure with the part it is of, the worst failures of several at the end."""
     single = (("link", result.links), ("server", result.servers), ("switch", result.planes))
     listed = [(part, outcome) for part, outcomes in single for outcome in outcomes]
-    return listed + [(f"worst {each.count} {each.part}", each.outcome) for each in result.worst if each.count > 1]
+    return listed + [
+        (f"worst {failure.count} {failure.part}", failure.outcome) for failure in result.worst if failure.count > 1
+    ]
 
 
 def resilience_csv(result: Resilience) -> str:
@@ -329,10 +333,12 @@ def _cards(result: Resilience) -> tuple[tuple[Card, ...], tuple[Card, ...]]:
             ", ".join(outcome.failure.label for outcome in cut[:4]) + (" …" if len(cut) > 4 else "") or "none does",
         )
     )
-    for each in result.rewirings[:1]:
-        after = ratio(each.after / result.nominal) if result.nominal > 0 else number(each.after)
-        changed = counted(len(each.removed), "circuit")
-        second.append(Card(f"re-wired after {each.failure.label}", after, f"{changed} given up, {each.method}", "good"))
+    for rewiring in result.rewirings[:1]:
+        after = ratio(rewiring.after / result.nominal) if result.nominal > 0 else number(rewiring.after)
+        changed = counted(len(rewiring.removed), "circuit")
+        second.append(
+            Card(f"re-wired after {rewiring.failure.label}", after, f"{changed} given up, {rewiring.method}", "good")
+        )
     return tuple(first), tuple(second)
 
 
@@ -341,24 +347,26 @@ def _chart(result: Resilience) -> tuple[Markup, Markup, str]:
     series, lost = [], 0
     for name, outcomes in (("links", result.links), ("servers", result.servers), ("switches", result.planes)):
         points = []
-        for place, outcome in enumerate(worst_first(outcomes)):
+        for index, outcome in enumerate(worst_first(outcomes)):
             slow = outcome.slowdown(result.nominal)
             if slow is None:
                 lost += 1
                 continue
             tip = f"{outcome.failure.label}: {ratio(slow)}, {outcome.repair}"
-            points.append(Point((place + 0.5) / len(outcomes), slow, tip))
+            points.append(Point((index + 0.5) / len(outcomes), slow, tip))
         if points:
             series.append(Series(name, tuple(points), line=True))
-    if sum(len(one.points) for one in series) < 2:
+    if sum(len(line.points) for line in series) < 2:
         return Markup(""), Markup(""), ""
     x = number_axis("part of the failures", [0.0, 1.0])
-    y = number_axis("slow-down", [1.0, *(point.y for one in series for point in one.points)])
+    y = number_axis("slow-down", [1.0, *(point.y for line in series for point in line.points)])
     text = f"{counted(lost, 'failure')} after which nothing is delivered: not drawn." if lost else ""
-    return legend([one.name for one in series], series), xy_chart(series, x, y, "Slow-down by failure, sorted"), text
+    return legend([line.name for line in series], series), xy_chart(series, x, y, "Slow-down by failure, sorted"), text
 
 
-def _heat(result: Resilience, topology: Topology) -> tuple[NDArray[np.float64], dict[int, FailureOutcome], float]:
+def _link_slowdowns(
+    result: Resilience, topology: Topology
+) -> tuple[NDArray[np.float64], dict[int, FailureOutcome], float]:
     """float64[m]: slow-down of each arc's link, 0 for none, 1 for the worst; the outcome of each; the worst factor."""
     ids = topology.arc_ids()
     by_arc: dict[int, FailureOutcome] = {}
@@ -369,25 +377,25 @@ def _heat(result: Resilience, topology: Topology) -> tuple[NDArray[np.float64], 
                     by_arc[arc] = outcome
     slow = [outcome.slowdown(result.nominal) for outcome in by_arc.values()]
     most = max((value for value in slow if value is not None), default=1.0)
-    heat = np.zeros(len(topology.arcs))
+    colour = np.zeros(len(topology.arcs))
     for arc, outcome in by_arc.items():
         value = outcome.slowdown(result.nominal)
-        heat[arc] = 1.0 if value is None else (value - 1.0) / (most - 1.0) if most > 1.0 + 1e-12 else 0.0
-    return np.clip(heat, 0.0, 1.0), by_arc, most
+        colour[arc] = 1.0 if value is None else (value - 1.0) / (most - 1.0) if most > 1.0 + 1e-12 else 0.0
+    return np.clip(colour, 0.0, 1.0), by_arc, most
 
 
 def _legend(most: float) -> tuple[tuple[str, str], ...]:
-    ends = [1.0 + step * (most - 1.0) for step in (0.0, *(one.up_to for one in SLOWDOWN_CLASSES[:-1]))]
+    ends = [1.0 + step * (most - 1.0) for step in (0.0, *(slowdown.up_to for slowdown in SLOWDOWN_CLASSES[:-1]))]
     named = [f"{ratio(low)} to {ratio(high)}" for low, high in pairwise(ends)]
     texts = (*named, f"above {ratio(ends[-1])}, or {NOTHING}")
-    return tuple((one.css, text) for one, text in zip(SLOWDOWN_CLASSES, texts, strict=True))
+    return tuple((slowdown.css, text) for slowdown, text in zip(SLOWDOWN_CLASSES, texts, strict=True))
 
 
 def _picture(result: Resilience, topology: Topology) -> dict[str, object]:
     """What the template of the topology takes; an empty picture without failures of all links, and behind switches."""
     if len(result.links) < 2 or topology.packet_switches:
         return {"topology": "", "families": (), "uses": (), "first": "use", "use_name": "", "facts": ()}
-    heat, by_arc, most = _heat(result, topology)
+    colour, by_arc, most = _link_slowdowns(result, topology)
     links = tuple(link for link in find_links(topology) if by_arc.keys() & set(link.arcs))  # those evaluated
 
     def arc_text(arc: int) -> str:
@@ -403,7 +411,7 @@ def _picture(result: Resilience, topology: Topology) -> dict[str, object]:
         *((f"repaired by {name}", f"{count:,}") for name, count in sorted(repairs.items(), key=lambda item: -item[1])),
     ]
     return {
-        "topology": topology_svg(topology, links, heat, arc_text, slowdown_class),
+        "topology": topology_svg(topology, links, colour, arc_text, slowdown_class),
         "families": families(topology, links, "other links"),
         "uses": _legend(most),
         "first": "use",
@@ -445,7 +453,7 @@ def render_resilience(result: Resilience, topology: Topology) -> str:
 
 
 OUTAGES_TEMPLATE = "analyses/resilience/outages.html.j2"
-ROOM = 1.06
+HEADROOM = 1.06
 """Of an axis above its largest value."""
 
 HEADINGS = (
@@ -490,7 +498,7 @@ def outages_html(study: OutageStudy, answer: str) -> str:
         throughput=xy_chart(
             sorted_days,
             Axis("days, the worst first", 1.0, float(max(study.days, 2))),
-            Axis("part of the throughput, %", 0.0, 100.0 * ROOM),
+            Axis("part of the throughput, %", 0.0, 100.0 * HEADROOM),
             "Throughput over the days, the worst first",
         ),
         head=HEADINGS,
@@ -509,22 +517,22 @@ def _down(study: OutageStudy) -> Markup:
     return xy_chart(
         [Series("down", points, line=True, dots=study.days == 1)],
         Axis("day", 1.0, float(max(study.days, 2))),
-        Axis("servers of the plan that are down", 0.0, most * ROOM),
+        Axis("servers of the plan that are down", 0.0, most * HEADROOM),
         "Servers that are down, day by day",
     )
 
 
 def _sorted(study: OutageStudy) -> list[Series]:
     """A line of stairs for each row."""
-    found = []
+    rows = []
     for row, left in zip(study.rows, study.left, strict=True):
         stairs: list[Point] = []
-        for place, part in enumerate(sorted(left)):
+        for index, part in enumerate(sorted(left)):
             value = 100.0 * part
             if stairs and stairs[-1].y != value:
-                stairs.append(Point(place + 1.0, stairs[-1].y, ""))
+                stairs.append(Point(index + 1.0, stairs[-1].y, ""))
             if not stairs or stairs[-1].y != value:
-                stairs.append(Point(place + 1.0, value, ""))
+                stairs.append(Point(index + 1.0, value, ""))
         stairs.append(Point(float(max(study.days, 2)), stairs[-1].y, ""))
-        found.append(Series(row_name(row), tuple(stairs), line=True, dots=False))
-    return found
+        rows.append(Series(row_name(row), tuple(stairs), line=True, dots=False))
+    return rows

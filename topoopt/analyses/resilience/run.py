@@ -136,14 +136,14 @@ class NetworkSubject(Subject):
 
     def violations(self, failure: Failure) -> Sequence[Violation]:
         """The routing after the failure against the laws."""
-        found = self.evaluator.repair(failure)
-        if found.plan is None:
+        repair = self.evaluator.repair(failure)
+        if repair.plan is None:
             return _distances_only(self.evaluator, failure)
-        topology, routing = found.plan
+        topology, routing = repair.plan
         return check_rerouted(
             self.evaluator.topology,
             self.evaluator.demand,
-            found.outcome,
+            repair.outcome,
             topology,
             routing.flow,
             routing.certificate,
@@ -286,11 +286,15 @@ def _plan_on(solution: Result[Any, Any], fabric: str | None) -> FabricFigures:
     """
     option = "fabrics" if fabric is None else "--fabric"
     figures: LlmTrainingFigures = solution.figures
-    planned = {one.fabric: one for one in figures.fabrics}
+    planned = {planned_fabric.fabric: planned_fabric for planned_fabric in figures.fabrics}
     if fabric is not None and fabric not in planned:
         raise InputError([Problem("no plan on this fabric", path=option, value=fabric, allowed=", ".join(planned))])
-    chosen = [one for one in figures.fabrics if fabric in (None, one.fabric)]
-    real = [one for one in chosen if one.fabric not in (IDEAL_SWITCH, PHOTONIC_RAILS, POD_CIRCUITS)]
+    chosen = [planned_fabric for planned_fabric in figures.fabrics if fabric in (None, planned_fabric.fabric)]
+    real = [
+        planned_fabric
+        for planned_fabric in chosen
+        if planned_fabric.fabric not in (IDEAL_SWITCH, PHOTONIC_RAILS, POD_CIRCUITS)
+    ]
     others = ", ".join(name for name in (*DIRECT_FABRICS, *SWITCHED_FABRICS) if name != IDEAL_SWITCH)
     if not real and chosen[0].fabric == PHOTONIC_RAILS:
         text = "circuits that are set anew: topoopt reconfigure --failed says what dead interfaces do to a step"
@@ -301,7 +305,7 @@ def _plan_on(solution: Result[Any, Any], fabric: str | None) -> FabricFigures:
     if not real:
         text = "an ideal switch stands for no devices that could fail, nothing fills it"
         raise InputError([Problem(text, path=option, value=IDEAL_SWITCH, allowed=f"a plan on one of {others}")])
-    sending = [one for one in real if one.loads]
+    sending = [planned_fabric for planned_fabric in real if planned_fabric.loads]
     if not sending:
         text = "nothing leaves a server in this plan, so no failure of the network delays it"
         raise InputError([Problem(text, path=option, value=real[0].fabric, allowed="a plan that sends")])
@@ -325,26 +329,28 @@ def rewire(subject: Subject, failure: Failure, most: int, *, seed: int, stop: St
 
 def _job(subject: JobSubject, failure: Failure, most: int, seed: int, stop: Stop) -> Rewiring | None:
     evaluator = subject.evaluator
-    found = JobRewiring(evaluator, failure, most, seed, stop).run()
-    if found is None:
+    rewired = JobRewiring(evaluator, failure, most, seed, stop).run()
+    if rewired is None:
         return None
     result = Rewiring(
         failure=failure,
-        removed=found.exchange.removed,
-        added=found.exchange.added,
+        removed=rewired.exchange.removed,
+        added=rewired.exchange.added,
         allowed=most,
         before=evaluator.outcome(failure).value,
-        after=found.time_ms,
-        method=found.method,
+        after=rewired.time_ms,
+        method=rewired.method,
     )
     findings = ViolationLog()
-    check_topology(findings, subject.solution.figures.cluster, found.topology)
-    plan = Plan(subject.solution.plan.strategy, found.topology, found.plan.routes, found.plan.rings)
-    laws: list[Violation] = [*findings.violations(), *check_rewiring(evaluator.topology, result, found.topology)]
+    check_topology(findings, subject.solution.figures.cluster, rewired.topology)
+    plan = Plan(subject.solution.plan.strategy, rewired.topology, rewired.plan.routes, rewired.plan.rings)
+    laws: list[Violation] = [*findings.violations(), *check_rewiring(evaluator.topology, result, rewired.topology)]
     if subject.instance is not None:
         laws += check_plan(subject.instance.cluster, subject.instance.workload, plan)
     demand, rate = subject.solution.figures.demand, subject.solution.figures.cluster.link_bytes_per_ms
-    laws += check_repair(found.topology, demand, _whole(found.topology, found.time_ms), plan.routes, plan.rings, rate)
+    laws += check_repair(
+        rewired.topology, demand, _whole(rewired.topology, rewired.time_ms), plan.routes, plan.rings, rate
+    )
     return _with(result, laws)
 
 
@@ -352,15 +358,17 @@ def _training(subject: TrainingSubject, failure: Failure, most: int, stop: Stop)
     evaluator = subject.evaluator
     if not isinstance(evaluator, TrainingEvaluator):
         raise TypeError("only links between servers are set anew")
-    found = TrainingRewiring(evaluator, failure, most, stop).run()
-    if found is None:
+    rewired = TrainingRewiring(evaluator, failure, most, stop).run()
+    if rewired is None:
         return None
     before = evaluator.outcome(failure).value
-    exchange = found.exchange
-    result = Rewiring(failure, exchange.removed, exchange.added, most, before, found.time_ms, found.method)
-    whole = _whole(found.topology, found.time_ms)
-    laws = check_training_repair(found.topology, whole, evaluator.routes(found.plan), evaluator.reordered(found.plan))
-    return _with(result, [*check_rewiring(evaluator.topology, result, found.topology), *laws])
+    exchange = rewired.exchange
+    result = Rewiring(failure, exchange.removed, exchange.added, most, before, rewired.time_ms, rewired.method)
+    whole = _whole(rewired.topology, rewired.time_ms)
+    laws = check_training_repair(
+        rewired.topology, whole, evaluator.routes(rewired.plan), evaluator.reordered(rewired.plan)
+    )
+    return _with(result, [*check_rewiring(evaluator.topology, result, rewired.topology), *laws])
 
 
 def _whole(topology: Topology, value: float) -> FailureOutcome:
@@ -388,27 +396,31 @@ def _network(subject: NetworkSubject, failure: Failure, most: int, seed: int, st
         max_changed=most,
     )
     before = subject.evaluator.outcome(failure).value
-    found = _solved(problem, seed, stop)
-    if found is None or (before is not None and found.figures.theta >= before) or _again(found, failure, topology):
+    rewired = _solved(problem, seed, stop)
+    if (
+        rewired is None
+        or (before is not None and rewired.figures.theta >= before)
+        or _again(rewired, failure, topology)
+    ):
         return None if before is None else Rewiring(failure, (), (), most, before, before, "no re-wiring helps")
-    exchange = difference(topology, failure, found.figures.topology)
-    proven = found.bound.value if found.status is Status.OPTIMAL else None
+    exchange = difference(topology, failure, rewired.figures.topology)
+    proven = rewired.bound.value if rewired.status is Status.OPTIMAL else None
     result = Rewiring(
-        failure, exchange.removed, exchange.added, most, before, found.figures.theta, _method(found), proven
+        failure, exchange.removed, exchange.added, most, before, rewired.figures.theta, _method(rewired), proven
     )
-    laws = check_rewiring(topology, result, found.figures.topology)
-    broken = tuple(dict.fromkeys((*found.check.violations, *(str(law) for law in laws))))
+    laws = check_rewiring(topology, result, rewired.figures.topology)
+    broken = tuple(dict.fromkeys((*rewired.check.violations, *(str(law) for law in laws))))
     return replace(result, violations=broken)
 
 
-def _method(found: NetworkResult) -> str:
-    proof = "proven" if found.status is Status.OPTIMAL else "not proven"
-    return f"{found.method} with kept links, {proof}"
+def _method(result: NetworkResult) -> str:
+    proof = "proven" if result.status is Status.OPTIMAL else "not proven"
+    return f"{result.method} with kept links, {proof}"
 
 
-def _again(found: NetworkResult, failure: Failure, topology: Topology) -> bool:
+def _again(result: NetworkResult, failure: Failure, topology: Topology) -> bool:
     """Whether a failed link with a surviving parallel one was set again, which the program cannot forbid."""
-    return bool(set(difference(topology, failure, found.figures.topology).added) & set(failure.links))
+    return bool(set(difference(topology, failure, result.figures.topology).added) & set(failure.links))
 
 
 def _pairs(links: Sequence[tuple[int, int]], topology: Topology) -> tuple[tuple[int, int], ...]:
@@ -491,11 +503,11 @@ class _Study:
             raise LimitError("the limit came before any failure was evaluated")
         for outcome in (*reported, *(sample.worst for sample in result.sampled)):
             self._check(outcome.failure)
-        violations = tuple(message for found in self.checked.values() for message in found)
+        violations = tuple(message for checked in self.checked.values() for message in checked)
         if question.rewire is not None:
             rewirings = self._rewired(result)
             result = replace(result, rewirings=rewirings)
-            violations += tuple(message for each in rewirings for message in each.violations)
+            violations += tuple(message for rewiring in rewirings for message in rewiring.violations)
         return replace(result, violations=violations, checked=len(self.checked), complete=self.complete)
 
     def _refuse_bad(self) -> None:
@@ -527,14 +539,14 @@ class _Study:
         wanted = [worst.outcome.failure for worst in result.worst if worst.part == "links"]
         if question.failure is not None:
             wanted = [question.failure]
-        found = []
+        rewirings = []
         for failure in wanted:
             if self.stop.reason() is not None:
                 break
             self.progress(f"re-wiring after {failure.label}", 0)
-            each = rewire(self.subject, failure, question.rewire or 0, seed=question.seed, stop=self.stop)
-            found += [] if each is None else [each]
-        return tuple(found)
+            rewiring = rewire(self.subject, failure, question.rewire or 0, seed=question.seed, stop=self.stop)
+            rewirings += [] if rewiring is None else [rewiring]
+        return tuple(rewirings)
 
     def _one(self, blank: Resilience, failure: Failure) -> Resilience:
         outcome = self.subject.evaluator.outcome(failure)
@@ -592,14 +604,14 @@ class _Study:
         )
 
     def _outcomes(self, phase: str, failures: Sequence[Failure]) -> tuple[FailureOutcome, ...]:
-        found = []
+        outcomes = []
         for failure in failures:
             if self.stop.reason() is not None:
                 break
-            found.append(self.subject.evaluator.outcome(failure))
+            outcomes.append(self.subject.evaluator.outcome(failure))
             self._check(failure)  # here, so that a time limit counts it
             self.progress(phase, 1)
-        return tuple(found)
+        return tuple(outcomes)
 
     def _check(self, failure: Failure) -> None:
         if failure not in self.checked:
@@ -633,11 +645,11 @@ def outage_study(solution: Result[Any, Any], spares: Sequence[int], days: int, s
     def down_of(number: int) -> Bools:
         return server_outages(copies.number * copies.servers_each + number, days, np.random.default_rng(seed))
 
-    asked = [(0, False), *((number, True) for number in spares)]
-    found = [_row(solution, copies, down_of(number), number, circuits=circuits) for number, circuits in asked]
+    cases = [(0, False), *((number, True) for number in spares)]
+    rows = [_row(solution, copies, down_of(number), number, circuits=circuits) for number, circuits in cases]
     down = tuple(down_of(0).sum(axis=1).tolist())
     return OutageStudy(
-        solution.name, copies, seed, down, tuple(row for row, _ in found), tuple(left for _, left in found)
+        solution.name, copies, seed, down, tuple(row for row, _ in rows), tuple(left for _, left in rows)
     )
 
 
@@ -669,14 +681,14 @@ def _row(
 
 def _exchanged(down: Bools, needed: Ints) -> int:
     """Servers that come in over all days but the first: those in use stay while they are up."""
-    used, found = np.zeros(down.shape[1], dtype=np.bool_), 0
+    used, exchanged = np.zeros(down.shape[1], dtype=np.bool_), 0
     for day, count in enumerate(needed.tolist()):
         order = np.argsort(np.where(down[day], 2, np.where(used, 0, 1)), kind="stable")
         chosen = np.zeros_like(used)
         chosen[order[:count]] = True
-        found += int((chosen & ~used).sum()) if day else 0
+        exchanged += int((chosen & ~used).sum()) if day else 0
         used = chosen
-    return found
+    return exchanged
 
 
 def _copies_up(down: Bools, copies: Copies, *, circuits: bool) -> Ints:

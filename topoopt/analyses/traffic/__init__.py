@@ -36,11 +36,11 @@ def plan_traffic(solution: Result[CoOptimisation, JobPlan]) -> TrafficFigures:
     plan, figures = solution.plan, solution.figures
     plan.require_rings("traffic by counting")
     text = f"the plan found, on {plan.topology.origin or 'its topology'}"
-    found = traffic_figures(solution.name, text, figures.demand, plan.topology, plan.routes, plan.rings)
+    figures_of_plan = traffic_figures(solution.name, text, figures.demand, plan.topology, plan.routes, plan.rings)
     recorded = np.repeat(figures.evaluation.link_bytes / plan.topology.multiplicity, plan.topology.multiplicity)
-    if not np.allclose(found.link_bytes, recorded, rtol=RELATIVE, atol=1.0):
+    if not np.allclose(figures_of_plan.link_bytes, recorded, rtol=RELATIVE, atol=1.0):
         raise CheckError("the simulated bytes of the links are not those of the demand, routes and rings")
-    return found
+    return figures_of_plan
 
 
 PLACED, REPLICATED = STARTS = ("placed", "replicated")
@@ -63,13 +63,13 @@ def starting_traffic(instance: CoOptimisation, selection: str, start: str = PLAC
         InfeasibleError: rings alone do not connect the servers.
     """
     cluster = instance.cluster
-    found = totient(cluster.servers, cluster.degree, cluster.links.value, selection)
-    topology = circulant_topology(cluster.servers, cluster.degree, cluster.links, found.distances)
+    result = totient(cluster.servers, cluster.degree, cluster.links.value, selection)
+    topology = circulant_topology(cluster.servers, cluster.degree, cluster.links, result.distances)
     demand = _replicated(instance) if start == REPLICATED else _placed(instance)
     routes = balanced_routes(topology, demand.model_parallel_bytes, seed=instance.search.seed)
     rings = group_rings(topology, [group.members for group in demand.allreduce], max_rings=max(2, topology.degree))
     what = "data parallel, all weights on every server" if start == REPLICATED else "data parallel"
-    text = f"{what}, on rings {distances_text(found.distances)} ({selection})"
+    text = f"{what}, on rings {distances_text(result.distances)} ({selection})"
     return traffic_figures(instance.name, text, demand, topology, routes, rings)
 
 
@@ -144,14 +144,14 @@ def _charts(figures: TrafficFigures) -> list[tuple[str, tuple[Series, ...], Axis
     if figures.model_parallel_bytes > 0 and figures.allreduce_bytes > 0:
         loads.append(_load_series("model-parallel", figures.model_parallel_link_bytes))
     charts = []
-    if any(one.points for one in hops):
-        most = max(point.x for one in hops for point in one.points)
+    if any(line.points for line in hops):
+        most = max(point.x for line in hops for point in line.points)
         across = Axis("hops", 0.0, max(most, LEAST_HOPS) + 0.5)
         charts.append(("Path lengths", tuple(hops), across, Axis("part, cumulative", 0.0, 1.0)))
     if len(figures.link_bytes) and figures.link_bytes.max() > 0:
         highest = [figures.link_bytes.max() / 1e9, 0.0]
         scaled = tuple(
-            Series(one.name, tuple(Point(p.x / 1e9, p.y, p.tip) for p in one.points), line=True) for one in loads
+            Series(line.name, tuple(Point(p.x / 1e9, p.y, p.tip) for p in line.points), line=True) for line in loads
         )
         charts.append(("Link loads", scaled, number_axis("GB carried by a link", highest), SHARE_OF_LINKS))
     return charts
@@ -171,10 +171,10 @@ def traffic_svg(figures: TrafficFigures) -> str:
     for title, series, x, y in _charts(figures):
         shapes.append(element("text", title, x=EDGE, y=top, class_="title"))
         if len(series) > 1:
-            for place, one in enumerate(series):
-                at = 190.0 + 220.0 * place
-                shapes.append(mark(place, x=at, y=top - 4))
-                shapes.append(element("text", one.name, x=at + 12, y=top, class_="quiet"))
+            for index, line in enumerate(series):
+                at = 190.0 + 220.0 * index
+                shapes.append(mark(index, x=at, y=top - 4))
+                shapes.append(element("text", line.name, x=at + 12, y=top, class_="quiet"))
         inner = xy_chart(series, x, y, title)
         box = {"x": LEFT, "y": top + 10, "width": WIDTH - LEFT - EDGE, "height": HEIGHT, "overflow": "visible"}
         shapes.append(element("svg", inner, **box))
@@ -213,7 +213,8 @@ def traffic_html(figures: TrafficFigures) -> str:
         verdict=cards,
         comparisons=(),
         charts=[
-            (title, legend([one.name for one in s], s), xy_chart(s, x, y, title)) for title, s, x, y in _charts(figures)
+            (title, legend([line.name for line in s], s), xy_chart(s, x, y, title))
+            for title, s, x, y in _charts(figures)
         ],
         hop_rows=[
             (str(h), *("–" if h >= len(upto) else percent(float(upto[h])) for upto in (upto_bytes, upto_pairs)))

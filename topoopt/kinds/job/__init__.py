@@ -9,7 +9,7 @@ from topoopt.core.price_book import PLAN_FABRIC, iterations_per_s_per_million_us
 from topoopt.core.result import Result
 from topoopt.core.search_settings import AllReduceChoice
 from topoopt.files.results import ResultFormat
-from topoopt.kinds.job.read import CoOptimisationFile, read_co_optimisation
+from topoopt.kinds.job.read import CoOptimisationInstance, read_co_optimisation
 from topoopt.kinds.kind import Kind, KindFiles, at_first_use, pages_of
 
 SOLUTION_FILE = ResultFormat("co-optimisation", JobPlan, read_co_optimisation)
@@ -37,7 +37,7 @@ def _value_per_million_usd(result: Result[CoOptimisation, JobPlan]) -> float | N
 RECORDS = (
     Kind(
         name="co-optimisation",
-        files=KindFiles(CoOptimisationFile, read_co_optimisation, "topoopt.kinds.job"),
+        files=KindFiles(CoOptimisationInstance, read_co_optimisation, "topoopt.kinds.job"),
         check=called_later("topoopt.verify.job.check", "CHECKER"),
         solver=at_first_use("topoopt.kinds.job.methods", "SOLVER"),
         figures_class=at_first_use("topoopt.kinds.job.figures", "job_figures"),

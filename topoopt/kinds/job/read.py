@@ -192,7 +192,7 @@ WorkloadFile = Annotated[
 
 
 @dataclass(frozen=True, kw_only=True)
-class CoOptimisationFile:
+class CoOptimisationInstance:
     """Find strategy, topology and routes of least iteration time."""
 
     __pydantic_config__ = STRICT
@@ -485,7 +485,7 @@ def _costs(times: OperatorTimes, profile: Profile | None, cluster: Cluster) -> C
     return dataclasses.replace(device, memory_gib=UNCHECKED_GIB if memory is None else math.ceil(memory / GIB))
 
 
-def _identity(file: CoOptimisationFile, profile: Profile | None, *, memory_given: bool) -> str:
+def _identity(file: CoOptimisationInstance, profile: Profile | None, *, memory_given: bool) -> str:
     """Hash of the instance with defaults written out; a profile counts by its content, not by its name."""
     document = codec.plain(file)
     if not memory_given:
@@ -519,7 +519,7 @@ def read_co_optimisation(document: Document) -> CoOptimisation:
     """
     raw = document.data if isinstance(document.data, dict) else {}
     findings = Findings()
-    file = findings.shape(CoOptimisationFile, document)
+    file = findings.shape(CoOptimisationInstance, document)
     cluster_file = file.cluster if file else _section(ClusterFile, raw.get("cluster"))
     raw_workload = raw.get("workload")
     workload_file: GraphWorkload | ModelWorkload | None = None
