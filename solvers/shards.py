@@ -33,7 +33,7 @@ from formulations.shard_assignment import (
     shard_of,
 )
 from topoopt.core.arrays import Bools, Floats, Ints
-from topoopt.core.cluster import OpticalLayer, Shard, ShardShape, shape_faults
+from topoopt.core.cluster import OpticalLayer, Shard, ShardShape, shape_issues
 from topoopt.native import pipeline
 
 MOST_SETS = 2000
@@ -363,7 +363,7 @@ def disproof(classes: LayerClasses, parts: ShapeParts, counts: Ints) -> str:
 
 @lru_cache(maxsize=1024)
 def _shape_issue(shape: ShardShape, paired: bool, planes: int) -> str:
-    issues = shape_faults(shape, paired=paired)
+    issues = shape_issues(shape, paired=paired)
     if not issues and shape.interfaces > planes:
         issues = [f"the shape has {shape.interfaces} interfaces, a server {planes}"]
     return "; ".join(issues)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.gallery import PAGES, TEMPLATES, page_of
-from tests.support.page_rules import faults_of, field_names
+from tests.support.page_rules import field_names, issues_of
 from tests.support.paths import ROOT
 from topoopt.page.render import TERMS, finished
 
@@ -20,7 +20,7 @@ SHELL = '<!doctype html><html><body><main>{}\n<!-- glossary -->\n</main><p class
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_keeps_the_rules(name: str, tmp_path: Path) -> None:
     """Words instead of names of fields, figures of six digits, one arrow, plurals, terms, tables and marks in reach."""
-    assert faults_of(page_of(name, tmp_path)) == {}
+    assert issues_of(page_of(name, tmp_path)) == {}
 
 
 def test_every_template_is_looked_at() -> None:
@@ -47,9 +47,9 @@ def test_every_template_is_looked_at() -> None:
         ('<a class="term" href="#term-gap">gap</a>', "terms lead to their meaning"),
     ],
 )
-def test_each_rule_finds_its_fault(inside: str, rule: str) -> None:
+def test_each_rule_finds_its_issue(inside: str, rule: str) -> None:
     """A page with one fault breaks that rule."""
-    assert rule in faults_of(SHELL.format(inside))
+    assert rule in issues_of(SHELL.format(inside))
 
 
 def test_wide_tables_get_a_box_and_a_hint_once() -> None:
@@ -57,9 +57,9 @@ def test_wide_tables_get_a_box_and_a_hint_once() -> None:
     plain, boxed = "<table><tr><td>1</td></tr></table>", '<div class="scroll"><table><tr><td>1</td></tr></table></div>'
     for inside in (plain, boxed, f"<div>{boxed}</div>{plain}"):
         page = finished(SHELL.format(inside))
-        assert faults_of(page) == {}
+        assert issues_of(page) == {}
         assert page.count('class="scroll"') == inside.count("<table>")
-    assert "tables say that they scroll" in faults_of(SHELL.format(plain))
+    assert "tables say that they scroll" in issues_of(SHELL.format(plain))
 
 
 def test_terms_lead_to_their_meaning_once_a_section() -> None:
@@ -68,7 +68,7 @@ def test_terms_lead_to_their_meaning_once_a_section() -> None:
     page = finished(SHELL.format(text))
     assert page.count('class="term"') == 2
     assert re.findall(r'<dt id="([^"]*)">', page) == ["term-theta"]
-    assert faults_of(page) == {}
+    assert issues_of(page) == {}
     assert "glossary" not in finished(SHELL.format("<p>nothing</p>"))
 
 

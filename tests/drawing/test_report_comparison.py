@@ -113,7 +113,7 @@ def test_html_lists_every_run() -> None:
     """The page is whole, needs nothing else, and has a row for each run with its figures."""
     text = comparison_html(rows())
     page = Page(text)
-    assert page.faults == []
+    assert page.issues == []
     assert page.stack == []
     assert sum(tag == "tr" for tag, _ in page.elements) == 1 + 72
     assert "2 instances, 12 methods, 72 runs" in page.text
@@ -149,4 +149,4 @@ def test_odd_comparisons_are_drawn(draw: object) -> None:
         if draw is comparison_svg:
             ElementTree.fromstring(text)
         else:
-            assert Page(text).faults == []
+            assert Page(text).issues == []

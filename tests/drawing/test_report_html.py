@@ -132,7 +132,7 @@ def test_page_needs_no_second_file(pages: dict[int, str], n: int) -> None:
 def test_page_is_well_formed(pages: dict[int, str], n: int) -> None:
     """Every tag is closed in order, no attribute and no id occurs twice."""
     page = Page(pages[n])
-    assert page.faults == []
+    assert page.issues == []
     assert page.stack == []
     assert len(set(page.ids)) == len(page.ids)
 
@@ -183,7 +183,7 @@ def test_every_text_field_is_escaped(make_solution: Builder) -> None:
         ),
     )
     page = Page(report(dirty))
-    assert page.faults == []
+    assert page.issues == []
     assert not any(tag == "img" or "onerror" in attributes for tag, attributes in page.elements)
     assert page.text.count(evil) > 20
 
@@ -290,7 +290,7 @@ def test_edge_cases_render(handmade: ModuleType, case: str) -> None:
     cases = edge_cases(handmade)
     assert set(cases) == set(CASES)
     page = Page(report(cases[case]))
-    assert page.faults == []
+    assert page.issues == []
     assert page.stack == []
     assert {"headline", "time", "topology", "strategy", "switches", "provenance"} <= set(page.ids)
     assert not re.search(r"\b(nan|inf|None)\b", page.text)

@@ -279,7 +279,7 @@ def test_page_is_whole_and_needs_nothing_else(case: str) -> None:
     """Well formed, all sections linked, nothing loaded from anywhere, no NaN."""
     text = rendered(rims()[case])
     whole = Page(text)
-    assert whole.faults == []
+    assert whole.issues == []
     assert whole.stack == []
     assert len(set(whole.ids)) == len(whole.ids)
     assert set(whole.ids) >= SECTIONS
@@ -315,7 +315,7 @@ def test_every_text_field_is_escaped() -> None:
         check=CheckResult(False, (EVIL,)),
     )
     whole = Page(rendered(dirty))
-    assert whole.faults == []
+    assert whole.issues == []
     assert not any(tag == "img" or "onerror" in attributes for tag, attributes in whole.elements)
     assert whole.text.count(EVIL) > 8
 

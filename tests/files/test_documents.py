@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from topoopt.core.errors import InputError
 from topoopt.files.documents import Limits, load_document
-from topoopt.files.faults import parse_path, path_text
+from topoopt.files.issues import parse_path, path_text
 
 
 def refused(path: Path, text: str | bytes, limits: Limits | None = None) -> InputError:
@@ -113,7 +113,7 @@ def test_broken_files_are_refused_with_the_line(tmp_path: Path, name: str, text:
     assert problem.allowed
 
 
-def test_all_faults_of_a_document_are_listed_in_file_order(tmp_path: Path) -> None:
+def test_all_issues_of_a_document_are_listed_in_file_order(tmp_path: Path) -> None:
     """Duplicate keys and numbers that are not finite are collected, not reported one by one."""
     error = refused(tmp_path / "a.json", '{"a": NaN,\n"b": 1,\n"b": [1,\nInfinity]}')
     assert [(problem.line, problem.path) for problem in error.problems] == [(1, "a"), (3, "b"), (4, "b[1]")]
@@ -194,7 +194,7 @@ def test_brackets_inside_text_are_not_nesting(tmp_path: Path) -> None:
     assert loaded(tmp_path / "a.json", json.dumps({"a": text})) == {"a": text}
 
 
-def fault_count(path: Path) -> int:
+def issue_count(path: Path) -> int:
     """Problems of a document, 0 if it loads; any exception but InputError is let through."""
     try:
         load_document(path)
@@ -233,7 +233,7 @@ def test_any_text_gives_data_or_an_input_error(scratch: Path, text: str) -> None
     for name in ("any.yaml", "any.json"):
         path = scratch / name
         path.write_text(text, encoding="utf-8", errors="surrogatepass")
-        assert fault_count(path) >= 0
+        assert issue_count(path) >= 0
 
 
 @given(st.lists(st.from_regex(r"[a-z_]{1,5}", fullmatch=True) | st.integers(0, 99), max_size=5))

@@ -71,7 +71,7 @@ def test_stated_memory_wins_over_the_device(tmp_path: Path, model_yaml: str, tex
     assert instance.notes == ()
 
 
-YAML_FAULTS: list[tuple[str, str, int, str, str]] = [
+YAML_ISSUES: list[tuple[str, str, int, str, str]] = [
     # what is replaced, by what, line, path, words of the message
     ("schema_version: 1", "schema_version: 2", 1, "schema_version", "out of range"),
     ("schema_version: 1", "schema_version: true", 1, "schema_version", "wrong type"),
@@ -113,7 +113,7 @@ YAML_FAULTS: list[tuple[str, str, int, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("old", "new", "line", "where", "words"), YAML_FAULTS)
+@pytest.mark.parametrize(("old", "new", "line", "where", "words"), YAML_ISSUES)
 def test_bad_values_are_refused_in_place(
     tmp_path: Path, model_yaml: str, old: str, new: str, line: int, where: str, words: str
 ) -> None:
@@ -151,7 +151,7 @@ def huge_batch(document: dict[str, Any]) -> None:
 
 
 OPS = ("workload", "operators")
-GRAPH_FAULTS: list[tuple[Callable[[dict[str, Any]], None], str, str]] = [
+GRAPH_ISSUES: list[tuple[Callable[[dict[str, Any]], None], str, str]] = [
     (put(*OPS, 0, "splits", 0, "sample_ways", value=3), "workload.operators[0].splits[0]", "not divide the servers"),
     (put(*OPS, 1, "splits", 0, "reduce_ways", value=2), "workload.operators[1].splits[0]", "not divide the servers"),
     (put("workload", "samples", value=6), "workload.operators[0].splits[0].sample_ways", "not divide the samples"),
@@ -182,7 +182,7 @@ GRAPH_FAULTS: list[tuple[Callable[[dict[str, Any]], None], str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("change", "where", "words"), GRAPH_FAULTS)
+@pytest.mark.parametrize(("change", "where", "words"), GRAPH_ISSUES)
 def test_bad_graphs_are_refused_in_place(
     tmp_path: Path, graph_instance: dict[str, Any], change: Callable[[dict[str, Any]], None], where: str, words: str
 ) -> None:
@@ -265,7 +265,7 @@ def test_too_much_work_is_refused_before_it_is_made(tmp_path: Path, graph_instan
     assert "too many transfers" in str(errors(save(tmp_path / "a.json", graph_instance)))
 
 
-def test_thousands_of_faults_are_counted_not_printed(tmp_path: Path, graph_instance: dict[str, Any]) -> None:
+def test_thousands_of_issues_are_counted_not_printed(tmp_path: Path, graph_instance: dict[str, Any]) -> None:
     """A file with a thousand unknown keys gives two hundred problems and the number of the rest."""
     graph_instance["cluster"] |= {f"key{i}": i for i in range(1000)}
     path = save(tmp_path / "a.json", graph_instance)

@@ -164,7 +164,7 @@ def test_profile_of_another_model_is_refused() -> None:
         infer_sizes("gpt", profile)
 
 
-def test_all_faults_of_a_file_are_listed(tmp_path: Path) -> None:
+def test_all_issues_of_a_file_are_listed(tmp_path: Path) -> None:
     """Missing keys, negative and wrong-typed values, bad splits and duplicates come in one error."""
     path = write(
         tmp_path,

@@ -11,7 +11,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
-from tests.fuzz.campaign import Fault, batches, faults_of
+from tests.fuzz.campaign import Issue, batches, issues_of
 from tests.fuzz.targets import TARGETS
 
 
@@ -28,13 +28,13 @@ def main() -> int:
     plan = batches(options.target or tuple(TARGETS), options.mutants, options.seed)
     began, found, done = time.monotonic(), 0, Counter[str]()
     with ProcessPoolExecutor(options.jobs, multiprocessing.get_context("spawn")) as pool:
-        waiting = {pool.submit(faults_of, batch): batch for batch in plan}
+        waiting = {pool.submit(issues_of, batch): batch for batch in plan}
         try:
             for future in as_completed(waiting):
                 batch = waiting.pop(future)
-                for fault in future.result():
+                for issue in future.result():
                     found += 1
-                    keep(fault, options.out)
+                    keep(issue, options.out)
                 done[batch.target] += len(batch.seeds)
                 rate = done.total() / (time.monotonic() - began)
                 print(f"\r{done.total():,} files, {found} faults, {rate:.0f} a second", end="", flush=True)
@@ -50,12 +50,12 @@ def main() -> int:
     return 1 if found else 0
 
 
-def keep(fault: Fault, folder: Path) -> None:
+def keep(issue: Issue, folder: Path) -> None:
     """The file and what it does, for whoever mends it."""
-    stem = f"{fault.target.replace(' ', '-')}-{fault.seed}"
-    (folder / f"{stem}-{Path(fault.file).name}").write_bytes(fault.content)
-    (folder / f"{stem}.txt").write_text(fault.what)
-    print(f"\n{fault}", flush=True)
+    stem = f"{issue.target.replace(' ', '-')}-{issue.seed}"
+    (folder / f"{stem}-{Path(issue.file).name}").write_bytes(issue.content)
+    (folder / f"{stem}.txt").write_text(issue.what)
+    print(f"\n{issue}", flush=True)
 
 
 if __name__ == "__main__":

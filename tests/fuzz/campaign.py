@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from tests.fuzz.damage import damaged
-from tests.fuzz.guard import fault_of
+from tests.fuzz.guard import issue_of
 from tests.fuzz.targets import TARGETS, Target
 
 BATCH = 200
@@ -18,7 +18,7 @@ BATCH = 200
 
 
 @dataclass(frozen=True)
-class Fault:
+class Issue:
     """A file that does what none may."""
 
     target: str
@@ -52,7 +52,7 @@ def batches(names: Sequence[str], total: int, first: int) -> list[Batch]:
     return [batch for _, batch in sorted(placed, key=lambda pair: pair[0])]
 
 
-def faults_of(batch: Batch) -> list[Fault]:
+def issues_of(batch: Batch) -> list[Issue]:
     """The faults of a batch, in a folder of its own."""
     with tempfile.TemporaryDirectory(prefix="topoopt-fuzz-") as folder:
         return list(mutants(batch.target, batch.seeds, Path(folder)))
@@ -68,7 +68,7 @@ def prepared(target: Target, folder: Path) -> Path:
     return inner
 
 
-def mutants(name: str, seeds: Iterable[int], folder: Path) -> Iterator[Fault]:
+def mutants(name: str, seeds: Iterable[int], folder: Path) -> Iterator[Issue]:
     """The faults of a target that these seeds lead to."""
     target = TARGETS[name]
     originals = target.originals()
@@ -80,6 +80,6 @@ def mutants(name: str, seeds: Iterable[int], folder: Path) -> Iterator[Fault]:
         content = damaged(originals[file], draw)
         path = folder / file
         path.write_bytes(content)
-        what = fault_of(lambda path=path: target.run(path))
+        what = issue_of(lambda path=path: target.run(path))
         if what is not None:
-            yield Fault(name, seed, file, content, what)
+            yield Issue(name, seed, file, content, what)

@@ -30,7 +30,7 @@ def _peak_mib() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 
 
-def fault_of(run: Callable[[], object]) -> str | None:
+def issue_of(run: Callable[[], object]) -> str | None:
     """What goes wrong in a call, as a text; None: it ends as it should."""
 
     def late(number: int, frame: FrameType | None) -> None:

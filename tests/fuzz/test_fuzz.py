@@ -26,7 +26,7 @@ def test_shares() -> None:
 def test_damaged_files(name: str, tmp_path: Path) -> None:
     """None of them ends in anything but an answer or a refusal."""
     found = list(mutants(name, range(TARGETS[name].share), tmp_path))
-    assert not found, "\n\n".join(str(fault) for fault in found[:5])
+    assert not found, "\n\n".join(str(issue) for issue in found[:5])
 
 
 @pytest.mark.parametrize("name", TARGETS)

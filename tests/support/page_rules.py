@@ -102,12 +102,12 @@ def unlinked_terms(page: Page) -> list[str]:
 def silent_tables(page: Page) -> list[str]:
     """Tables that are in no box that scrolls, or whose box cannot be reached by keys or does not say so."""
     boxes = [attributes for _, attributes in page.elements if attributes.get("class") == "scroll"]
-    faults = [f"{box}" for box in boxes if box.get("tabindex") != "0" or "scrolls sideways" not in str(box)]
+    issues = [f"{box}" for box in boxes if box.get("tabindex") != "0" or "scrolls sideways" not in str(box)]
     hints = sum(str(attributes.get("class", "")).startswith("hint") for _, attributes in page.elements)
     tables = sum(tag == "table" for tag, _ in page.elements)
     if hints != len(boxes) or tables > len(boxes):
-        faults.append(f"{tables} tables, {len(boxes)} boxes, {hints} hints")
-    return faults
+        issues.append(f"{tables} tables, {len(boxes)} boxes, {hints} hints")
+    return issues
 
 
 def silent_marks(text: str) -> list[str]:
@@ -128,7 +128,7 @@ def no_answer(page: Page) -> list[str]:
 
 
 RULES: Mapping[str, Callable[[Page], list[str]]] = {
-    "well-formed": lambda page: page.faults,
+    "well-formed": lambda page: page.issues,
     "one answer": no_answer,
     "no figures of programs": long_figures,
     "no names of fields": field_names_shown,
@@ -140,8 +140,8 @@ RULES: Mapping[str, Callable[[Page], list[str]]] = {
 }
 
 
-def faults_of(text: str) -> dict[str, list[str]]:
+def issues_of(text: str) -> dict[str, list[str]]:
     """What a page breaks, by rule."""
     page = Page(text)
     found = {name: rule(page) for name, rule in RULES.items()} | {"marks by keyboard": silent_marks(text)}
-    return {name: faults for name, faults in found.items() if faults}
+    return {name: issues for name, issues in found.items() if issues}

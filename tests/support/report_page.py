@@ -19,7 +19,7 @@ class Page(HTMLParser):
     def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=True)
         self.stack: list[str] = []
-        self.faults: list[str] = []
+        self.issues: list[str] = []
         self.elements: list[tuple[str, dict[str, str | None]]] = []
         self.texts: list[str] = []
         self.ids: list[str] = []
@@ -38,7 +38,7 @@ class Page(HTMLParser):
 
     def handle_endtag(self, tag: str) -> None:
         if not self.stack or self.stack[-1] != tag:
-            self.faults.append(f"</{tag}> closes {self.stack[-1:]}")
+            self.issues.append(f"</{tag}> closes {self.stack[-1:]}")
         else:
             self.stack.pop()
         self._open_text = tag == "a"
@@ -54,7 +54,7 @@ class Page(HTMLParser):
     def _element(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         names = [name for name, _ in attrs]
         if len(set(names)) != len(names):
-            self.faults.append(f"<{tag}> repeats an attribute")
+            self.issues.append(f"<{tag}> repeats an attribute")
         self.elements.append((tag, dict(attrs)))
         if found := dict(attrs).get("id"):
             self.ids.append(found)

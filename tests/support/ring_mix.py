@@ -83,19 +83,19 @@ def check_ring_mix(
     Returns:
         theta in ms, and what is wrong.
     """
-    faults = [] if len(rings) == len(demand.allreduce) else [f"{len(rings)} groups of rings, not one per group"]
+    issues = [] if len(rings) == len(demand.allreduce) else [f"{len(rings)} groups of rings, not one per group"]
     total = demand.model_parallel_bytes.copy()
     for number, (group, shares) in enumerate(zip(demand.allreduce, rings, strict=False)):
         amount = sum(share for _, share in shares)
         if not abs(amount - 1.0) <= tolerance or any(not share >= 0 for _, share in shares):
-            faults.append(f"group {number}: shares add up to {amount!r}, or one is below 0")
+            issues.append(f"group {number}: shares add up to {amount!r}, or one is below 0")
         for order, share in shares:
             if sorted(order) != sorted(group.members):
-                faults.append(f"group {number}: order {order} does not visit every member once")
+                issues.append(f"group {number}: order {order} does not visit every member once")
                 continue
             for here, there in zip(order, (*order[1:], order[0]), strict=True):
                 total[here, there] += share * group.wire_bytes_per_member
-    if faults:
-        return FlowCheck(math.inf, tuple(faults))
+    if issues:
+        return FlowCheck(math.inf, tuple(issues))
     checked = check_flow(topology, total, flow, tolerance=tolerance)
     return FlowCheck(checked.theta / link_bytes_per_ms, checked.violations)

@@ -166,11 +166,11 @@ MALFORMED: dict[str, Callable[[BlockTree], BlockTree]] = {
 }
 
 
-@pytest.mark.parametrize("fault", list(MALFORMED))
-def test_malformed_proofs_are_refused(fault: str) -> None:
+@pytest.mark.parametrize("issue", list(MALFORMED))
+def test_malformed_proofs_are_refused(issue: str) -> None:
     """Shapes, ranges and sizes are looked at before anything is computed."""
-    with pytest.raises(InputError, match=fault):
-        blocks_bound(PROBLEM, MALFORMED[fault](PROOF))
+    with pytest.raises(InputError, match=issue):
+        blocks_bound(PROBLEM, MALFORMED[issue](PROOF))
 
 
 def test_the_search_ends_at_its_limits() -> None:

@@ -154,12 +154,12 @@ MALFORMED: dict[str, Callable[[LinkTree], LinkTree]] = {
 }
 
 
-@pytest.mark.parametrize("fault", list(MALFORMED))
-def test_malformed_proofs_are_refused(fault: str) -> None:
+@pytest.mark.parametrize("issue", list(MALFORMED))
+def test_malformed_proofs_are_refused(issue: str) -> None:
     """Shapes, ranges and sizes are looked at before anything is computed."""
     problem, proof, least = CASES[ONE_WAY]
-    with pytest.raises(InputError, match=fault):
-        tree_bound(problem, MALFORMED[fault](proof), least / 2)
+    with pytest.raises(InputError, match=issue):
+        tree_bound(problem, MALFORMED[issue](proof), least / 2)
 
 
 @pytest.mark.parametrize("claimed", [0.0, -1.0, np.nan, np.inf])

@@ -23,7 +23,7 @@ from topoopt.core.arrays import MIB, Floats
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.llm_training import LlmTrainingProblem, ReachedRates
 from topoopt.core.parallelism import ParallelStrategy, PipelineSchedule, Recompute
-from topoopt.files.faults import nearest_text, value_text
+from topoopt.files.issues import nearest_text, value_text
 from topoopt.files.reader_fields import FieldTable, used
 from topoopt.files.untrusted import read_text
 from topoopt.page.output import JsonOption, Output

@@ -120,7 +120,7 @@ def _named(option: str, value: str | None, names: Any) -> Any:
         InputError: there is none.
     """
     from topoopt.core.errors import InputError, Problem
-    from topoopt.files.faults import nearest_text, value_text
+    from topoopt.files.issues import nearest_text, value_text
 
     if value is None:
         return None

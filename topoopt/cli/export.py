@@ -83,7 +83,7 @@ def _chosen(solution: Path | None, to: str | None) -> tuple[Path, str, Exporter]
     Raises:
         InputError: one of them missing, no such target, or one that does not take the kind.
     """
-    from topoopt.files.faults import nearest_text, value_text
+    from topoopt.files.issues import nearest_text, value_text
     from topoopt.files.results import solution_kind
     from topoopt.formats.table import EXPORTERS
 

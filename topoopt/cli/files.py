@@ -16,7 +16,7 @@ from rich.text import Text
 from topoopt.cli.app import complete_example, complete_template
 from topoopt.core.errors import InputError, Problem
 from topoopt.files.codec import FieldWords, SectionWords, sections_of
-from topoopt.files.faults import nearest_text, value_text
+from topoopt.files.issues import nearest_text, value_text
 from topoopt.kinds import kind_of
 from topoopt.page.output import JsonOption, Output
 from topoopt.page.render import TerminalTable

@@ -211,7 +211,7 @@ def staggered_layer(
     return OpticalLayer((places // switch_ports).astype(np.int32), switch_ports, switching_time_s)
 
 
-def shape_faults(shape: ShardShape, *, paired: bool = False) -> list[str]:
+def shape_issues(shape: ShardShape, *, paired: bool = False) -> list[str]:
     """What makes a shape impossible on any layer with enough planes; empty when it is sound.
 
     Every interface sends to one rank and is sent to by one at most, never by its own; of switches that join ports in
@@ -248,7 +248,7 @@ def realisable(layer: OpticalLayer, shape: ShardShape, shard: Shard) -> bool:
         or (d and (planes.min() < 0 or planes.max() >= layer.planes))
     ):
         return False
-    if shape_faults(shape, paired=layer.paired):
+    if shape_issues(shape, paired=layer.paired):
         return False
     switch = layer.switch_of[planes[:, None], servers[None, :]]
     there = np.take_along_axis(switch, np.maximum(shape.arcs, 0), axis=1)

@@ -22,7 +22,7 @@ from topoopt.core.data import STRICT, Array, Label, Shown
 from topoopt.core.proofs import Argument
 from topoopt.core.rated_network import MOST_UNITS, RatedNetwork
 from topoopt.core.result import Certificate, Result
-from topoopt.core.search_settings import AllReduceChoice, SearchSettings, Stated
+from topoopt.core.search_settings import AllReduceChoice, ProblemBase, SearchSettings
 
 MAX_NODES = 8192
 MAX_BLOCKS = 2_000_000
@@ -61,7 +61,7 @@ class CollectiveObjective(StrEnum):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CollectiveProblem(Stated):
+class CollectiveProblem(ProblemBase):
     """Kind `collective`: a schedule for one collective on one network.
 
     Attributes:

@@ -20,7 +20,7 @@ from topoopt.core.arrays import Floats, Ints
 from topoopt.core.data import STRICT, Array, Shown
 from topoopt.core.proofs import Argument
 from topoopt.core.result import Certificate, Result
-from topoopt.core.search_settings import SearchSettings, Stated
+from topoopt.core.search_settings import ProblemBase, SearchSettings
 
 T = TypeVar("T")
 
@@ -68,7 +68,7 @@ class DagTask(Shown):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class DagTopologyProblem(Stated):
+class DagTopologyProblem(ProblemBase):
     """How many circuits shall join each pair of pods, so that the graph of a job is done first.
 
     A step is a transfer or a task; steps are numbered, transfers first. A circuit carries `rate` in each direction at

@@ -21,7 +21,7 @@ from annotated_types import Ge, Le, Len, Lt
 from topoopt.core.data import STRICT, Shown
 from topoopt.core.proofs import Argument
 from topoopt.core.result import Certificate
-from topoopt.core.search_settings import SearchSettings, Stated
+from topoopt.core.search_settings import ProblemBase, SearchSettings
 
 
 class Collective(StrEnum):
@@ -241,7 +241,7 @@ class Design(Shown):
 
 
 @dataclass(frozen=True, repr=False)
-class HierarchicalProblem(Stated):
+class HierarchicalProblem(ProblemBase):
     """Kind `hierarchical-bandwidth`: the design, and the bandwidth of its every dimension, that are best.
 
     Attributes:

@@ -17,7 +17,7 @@ from topoopt.core.plan import Plan, StoredStrategy
 from topoopt.core.price_book import PriceBook
 from topoopt.core.proofs import Argument
 from topoopt.core.result import Certificate
-from topoopt.core.search_settings import JobSearchSettings, Stated
+from topoopt.core.search_settings import JobSearchSettings, ProblemBase
 from topoopt.core.workload import Strategy, StrategyCertificate, StrategyCut, Workload
 
 
@@ -238,7 +238,7 @@ class BaselineSettings:
 
 
 @dataclass(frozen=True, repr=False)
-class CoOptimisation(Stated):
+class CoOptimisation(ProblemBase):
     """Kind `co-optimisation`: find strategy, topology and routes of least iteration time.
 
     `book` has the prices of networks that the run was given; None: those shipped.

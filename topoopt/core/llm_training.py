@@ -12,7 +12,7 @@ from annotated_types import Ge, Gt, Le
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.data import STRICT, Names
 from topoopt.core.parallelism import LanguageModel, Overlap, StrategySpace
-from topoopt.core.search_settings import AllReduceChoice, SearchSettings, Stated
+from topoopt.core.search_settings import AllReduceChoice, ProblemBase, SearchSettings
 from topoopt.core.switching import SwitchSettings
 
 STRATEGIES = 256
@@ -219,7 +219,7 @@ class LlmSearchSettings(SearchSettings):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LlmTrainingProblem(Stated):
+class LlmTrainingProblem(ProblemBase):
     """An instance of kind `llm-training`.
 
     Attributes:

@@ -24,7 +24,7 @@ from topoopt.core.errors import InputError, Problem
 from topoopt.core.graphs import Turns, turns_of
 from topoopt.core.proofs import Argument
 from topoopt.core.result import Certificate
-from topoopt.core.search_settings import RobustSearchSettings, SearchSettings, Stated
+from topoopt.core.search_settings import ProblemBase, RobustSearchSettings, SearchSettings
 from topoopt.core.topology import Topology
 
 MAX_DEMANDS = 1000
@@ -43,7 +43,7 @@ class RoutingMode(StrEnum):
     ADAPTED = "adapted"
 
 
-class WithDemand(Stated):
+class WithDemand(ProblemBase):
     """What problems of both kinds have: one demand matrix, or several."""
 
     demand: Floats

@@ -25,7 +25,7 @@ from topoopt.core.arrays import Floats, Int32s, bytes_per_ms
 from topoopt.core.data import MAX_SERVERS, STRICT, Array, FileName, Gbps, Names, Shown
 from topoopt.core.proofs import Argument
 from topoopt.core.result import Certificate
-from topoopt.core.search_settings import SearchSettings, Stated
+from topoopt.core.search_settings import ProblemBase, SearchSettings
 
 MAX_OPERATORS = 20_000
 MAX_TENSORS = 4 * MAX_OPERATORS
@@ -205,7 +205,7 @@ class Latency:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PlacementProblem(Stated):
+class PlacementProblem(ProblemBase):
     """Kind `placement`.
 
     Attributes

@@ -14,7 +14,7 @@ from topoopt.core.arrays import Floats, Ints
 from topoopt.core.data import STRICT, Shown
 from topoopt.core.proofs import Argument
 from topoopt.core.result import Certificate
-from topoopt.core.search_settings import SearchSettings, Stated
+from topoopt.core.search_settings import ProblemBase, SearchSettings
 
 MAX_SERVERS = 128
 MAX_PORTS = 1024
@@ -33,7 +33,7 @@ Split = tuple[int, int]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RegionalCircuitsProblem(Stated):
+class RegionalCircuitsProblem(ProblemBase):
     """How many circuits join each pair of servers of a region in each step, for the least time of all steps.
 
     A circuit takes a port of the optical switch at both ends, and carries its rate in each direction at the same time.

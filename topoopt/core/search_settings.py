@@ -14,7 +14,7 @@ from topoopt.core.data import STRICT, Displayed, Meaning, Names, Stored, omittin
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Stated(Displayed):
+class ProblemBase(Displayed):
     """A problem.
 
     Attributes:

@@ -23,7 +23,7 @@ from topoopt.core.arrays import BYTES_PER_MS_PER_GBPS, Floats, Int32s, Ints
 from topoopt.core.cluster import Cluster, OpticalLayer
 from topoopt.core.data import Shown
 from topoopt.core.job import CoOptimisation
-from topoopt.core.search_settings import SearchSettings, Stated
+from topoopt.core.search_settings import ProblemBase, SearchSettings
 
 ROUNDING = 1e-9
 """Part of a time that is none."""
@@ -268,7 +268,7 @@ class JobsAtOnce:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SharedCluster(Stated):
+class SharedCluster(ProblemBase):
     """Kind `shared-cluster`.
 
     Attributes:

@@ -34,7 +34,7 @@ from ruamel.yaml.events import (
 
 from topoopt.core.arrays import MIB
 from topoopt.core.errors import InputError, Problem
-from topoopt.files.faults import MAX_LISTED, Fault, Path, path_text, value_text
+from topoopt.files.issues import MAX_LISTED, Issue, Path, path_text, value_text
 from topoopt.files.untrusted import parsing, read_text, refusal
 
 
@@ -73,7 +73,7 @@ class Document:
     file: str
     data: object
     locate: Callable[[frozenset[Path]], dict[Path, int]]
-    faults: tuple[Fault, ...] = ()
+    issues: tuple[Issue, ...] = ()
     broken: bool = False
 
     def line(self, path: Path) -> int | None:
@@ -89,12 +89,12 @@ class Document:
             for path in wanted
         }
 
-    def problems(self, issues: Iterable[Fault]) -> list[Problem]:
+    def problems(self, issues: Iterable[Issue]) -> list[Problem]:
         """The document's own faults and the given ones, in file order, each path and message once, with lines."""
-        unique: dict[tuple[Path, str], Fault] = {}
+        unique: dict[tuple[Path, str], Issue] = {}
         given = list(issues)
         better = {issue.path for issue in given}
-        for issue in (*(own for own in self.faults if not (own.general and own.path in better)), *given):
+        for issue in (*(own for own in self.issues if not (own.general and own.path in better)), *given):
             unique.setdefault((issue.path, issue.message), issue)
         shown = list(unique.values())[:MAX_LISTED]
         lines = self.lines({issue.path for issue in shown if issue.line is None})
@@ -114,7 +114,7 @@ class Document:
             problems.append(Problem(f"{len(unique) - MAX_LISTED} further problems are not listed", file=self.file))
         return problems
 
-    def refuse(self, issues: Iterable[Fault]) -> None:
+    def refuse(self, issues: Iterable[Issue]) -> None:
         """Raise InputError when the document has faults of its own or any are given."""
         problems = self.problems(issues)
         if problems:
@@ -123,7 +123,7 @@ class Document:
 
 def broken(message: str, line: int | None, *, allowed: str | None = None, path: Path = ()) -> Document:
     """A document that cannot be parsed, and why."""
-    return Document("", None, lambda _: {}, (Fault(path, message, allowed=allowed, line=line),), broken=True)
+    return Document("", None, lambda _: {}, (Issue(path, message, allowed=allowed, line=line),), broken=True)
 
 
 _HALF = re.compile("[\ud800-\udfff]")
@@ -141,20 +141,20 @@ def values(data: object) -> Iterator[tuple[Path, object]]:
             stack.extend(((*path, index), item) for index, item in enumerate(value))
 
 
-def half_characters(data: object) -> list[Fault]:
+def half_characters(data: object) -> list[Issue]:
     """Texts with half a character (a surrogate alone, which both formats can name): no file can hold them."""
     return [
-        Fault(path, "half a character", value_text(text), "characters that UTF-8 can hold")
+        Issue(path, "half a character", value_text(text), "characters that UTF-8 can hold")
         for path, value in values(data)
         for text in (value if isinstance(value, dict) else [value])
         if isinstance(text, str) and _HALF.search(text)
     ]
 
 
-def not_finite(path: Path, value: float, line: int | None = None) -> Fault:
+def not_finite(path: Path, value: float, line: int | None = None) -> Issue:
     """NaN or infinity where a number stands."""
     text = "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
-    return Fault(path, "not a finite number", value=text, allowed="a finite number", line=line, general=True)
+    return Issue(path, "not a finite number", value=text, allowed="a finite number", line=line, general=True)
 
 
 _STEP = np.zeros(256, dtype=np.int8)
@@ -214,7 +214,7 @@ def locate_in(text: str, wanted: frozenset[Path]) -> dict[Path, int]:
     return lines
 
 
-def _duplicates(text: str, suspects: set[str]) -> list[Fault]:
+def _duplicates(text: str, suspects: set[str]) -> list[Issue]:
     """Every entry whose key stood before in the same mapping, looking at the given keys only."""
     first: dict[Path, int] = {}
     issues = []
@@ -222,14 +222,14 @@ def _duplicates(text: str, suspects: set[str]) -> list[Fault]:
         if path and path[-1] in suspects:
             if path in first:
                 issues.append(
-                    Fault(path, f"duplicate key, first on line {first[path]}", allowed="each key once", line=line)
+                    Issue(path, f"duplicate key, first on line {first[path]}", allowed="each key once", line=line)
                 )
             else:
                 first[path] = line
     return issues
 
 
-def _not_finite(data: object) -> list[Fault]:
+def _not_finite(data: object) -> list[Issue]:
     """Every NaN and infinity in the data."""
     numbers = values(data)
     return [not_finite(path, value) for path, value in numbers if isinstance(value, float) and not math.isfinite(value)]
@@ -328,8 +328,8 @@ def resolve(text: str) -> Scalar:
 class _RefusedError(Exception):
     """Carries the fault that ends parsing."""
 
-    def __init__(self, issue: Fault) -> None:
-        self.fault = issue
+    def __init__(self, issue: Issue) -> None:
+        self.issue = issue
         super().__init__(issue.message)
 
 
@@ -349,7 +349,7 @@ class _YamlBuilder:
     max_nodes: int
     root: object = None
     lines: dict[Path, int] = field(default_factory=dict)
-    faults: list[Fault] = field(default_factory=list)
+    issues: list[Issue] = field(default_factory=list)
     stack: list[_Frame] = field(default_factory=list)
     documents: int = 0
     nodes: int = 0
@@ -360,7 +360,7 @@ class _YamlBuilder:
         if isinstance(event, DocumentStartEvent):
             self.documents += 1
             if self.documents > 1:
-                raise _RefusedError(Fault((), "a second document in the file", allowed="one document", line=line))
+                raise _RefusedError(Issue((), "a second document in the file", allowed="one document", line=line))
         elif isinstance(event, CollectionEndEvent):
             self.stack.pop()
         elif isinstance(event, NodeEvent):
@@ -371,16 +371,16 @@ class _YamlBuilder:
         self.nodes += 1
         if self.nodes > self.max_nodes:
             raise _RefusedError(
-                Fault((), "too many values", allowed=f"at most {self.max_nodes}; larger files as JSON", line=line)
+                Issue((), "too many values", allowed=f"at most {self.max_nodes}; larger files as JSON", line=line)
             )
         if isinstance(event, AliasEvent) or event.anchor is not None:
             raise _RefusedError(
-                Fault(path, "anchors and aliases are not accepted", allowed="every value written out", line=line)
+                Issue(path, "anchors and aliases are not accepted", allowed="every value written out", line=line)
             )
         tag = getattr(event, "tag", None)
         if tag is not None:
             raise _RefusedError(
-                Fault(path, "tags are not accepted", value=value_text(str(tag)), allowed="no tag", line=line)
+                Issue(path, "tags are not accepted", value=value_text(str(tag)), allowed="no tag", line=line)
             )
         if self.stack and isinstance(self.stack[-1].container, dict) and self.stack[-1].key is None:
             self._key(self.stack[-1], event, line)
@@ -389,14 +389,14 @@ class _YamlBuilder:
         if isinstance(event, ScalarEvent):
             value = resolve(event.value) if event.implicit[0] else event.value
             if isinstance(value, float) and not math.isfinite(value):
-                self.faults.append(not_finite(path, value, line))
+                self.issues.append(not_finite(path, value, line))
         else:
             value = {} if isinstance(event, MappingStartEvent) else []
         self._place(path, value, line)
         if isinstance(event, (MappingStartEvent, SequenceStartEvent)):
             if len(self.stack) >= MAX_DEPTH:
                 raise _RefusedError(
-                    Fault(path[:3], "nested too deeply", allowed=f"at most {MAX_DEPTH} levels", line=line)
+                    Issue(path[:3], "nested too deeply", allowed=f"at most {MAX_DEPTH} levels", line=line)
                 )
             self.stack.append(_Frame(path, value))  # type: ignore[arg-type]  # one of the two containers above
 
@@ -411,16 +411,16 @@ class _YamlBuilder:
     def _key(self, frame: _Frame, event: NodeEvent, line: int) -> None:
         if not isinstance(event, ScalarEvent):
             raise _RefusedError(
-                Fault(frame.path, "a key is a mapping or list", allowed="keys that are text", line=line)
+                Issue(frame.path, "a key is a mapping or list", allowed="keys that are text", line=line)
             )
         key = str(event.value)
         path = (*frame.path, key)
         frame.key = key
         if event.implicit[0] and not isinstance(resolve(key), str):
-            self.faults.append(Fault(path, "a key that is not text", allowed="keys that are text", line=line))
+            self.issues.append(Issue(path, "a key that is not text", allowed="keys that are text", line=line))
         if key in frame.container:
             first = self.lines.get(path)
-            self.faults.append(Fault(path, f"duplicate key, first on line {first}", allowed="each key once", line=line))
+            self.issues.append(Issue(path, f"duplicate key, first on line {first}", allowed="each key once", line=line))
         else:
             self.lines[path] = line
 
@@ -453,7 +453,7 @@ def parse_yaml(text: str, max_nodes: int) -> Document:
         for event in YAML(typ="safe", pure=True).parse(text):
             builder.take(event)
     except _RefusedError as refused:
-        return Document("", None, lambda _: {}, (*builder.faults, refused.fault), broken=True)
+        return Document("", None, lambda _: {}, (*builder.issues, refused.issue), broken=True)
     except YAMLError as error:
         reason = getattr(error, "problem", None) or getattr(error, "reason", None) or "cannot be parsed"
         return broken(f"broken YAML: {reason}", _line_of(error, text), allowed="valid YAML 1.2")
@@ -465,7 +465,7 @@ def parse_yaml(text: str, max_nodes: int) -> Document:
     def locate(wanted: frozenset[Path]) -> dict[Path, int]:
         return {path: builder.lines[path] for path in wanted if path in builder.lines}
 
-    return Document("", builder.root, locate, tuple(builder.faults))
+    return Document("", builder.root, locate, tuple(builder.issues))
 
 
 @dataclass(frozen=True)
@@ -506,7 +506,7 @@ def parse_document(path: str | os.PathLike[str], limits: Limits = Limits()) -> D
     with parsing(file, "a JSON file" if json else "a YAML file"):
         parsed = parse_json(text, limits.json_nodes) if json else parse_yaml(text, limits.yaml_nodes)
     halves = half_characters(parsed.data) if "\\u" in text.lower() else []  # they stand in files as escapes alone
-    document = replace(parsed, file=file, faults=(*parsed.faults, *halves))
+    document = replace(parsed, file=file, issues=(*parsed.issues, *halves))
     if document.broken:
         document.refuse(())
     return document

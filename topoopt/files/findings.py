@@ -14,7 +14,7 @@ from topoopt.core.errors import InputError, Problem
 from topoopt.core.process import end_if_interrupted
 from topoopt.files import codec
 from topoopt.files.documents import Document, Limits, parse_document
-from topoopt.files.faults import Fault, Path, parse_path, said_removed
+from topoopt.files.issues import Issue, Path, parse_path, said_removed
 
 Value = TypeVar("Value")
 Result = TypeVar("Result")
@@ -58,14 +58,14 @@ class Findings:
     """Faults of a file, problems of the files it refers to, and notes on how these were read."""
 
     def __init__(self) -> None:
-        self.faults: list[Fault] = []
+        self.issues: list[Issue] = []
         self._elsewhere: list[Problem] = []
         self.notes: list[str] = []
 
-    def add(self, issues: Iterable[Fault]) -> None:
+    def add(self, issues: Iterable[Issue]) -> None:
         """Keep faults, but not a second time at a path where the schema already complained."""
-        paths = {issue.path for issue in self.faults}
-        self.faults += [issue for issue in issues if issue.path not in paths]
+        paths = {issue.path for issue in self.issues}
+        self.issues += [issue for issue in issues if issue.path not in paths]
 
     def note(self, text: str) -> None:
         """Keep a note for people, once."""
@@ -108,9 +108,9 @@ class Findings:
             for problem in error.problems:
                 if problem.file is None:
                     path = parse_path(problem.path) if problem.path else around
-                    issues.append(Fault(path, problem.message, problem.value, problem.allowed))
+                    issues.append(Issue(path, problem.message, problem.value, problem.allowed))
                 elif problem.file == source:
-                    issues.append(Fault(around, f"{problem.message} ({source})", problem.value, problem.allowed))
+                    issues.append(Issue(around, f"{problem.message} ({source})", problem.value, problem.allowed))
                 else:
                     self._elsewhere.append(problem)
             self.add(issues)
@@ -118,11 +118,11 @@ class Findings:
 
     def clear_of(self, *sections: str) -> bool:
         """Whether nothing is wrong with the given sections, or with files they refer to."""
-        return not self._elsewhere and not any(not issue.path or issue.path[0] in sections for issue in self.faults)
+        return not self._elsewhere and not any(not issue.path or issue.path[0] in sections for issue in self.issues)
 
     def refuse(self, document: Document) -> None:
         """Raise InputError when anything was found, or the document has faults of its own."""
-        problems = document.problems(self.faults) + self._elsewhere
+        problems = document.problems(self.issues) + self._elsewhere
         if problems:
             raise InputError(problems)
 
@@ -144,7 +144,7 @@ Model = TypeVar("Model", bound=BaseModel)
 def read_checked(
     path: str | os.PathLike[str],
     model: type[Model],
-    issues: Callable[[Model], Sequence[Fault]] = lambda _: (),
+    issues: Callable[[Model], Sequence[Issue]] = lambda _: (),
     limits: Limits | None = None,
 ) -> Model:
     """The file as an instance of `model`.

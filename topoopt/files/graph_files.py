@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from topoopt.core.arrays import MIB
 from topoopt.files.documents import Limits, load_document
-from topoopt.files.faults import value_text
+from topoopt.files.issues import value_text
 from topoopt.files.link_attributes import (
     GBPS,
     LINK,

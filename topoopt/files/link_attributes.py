@@ -10,7 +10,7 @@ from enum import StrEnum
 from fractions import Fraction
 
 from topoopt.core.errors import InputError
-from topoopt.files.faults import value_text
+from topoopt.files.issues import value_text
 from topoopt.files.reader_fields import FieldLog, FieldTable, noted, refused, used
 from topoopt.files.untrusted import refusal
 

@@ -9,11 +9,11 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationError
 
 from topoopt.core.price_book import OCS_PORT, PATCH_PANEL_PORT, RATED_PARTS, PriceBook, price_book
-from topoopt.files.codec import schema_faults
+from topoopt.files.codec import schema_issues
 from topoopt.files.documents import parse_document
-from topoopt.files.faults import Fault
 from topoopt.files.fields import FileModel, FileName, Label, SchemaVersion
 from topoopt.files.findings import Findings
+from topoopt.files.issues import Issue
 
 MAX_RATES = 100
 MAX_DEVICES = 100
@@ -134,15 +134,15 @@ def read_price_book(path: str | os.PathLike[str]) -> PriceBook:
     try:
         file = PriceBookFile.model_validate(document.data)
     except ValidationError as error:
-        findings.add(_named(issue) for issue in schema_faults(PriceBookFile, error))
-    findings.add(_faults(document.data))
+        findings.add(_named(issue) for issue in schema_issues(PriceBookFile, error))
+    findings.add(_issues(document.data))
     findings.refuse(document)
     if file is None:
         raise AssertionError("a price book was neither read nor refused")
     return price_book(file.model_dump())
 
 
-def _named(issue: Fault) -> Fault:
+def _named(issue: Issue) -> Issue:
     """The fault in the words of a price book."""
     if len(issue.path) == 2 and issue.path[0] == "parts" and issue.message.startswith("unknown key"):
         return replace(issue, message="unknown part")
@@ -151,9 +151,9 @@ def _named(issue: Fault) -> Fault:
     return issue
 
 
-def _faults(data: object) -> list[Fault]:
+def _issues(data: object) -> list[Issue]:
     """What the schema cannot state, of as much as can be read."""
-    issues: list[Fault] = []
+    issues: list[Issue] = []
     parts = data.get("parts") if isinstance(data, dict) else None
     if not isinstance(data, dict) or not isinstance(parts, dict):
         return issues
@@ -162,7 +162,7 @@ def _faults(data: object) -> list[Fault]:
     for name, rates in listed.items():
         where = ("parts", name, "by_rate")
         issues += [
-            Fault((*where, index), "the same rate twice", f"{rate:g}", "each rate once")
+            Issue((*where, index), "the same rate twice", f"{rate:g}", "each rate once")
             for index, rate in enumerate(rates)
             if rate in rates[:index]
         ]
@@ -170,20 +170,20 @@ def _faults(data: object) -> list[Fault]:
         if missing:
             text = "missing rate" if len(missing) == 1 else "missing rates"
             value = ", ".join(f"{rate:g}" for rate in missing)
-            issues.append(Fault(where, f"{text} {value} Gbit/s", allowed="the same rates for all rated parts"))
+            issues.append(Issue(where, f"{text} {value} Gbit/s", allowed="the same rates for all rated parts"))
     length = parts["fibre"].get("length_m") if isinstance(parts.get("fibre"), dict) else None
     if isinstance(length, dict):
         least, most = length.get("least"), length.get("most")
         if isinstance(least, int | float) and isinstance(most, int | float) and least > most:
             where = ("parts", "fibre", "length_m")
-            issues.append(Fault(where, "least is above most", f"{least:g} to {most:g}", "least <= most"))
+            issues.append(Issue(where, "least is above most", f"{least:g} to {most:g}", "least <= most"))
     devices = data.get("devices")
     if devices is None or isinstance(devices, dict):
         priced = [entry.get("port_part") for entry in (devices or {}).values() if isinstance(entry, dict)]
         for part in (PATCH_PANEL_PORT, OCS_PORT):
             if part not in priced:
                 text = f"no device with ports of {part}"
-                issues.append(Fault(("devices",), text, allowed=f"a device with port_part: {part}"))
+                issues.append(Issue(("devices",), text, allowed=f"a device with port_part: {part}"))
     return issues
 
 

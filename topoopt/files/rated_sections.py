@@ -13,9 +13,9 @@ from pydantic import Discriminator, Field, Strict, Tag
 
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.rated_network import PRESETS, RatedNetwork
-from topoopt.files.faults import nearest_text
 from topoopt.files.fields import MAX_SERVERS, FileModel
 from topoopt.files.graph_files import ListedGraph, read_graph
+from topoopt.files.issues import nearest_text
 from topoopt.files.link_attributes import NetworkUse
 from topoopt.files.sections import RATE_ATTRIBUTE, FamilyTopology, RateAttribute, Server, Servers, existing_file
 from topoopt.files.topology_families import family_arcs, family_text

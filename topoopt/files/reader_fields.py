@@ -16,7 +16,7 @@ from xml.etree.ElementTree import Element
 
 from topoopt.core.errors import InputError, Problem
 from topoopt.files.documents import Document
-from topoopt.files.faults import Fault, Path, key_text, nearest_text, value_text
+from topoopt.files.issues import Issue, Path, key_text, nearest_text, value_text
 
 Use = Literal["used", "noted", "refused"]
 FieldRow = tuple[Use, str]
@@ -108,7 +108,7 @@ def _add(met: dict[str, _Met], field: str, entry: _Met) -> None:
         met[field] = entry
 
 
-def notes_of(document: Document, table: FieldTable, issues: Iterable[Fault] = ()) -> tuple[str, ...]:
+def notes_of(document: Document, table: FieldTable, issues: Iterable[Issue] = ()) -> tuple[str, ...]:
     """What stands in a document and is not used, in words.
 
     Args:
@@ -132,13 +132,13 @@ def notes_of(document: Document, table: FieldTable, issues: Iterable[Fault] = ()
             continue
         if entry.row is None and others == "refused":
             allowed = nearest_text(str(entry.path[-1]) if entry.path else "", entry.siblings)
-            issues.append(Fault(entry.path, entry.message, value_text(entry.value), allowed))
+            issues.append(Issue(entry.path, entry.message, value_text(entry.value), allowed))
         elif entry.row is None:
             unknown.append(f"{field} ({value_text(entry.value)}{times})")
         elif entry.row[0] == "noted":
             listed.append(f"{field} ({entry.row[1]}{times})")
         elif entry.value:
-            issues.append(Fault(entry.path, f"not covered: {entry.row[1]}", value_text(entry.value)))
+            issues.append(Issue(entry.path, f"not covered: {entry.row[1]}", value_text(entry.value)))
     document.refuse(issues)
     return (*named("not used", listed), *named("not used, and not known to this reader", unknown))
 

@@ -27,9 +27,9 @@ from topoopt.core.result import MAX_CERTIFICATES, Certificate, CheckResult, Obje
 from topoopt.files import codec
 from topoopt.files.atomic import write_text_atomically
 from topoopt.files.documents import Document, Limits, parse_document
-from topoopt.files.faults import Fault, nearest_text, path_text, value_text
 from topoopt.files.fields import PRINTABLE
 from topoopt.files.findings import Findings
+from topoopt.files.issues import Issue, nearest_text, path_text, value_text
 from topoopt.files.untrusted import read_bytes
 
 
@@ -66,7 +66,7 @@ def solution_document(path: str | os.PathLike[str], kinds: Collection[str]) -> t
     if isinstance(kind, str) and kind.endswith(SUFFIX) and kind.removesuffix(SUFFIX) in kinds:
         return kind.removesuffix(SUFFIX), document
     allowed = nearest_text(kind, [f"{name}{SUFFIX}" for name in kinds])
-    document.refuse([Fault(("kind",), "not a solution", value_text(kind), allowed)])
+    document.refuse([Issue(("kind",), "not a solution", value_text(kind), allowed)])
     raise AssertionError("refuse returned with a fault")
 
 
@@ -158,14 +158,14 @@ def _original(problem: Problem, name: str, file: str, folder: str) -> Problem:
 def _contents(document: Document, files: object) -> dict[str, bytes]:
     """Return the files by name; every one stays inside the folder that it is laid out in."""
     if not isinstance(files, Mapping) or len(files) > MAX_FILES:
-        document.refuse([Fault((FILES,), "not a mapping of names to contents", allowed=f"at most {MAX_FILES} files")])
+        document.refuse([Issue((FILES,), "not a mapping of names to contents", allowed=f"at most {MAX_FILES} files")])
         raise AssertionError("refuse returned with a fault")
     contents: dict[str, bytes] = {}
     issues, left = [], MAX_BYTES
     for name, text in files.items():
         pure = PurePosixPath(name)
         if pure.is_absolute() or not pure.parts or ".." in pure.parts or "\0" in name or "\\" in name:
-            issues.append(Fault((FILES, name), "no name of a file below the instance", name, "a relative path"))
+            issues.append(Issue((FILES, name), "no name of a file below the instance", name, "a relative path"))
             continue
         try:
             unpack = zlib.decompressobj()
@@ -175,7 +175,7 @@ def _contents(document: Document, files: object) -> dict[str, bytes]:
             whole, content = False, b""
         if not whole:
             allowed = f"zlib in base64, at most {MAX_BYTES} bytes in all"
-            issues.append(Fault((FILES, name), "no content of a file", allowed=allowed))
+            issues.append(Issue((FILES, name), "no content of a file", allowed=allowed))
         left -= len(content)
         contents[name] = content
     document.refuse(issues)

@@ -16,9 +16,9 @@ from topoopt.core.errors import InputError, Problem
 from topoopt.core.graphs import unreachable_pair
 from topoopt.core.topology import Topology
 from topoopt.files.demand_files import ServerNames, read_demand
-from topoopt.files.faults import nearest_text, value_text
 from topoopt.files.fields import MAX_SERVERS, FileModel, Seed, is_none
 from topoopt.files.graph_files import read_graph
+from topoopt.files.issues import nearest_text, value_text
 from topoopt.files.topology_families import DISTANCE_REGULAR, FAMILIES, MAX_ARCS, Arcs, family_arcs, family_text
 from topoopt.workloads.demands import DEMAND_FAMILIES, demand_matrix
 

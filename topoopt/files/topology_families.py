@@ -27,8 +27,8 @@ from topoopt.core.graphs import (
     strongly_connected,
     torus_steps,
 )
-from topoopt.files.faults import nearest_text, value_text
 from topoopt.files.findings import within
+from topoopt.files.issues import nearest_text, value_text
 
 if TYPE_CHECKING:
     import networkx as nx

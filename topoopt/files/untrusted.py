@@ -23,7 +23,7 @@ from pathlib import Path
 
 from topoopt.core.arrays import MIB
 from topoopt.core.errors import InputError, Problem, TopooptError
-from topoopt.files.faults import nearest_text, value_text
+from topoopt.files.issues import nearest_text, value_text
 
 PathName = str | os.PathLike[str]
 

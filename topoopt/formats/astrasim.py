@@ -18,7 +18,7 @@ from topoopt.core.errors import InputError, Problem
 from topoopt.core.result import Result
 from topoopt.core.topology import Topology
 from topoopt.files.documents import load_document
-from topoopt.files.faults import Fault, nearest_text, value_text
+from topoopt.files.issues import Issue, nearest_text, value_text
 from topoopt.files.reader_fields import FieldTable
 from topoopt.files.untrusted import read_text
 from topoopt.formats.exporter import (
@@ -213,7 +213,7 @@ def read_network(path: str | os.PathLike[str]) -> AnalyticalNetwork:
     data = document.data
     if not isinstance(data, dict) or not set(KEYS) & set(data):
         allowed = f"an analytical network of ASTRA-sim: {', '.join(KEYS)}"
-        document.refuse([Fault((), "not such a network", value_text(data), allowed)])
+        document.refuse([Issue((), "not such a network", value_text(data), allowed)])
         raise AssertionError("refuse returned with a fault")
     document.refuse(_issues(data))
     return AnalyticalNetwork(
@@ -224,25 +224,25 @@ def read_network(path: str | os.PathLike[str]) -> AnalyticalNetwork:
     )
 
 
-def _issues(data: dict[str, Any]) -> list[Fault]:
-    issues = [Fault((key,), "unknown key", None, nearest_text(key, KEYS)) for key in data if key not in KEYS]
-    issues += [Fault((key,), "missing", None, "a list, one entry a dimension") for key in KEYS if key not in data]
+def _issues(data: dict[str, Any]) -> list[Issue]:
+    issues = [Issue((key,), "unknown key", None, nearest_text(key, KEYS)) for key in data if key not in KEYS]
+    issues += [Issue((key,), "missing", None, "a list, one entry a dimension") for key in KEYS if key not in data]
     lengths = {}
     for key in (key for key in KEYS if key in data):
         listed = data[key]
         if not isinstance(listed, list) or not 1 <= len(listed) <= MAX_DIMENSIONS:
             issues.append(
-                Fault((key,), "not a list of dimensions", value_text(listed), f"1 to {MAX_DIMENSIONS} entries")
+                Issue((key,), "not a list of dimensions", value_text(listed), f"1 to {MAX_DIMENSIONS} entries")
             )
             continue
         lengths[key] = len(listed)
         issues += [_entry_issue(key, index, value) for index, value in enumerate(listed) if not _good(key, value)]
     if len(set(lengths.values())) > 1:
         shown = ", ".join(f"{key} {length}" for key, length in lengths.items())
-        issues.append(Fault((), "lists of different length", shown, "one entry a dimension in each"))
+        issues.append(Issue((), "lists of different length", shown, "one entry a dimension in each"))
     sizes = data.get("npus_count")
     if not issues and isinstance(sizes, list) and math.prod(sizes) > MAX_NPUS:
-        issues.append(Fault(("npus_count",), "too many NPUs", str(math.prod(sizes)), f"at most {MAX_NPUS}"))
+        issues.append(Issue(("npus_count",), "too many NPUs", str(math.prod(sizes)), f"at most {MAX_NPUS}"))
     return issues
 
 
@@ -256,14 +256,14 @@ def _good(key: str, value: object) -> bool:
     return 0 < value <= 1e9 if key == "bandwidth" else 0 <= value <= 1e12
 
 
-def _entry_issue(key: str, index: int, value: object) -> Fault:
+def _entry_issue(key: str, index: int, value: object) -> Issue:
     allowed = {
         "topology": nearest_text(value, BLOCKS),
         "npus_count": f"a whole number 2 to {MAX_NPUS}",
         "bandwidth": "a positive number of GiB/s",
         "latency": "a number of nanoseconds, not negative",
     }[key]
-    return Fault((key, index), "not usable", value_text(value), allowed)
+    return Issue((key, index), "not usable", value_text(value), allowed)
 
 
 def dimension_documents(network: AnalyticalNetwork) -> list[dict[str, Any]]:

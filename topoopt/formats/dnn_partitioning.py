@@ -15,8 +15,8 @@ import typer
 from topoopt.core.arrays import bytes_per_ms
 from topoopt.core.errors import InputError, Problem
 from topoopt.files.documents import Document, load_document
-from topoopt.files.faults import Fault, value_text
 from topoopt.files.fields import MAX_BYTES, MAX_MS
+from topoopt.files.issues import Issue, value_text
 from topoopt.files.reader_fields import FieldTable, notes_of
 from topoopt.formats.importer import (
     Imported,
@@ -63,43 +63,43 @@ MAX_NODES = 20_000
 HOST = "host"
 
 
-def _number(entry: Mapping[str, Any], key: str, path: tuple[str | int, ...], most: float, issues: list[Fault]) -> float:
+def _number(entry: Mapping[str, Any], key: str, path: tuple[str | int, ...], most: float, issues: list[Issue]) -> float:
     value = entry.get(key)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
         text = "missing" if key not in entry else "not a number in range"
-        issues.append(Fault((*path, key), text, value_text(value) if key in entry else None, f"a number 0 to {most:g}"))
+        issues.append(Issue((*path, key), text, value_text(value) if key in entry else None, f"a number 0 to {most:g}"))
         return 0.0
     return float(value)
 
 
-def _entries(data: Mapping[str, Any], key: str, issues: list[Fault]) -> list[Mapping[str, Any]]:
+def _entries(data: Mapping[str, Any], key: str, issues: list[Issue]) -> list[Mapping[str, Any]]:
     rows = data.get(key)
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        issues.append(Fault((key,), "missing" if key not in data else "not a list of mappings"))
+        issues.append(Issue((key,), "missing" if key not in data else "not a list of mappings"))
         return []
     if len(rows) > 10 * MAX_NODES:
-        issues.append(Fault((key,), "too many", str(len(rows)), f"at most {10 * MAX_NODES}"))
+        issues.append(Issue((key,), "too many", str(len(rows)), f"at most {10 * MAX_NODES}"))
         return []
     return rows
 
 
-def _flag(entry: Mapping[str, Any], key: str, path: tuple[str | int, ...], issues: list[Fault]) -> bool:
+def _flag(entry: Mapping[str, Any], key: str, path: tuple[str | int, ...], issues: list[Issue]) -> bool:
     value = entry.get(key)
     if value not in (0, 1):
-        issues.append(Fault((*path, key), "not a truth value", value_text(value), "true, false, 0 or 1"))
+        issues.append(Issue((*path, key), "not a truth value", value_text(value), "true, false, 0 or 1"))
     return value in (1, True)
 
 
-def _operators(rows: Sequence[Mapping[str, Any]], *, cpu: bool, issues: list[Fault]) -> dict[object, dict[str, Any]]:
+def _operators(rows: Sequence[Mapping[str, Any]], *, cpu: bool, issues: list[Issue]) -> dict[object, dict[str, Any]]:
     by_id: dict[object, dict[str, Any]] = {}
     for index, row in enumerate(rows):
         path = ("nodes", index)
         number = row.get("id")
         if isinstance(number, bool) or not isinstance(number, int | str):
-            issues.append(Fault((*path, "id"), "not an id", value_text(number), "a whole number or text"))
+            issues.append(Issue((*path, "id"), "not an id", value_text(number), "a whole number or text"))
             continue
         if number in by_id:
-            issues.append(Fault((*path, "id"), "the id of another node", value_text(number), "each id once"))
+            issues.append(Issue((*path, "id"), "the id of another node", value_text(number), "each id once"))
         times: dict[str, float | None] = {"fpga": _number(row, "fpgaLatency", path, MAX_MS, issues)}
         if not _flag(row, "supportedOnFpga", path, issues):
             times["fpga"] = None
@@ -119,7 +119,7 @@ def _operators(rows: Sequence[Mapping[str, Any]], *, cpu: bool, issues: list[Fau
 
 
 def _tensors(
-    rows: Sequence[Mapping[str, Any]], operators: Mapping[object, dict[str, Any]], issues: list[Fault]
+    rows: Sequence[Mapping[str, Any]], operators: Mapping[object, dict[str, Any]], issues: list[Issue]
 ) -> tuple[dict[object, list[object]], dict[object, float], dict[object, float]]:
     """Consumers, cost and stated size by producer."""
     consumers: dict[object, list[object]] = {}
@@ -130,14 +130,14 @@ def _tensors(
         ends = row.get("sourceId"), row.get("destId")
         for key, end in zip(("sourceId", "destId"), ends, strict=True):
             if not isinstance(end, int | str) or end not in operators:
-                issues.append(Fault((*path, key), "no node of that id", value_text(end)))
+                issues.append(Issue((*path, key), "no node of that id", value_text(end)))
         cost = _number(row, "cost", path, MAX_MS, issues)
         if not all(isinstance(end, int | str) for end in ends):
             continue
         source, target = ends
         if abs(costs.setdefault(source, cost) - cost) > 1e-6:
             text = f"another cost than the other edges of node {value_text(source)}"
-            issues.append(Fault((*path, "cost"), text, f"{cost:g}", f"{costs[source]:g}"))
+            issues.append(Issue((*path, "cost"), text, f"{cost:g}", f"{costs[source]:g}"))
         if target not in consumers.setdefault(source, []):
             consumers[source].append(target)
         if "size" in row and (size := _number(row, "size", path, MAX_BYTES, issues)):
@@ -180,7 +180,7 @@ def placement_document(
     """
     document = load_document(path)
     data = document.data if isinstance(document.data, dict) else {}
-    issues: list[Fault] = []
+    issues: list[Issue] = []
     memory = _number(data, "maxSizePerFPGA", (), MAX_BYTES, issues)
     count = round(_number(data, "maxFPGAs", (), 1024, issues)) if devices is None else devices
     cpus = round(_number(data, "maxCPUs", (), 1024, issues)) if cpu else 0
@@ -229,18 +229,18 @@ def read_expert_split(path: str | os.PathLike[str]) -> tuple[dict[str, str], tup
     """
     document: Document = load_document(path)
     data = document.data if isinstance(document.data, dict) else {}
-    issues: list[Fault] = []
+    issues: list[Issue] = []
     by_name: dict[str, str] = {}
     for key, prefix in (("cpus", "cpu"), ("fpgas", "fpga")):
         for index, entry in enumerate(_entries(data, key, issues)):
             nodes = entry.get("nodes")
             if not isinstance(nodes, list):
-                issues.append(Fault((key, index, "nodes"), "missing" if nodes is None else "not a list"))
+                issues.append(Issue((key, index, "nodes"), "missing" if nodes is None else "not a list"))
                 continue
             for position, node in enumerate(nodes):
                 if str(node) in by_name:
                     where = (key, index, "nodes", position)
-                    issues.append(Fault(where, "a node placed twice", value_text(node), "each node once"))
+                    issues.append(Issue(where, "a node placed twice", value_text(node), "each node once"))
                 by_name[str(node)] = f"{prefix}{index}"
     notes = notes_of(document, SPLIT_FIELDS, issues)
     if not by_name:

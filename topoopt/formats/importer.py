@@ -16,7 +16,7 @@ import typer
 
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.workload import Workload
-from topoopt.files.faults import nearest_text, value_text
+from topoopt.files.issues import nearest_text, value_text
 from topoopt.files.job_document import workload_document
 
 

@@ -17,9 +17,9 @@ from pydantic import Field, RootModel, model_validator
 from topoopt.core.arrays import MIB
 from topoopt.core.errors import InputError, Problem
 from topoopt.files.documents import parse_document
-from topoopt.files.faults import Fault, key_text, value_text
 from topoopt.files.fields import FileModel
 from topoopt.files.findings import read_checked
+from topoopt.files.issues import Issue, key_text, value_text
 from topoopt.files.reader_fields import FieldTable, named
 from topoopt.files.untrusted import read_text
 from topoopt.formats.importer import Imported, Importer, name_of, require_choice, require_positive
@@ -111,7 +111,7 @@ def read_libra_network(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
     file = read_checked(path, NetworkYaml)
     count = len(file.Topology)
     issues = [
-        Fault((key,), "not one entry for each dimension", str(len(rows)), f"{count}, as Topology")
+        Issue((key,), "not one entry for each dimension", str(len(rows)), f"{count}, as Topology")
         for key, rows in (("NpusCount", file.NpusCount), ("CostDimension", file.CostDimension))
         if len(rows) != count
     ]
@@ -140,13 +140,13 @@ def read_libra_communicator(path: str | os.PathLike[str], sizes: Sequence[int]) 
         ranks = getattr(file, name)
         if len(ranks) != len(sizes):
             issues.append(
-                Fault((name,), "not one number for each dimension", value_text(ranks), f"{len(sizes)} numbers")
+                Issue((name,), "not one number for each dimension", value_text(ranks), f"{len(sizes)} numbers")
             )
             continue
         for index, (rank, size) in enumerate(zip(ranks, sizes, strict=True)):
             if rank == 0 or (rank > 0 and size % rank):
                 issues.append(
-                    Fault((name, index), "does not fit the dimension", str(rank), f"-1, or a divisor of {size}")
+                    Issue((name, index), "does not fit the dimension", str(rank), f"-1, or a divisor of {size}")
                 )
         members[name] = [max(rank, 1) for rank in ranks]
     parse_document(path).refuse(issues)

@@ -18,7 +18,7 @@ from topoopt.core.arrays import Ints, distinct
 from topoopt.core.collective import UNKNOWN, ChunkProgram, CollectiveOp, DeclaredFigures
 from topoopt.core.errors import InputError
 from topoopt.core.rated_network import MI250
-from topoopt.files.faults import Fault, nearest_text, value_text
+from topoopt.files.issues import Issue, nearest_text, value_text
 from topoopt.files.reader_fields import FieldTable, notes_of
 from topoopt.files.untrusted import parsing, refusal
 from topoopt.formats.importer import Imported, Importer, NameOption, name_of
@@ -542,7 +542,7 @@ def import_input(
     return Imported(imported, f"{figures['collective']} of {ranks} ranks on {machine}", figures, tuple(notes))
 
 
-def _chassis_issues(topology: object) -> list[Fault]:
+def _chassis_issues(topology: object) -> list[Issue]:
     """A number of chassis that a network of TE-CCL does not heed."""
     given = topology if isinstance(topology, dict) else {}
     machine, chassis = str(given.get("name")), given.get("chassis")
@@ -550,7 +550,7 @@ def _chassis_issues(topology: object) -> list[Fault]:
     if allowed is None or chassis is None or chassis == allowed:
         return []
     text = f"{machine} of TE-CCL is always of one size"
-    return [Fault(("TopologyParams", "chassis"), text, value_text(chassis), str(allowed))]
+    return [Issue(("TopologyParams", "chassis"), text, value_text(chassis), str(allowed))]
 
 
 def _whole(value: object, most: int) -> int:

@@ -22,7 +22,7 @@ from topoopt.core.result import UNCHECKED, Objective, Result, SolutionHead
 from topoopt.files import codec
 from topoopt.files.atomic import write_text_atomically
 from topoopt.files.documents import Document, Limits, parse_document
-from topoopt.files.faults import Fault, nearest_text, value_text
+from topoopt.files.issues import Issue, nearest_text, value_text
 from topoopt.files.results import (
     FILES,
     FORMAT,
@@ -61,7 +61,7 @@ def build_instance(document: Document) -> Any:
     """
     data = document.data
     if not isinstance(data, dict):
-        document.refuse([Fault((), "not an instance", value_text(data), "a mapping with schema_version, kind, ...")])
+        document.refuse([Issue((), "not an instance", value_text(data), "a mapping with schema_version, kind, ...")])
         raise AssertionError("refuse returned with a fault")
     kind = data.get("kind")
     if isinstance(kind, str) and kind in KINDS:
@@ -70,9 +70,9 @@ def build_instance(document: Document) -> Any:
         folder, beside = os.path.dirname(document.file), () if FILES in data else tuple(dict.fromkeys(others))
         return replace(problem, document=data, folder=folder, beside=beside)
     if isinstance(kind, str) and kind in FORMER_KINDS:
-        document.refuse([Fault(("kind",), "no longer a kind of its own", value_text(kind), FORMER_KINDS[kind])])
+        document.refuse([Issue(("kind",), "no longer a kind of its own", value_text(kind), FORMER_KINDS[kind])])
     message = "no such kind of instance" if "kind" in data else "missing"
-    issue = Fault(("kind",), message, value_text(kind) if "kind" in data else None, nearest_text(kind, KINDS))
+    issue = Issue(("kind",), message, value_text(kind) if "kind" in data else None, nearest_text(kind, KINDS))
     document.refuse([issue])
     raise AssertionError("refuse returned with a fault")
 

@@ -23,7 +23,7 @@ from topoopt.core.arrays import GIB
 from topoopt.core.comparison import Study, StudyRun
 from topoopt.core.errors import CheckError, InputError, Problem, extra
 from topoopt.core.proofs import StopReason
-from topoopt.files.faults import value_text
+from topoopt.files.issues import value_text
 from topoopt.files.untrusted import file_sha256, read_text
 from topoopt.page.output import Output
 from topoopt.studies.execute import ENVIRONMENT, FAILURES, PROGRAM, RUN_INTERRUPTED, Store, StudyStop, Worker, execute

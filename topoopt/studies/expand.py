@@ -23,9 +23,9 @@ from topoopt.core.comparison import ComparedBy, Figure, Published, RunLimits, St
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.process import versions
 from topoopt.files.documents import Document, canonical_json, canonical_sha256, parse_document
-from topoopt.files.faults import Fault, value_text
-from topoopt.files.faults import Path as DataPath
 from topoopt.files.findings import Findings, fitting
+from topoopt.files.issues import Issue, value_text
+from topoopt.files.issues import Path as DataPath
 from topoopt.files.untrusted import file_sha256
 from topoopt.kinds import kind_of
 from topoopt.kinds.files import build_instance, read_instance
@@ -45,14 +45,14 @@ from topoopt.studies.schema import (
 )
 
 
-def at_their_place(issue: Fault, kept: Sequence[int]) -> Fault:
+def at_their_place(issue: Issue, kept: Sequence[int]) -> Issue:
     """A fault with the position that its group has in the file."""
     if len(issue.path) > 1 and issue.path[0] == "instances" and isinstance(issue.path[1], int):
         return replace(issue, path=("instances", kept[issue.path[1]], *issue.path[2:]))
     return issue
 
 
-def sound_part(document: Document, issues: list[Fault]) -> tuple[StudyFile | None, Sequence[int]]:
+def sound_part(document: Document, issues: list[Issue]) -> tuple[StudyFile | None, Sequence[int]]:
     """A study file without the sections that have faults, and its groups without any, with their positions; None if
     that leaves none."""
     if not isinstance(document.data, dict):
@@ -80,20 +80,20 @@ _KEPT = ("run.json", "output.json", "log.txt", "instance.json")
 """Files of a run that are not its command's to write."""
 
 
-def option_issues(options: Mapping[str, Any]) -> list[Fault]:
+def option_issues(options: Mapping[str, Any]) -> list[Issue]:
     """Options that are no option, or that would write anywhere but into the folder of the run."""
     issues = []
     for key, value in options.items():
         if not re.fullmatch(r"[a-z][a-z0-9-]*", key, re.ASCII):
-            issues.append(Fault(("instances",), "not an option", value_text(key), "a name without dashes before it"))
+            issues.append(Issue(("instances",), "not an option", value_text(key), "a name without dashes before it"))
         elif key in WRITTEN_OPTIONS and value is not None:
             plain = isinstance(value, str) and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,100}", value, re.ASCII)
             if not plain or value in _KEPT:
                 text = f"option {key} would write outside the folder of the run"
-                issues.append(Fault(("instances",), text, value_text(value), "a plain file name, such as bill.csv"))
+                issues.append(Issue(("instances",), text, value_text(value), "a plain file name, such as bill.csv"))
         elif isinstance(value, str) and value.startswith("-"):
             text = f"the value of option {key} begins like an option"
-            issues.append(Fault(("instances",), text, value_text(value), "a value that begins with no dash"))
+            issues.append(Issue(("instances",), text, value_text(value), "a value that begins with no dash"))
     return issues
 
 
@@ -118,7 +118,7 @@ def options_of(words: Sequence[str]) -> dict[str, Any]:
     return options
 
 
-def with_files(options: Mapping[str, Any], folder: Path, issues: list[Fault]) -> tuple[dict[str, Any], dict[str, str]]:
+def with_files(options: Mapping[str, Any], folder: Path, issues: list[Issue]) -> tuple[dict[str, Any], dict[str, str]]:
     """Options with files relative to `folder` as absolute paths, and the SHA-256 of each file by the name given.
 
     A file that cannot be read is added to `issues`.
@@ -133,7 +133,7 @@ def with_files(options: Mapping[str, Any], folder: Path, issues: list[Fault]) ->
             hashes[value] = file_sha256(path, MAX_OPTION_FILE_BYTES)
         except InputError:
             text = f"no such file for option {key}"
-            issues.append(Fault(("instances",), text, value_text(value), f"a file, relative to {folder}"))
+            issues.append(Issue(("instances",), text, value_text(value), f"a file, relative to {folder}"))
         resolved[key] = str(path)
     return resolved, hashes
 
@@ -252,22 +252,22 @@ def expanded(path: str | os.PathLike[str], *, small: bool = False) -> tuple[Stud
     document = parse_document(path)
     findings = Findings()
     whole = findings.shape(StudyFile, document)
-    file, kept = (whole, range(len(whole.instances))) if whole else sound_part(document, findings.faults)
-    if document.faults or file is None:
+    file, kept = (whole, range(len(whole.instances))) if whole else sound_part(document, findings.issues)
+    if document.issues or file is None:
         # numbers that are none may stand in an instance, where the shape of a study takes anything
-        return None, document.problems(findings.faults)
-    issues: list[Fault] = []
+        return None, document.problems(findings.issues)
+    issues: list[Issue] = []
     if small:
         if file.small is None:
-            return None, document.problems([Fault(("small",), "this study has no small form")])
+            return None, document.problems([Issue(("small",), "this study has no small form")])
         file = file.model_copy(update={"instances": file.small.instances, "limits": file.small.limits})
         kept = range(len(file.instances))
     study = _study_of(file, document, issues)
     findings.add(at_their_place(issue, kept) for issue in issues)
-    return study, document.problems(findings.faults)
+    return study, document.problems(findings.issues)
 
 
-def _study_of(file: StudyFile, document: Document, issues: list[Fault]) -> Study:
+def _study_of(file: StudyFile, document: Document, issues: list[Issue]) -> Study:
     """The study of a file in its shape; what is wrong with it is added to `issues`."""
     versions: dict[str, str | None] = dict(code_versions())
     runs = _Expansion(file, Path(document.file).parent, versions, issues).runs()
@@ -327,8 +327,8 @@ def limits_of(own: LimitsFile, general: LimitsFile) -> RunLimits:
 class _Expansion:
     """One pass over the groups of a study file."""
 
-    def __init__(self, file: StudyFile, folder: Path, versions: dict[str, str | None], issues: list[Fault]) -> None:
-        self.file, self.folder, self.versions, self.faults = file, folder, versions, issues
+    def __init__(self, file: StudyFile, folder: Path, versions: dict[str, str | None], issues: list[Issue]) -> None:
+        self.file, self.folder, self.versions, self.issues = file, folder, versions, issues
         self.references = References()
 
     def runs(self) -> list[StudyRun]:
@@ -337,7 +337,7 @@ class _Expansion:
         for index, group in enumerate(self.file.instances):
             runs += self._group(group, ("instances", index))
             if len(runs) > MAX_RUNS:
-                self.faults.append(Fault(("instances",), "too many runs", str(len(runs)), f"at most {MAX_RUNS}"))
+                self.issues.append(Issue(("instances",), "too many runs", str(len(runs)), f"at most {MAX_RUNS}"))
                 return []
         return runs
 
@@ -347,11 +347,11 @@ class _Expansion:
             given.remove("command")
         if len(given) != 1:
             text = "one of file, instance and command"
-            self.faults.append(Fault(around, "what to run is not clear", ", ".join(given) or None, text))
+            self.issues.append(Issue(around, "what to run is not clear", ", ".join(given) or None, text))
             return []
         if group.options and group.command is None:
-            self.faults.append(Fault((*around, "options"), "no command they belong to", allowed="only beside command"))
-        cases = combinations(group, around, self.faults)
+            self.issues.append(Issue((*around, "options"), "no command they belong to", allowed="only beside command"))
+        cases = combinations(group, around, self.issues)
         if group.command is not None and group.command not in ON_INSTANCES:
             return [run for case in cases for run in self._command_run(group, None, case)]
         runs_of = self._solves if group.command is None else self._command_run
@@ -368,7 +368,7 @@ class _Expansion:
         if not files:
             message = "no such file" if glob.escape(pattern) == pattern else "no file fits this pattern"
             allowed = f"a file, relative to {self.folder}"
-            self.faults.append(Fault((*around, "file"), message, value_text(pattern), allowed))
+            self.issues.append(Issue((*around, "file"), message, value_text(pattern), allowed))
         return [self._base(name, group, around) for name in files]
 
     def _base(self, name: str, group: GroupFile, around: DataPath) -> _Base:
@@ -376,9 +376,9 @@ class _Expansion:
             document = parse_document(name)
         except InputError:
             if group.vary or group.together:
-                self.faults.append(Fault((*around, "file"), "cannot be parsed, so nothing in it can vary", name))
+                self.issues.append(Issue((*around, "file"), "cannot be parsed, so nothing in it can vary", name))
             return _Base(group.label or Path(name).stem, None, name)
-        data = document.data if isinstance(document.data, dict) and not document.faults else None
+        data = document.data if isinstance(document.data, dict) and not document.issues else None
         return _Base(group.label or Path(name).stem, data, name)
 
     def _instance(self, base: _Base, case: Factors) -> tuple[str | None, dict[str, Any]] | None:
@@ -388,7 +388,7 @@ class _Expansion:
         try:
             instance = varied(base.document, case)
         except KeyError as error:
-            self.faults.append(Fault(("instances",), f"nothing in {base.name} that could vary here", error.args[0]))
+            self.issues.append(Issue(("instances",), f"nothing in {base.name} that could vary here", error.args[0]))
             return None
         files: dict[str, str] = {}
         folder = Path(base.source).parent if base.source else self.folder
@@ -416,8 +416,8 @@ class _Expansion:
         if read is None:
             return []
         given = {**group.options, **(dict(case) if base is None else {})}
-        self.faults += option_issues(given)
-        options, files = with_files(given, self.folder, self.faults)
+        self.issues += option_issues(given)
+        options, files = with_files(given, self.folder, self.issues)
         words = tuple((group.command or "").split())
         content = {**read[1], **({"options": files} if files else {})}
         digest = canonical_sha256(content) if content else ""

@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from topoopt.files.faults import Fault, Path, parse_path, path_text, value_text
 from topoopt.files.fields import FileModel, FileName, Label, SchemaVersion, Seed
+from topoopt.files.issues import Issue, Path, parse_path, path_text, value_text
 
 MAX_LISTED = 10_000
 Statistic = Literal["mean", "median", "min", "max", "count", "p99"]
@@ -229,28 +229,28 @@ def cell_of(value: Any) -> Any:
     return str(named)
 
 
-def combinations(group: GroupFile, around: Path, issues: list[Fault]) -> list[Factors]:
+def combinations(group: GroupFile, around: Path, issues: list[Issue]) -> list[Factors]:
     """Every case of a group: each of `together` with every combination of `vary`."""
     axes: list[list[tuple[str, Any]]] = []
     for path, values in group.vary.items():
         if not parse_path(path):
-            issues.append(Fault((*around, "vary", path), "not a path", value_text(path), "such as cluster.degree"))
+            issues.append(Issue((*around, "vary", path), "not a path", value_text(path), "such as cluster.degree"))
         try:
             listed = sequence_values(values) if isinstance(values, Sequence) else values
         except ValueError as error:
-            issues.append(Fault((*around, "vary", path), str(error), allowed="{from: 8, to: 64, factor: 2}"))
+            issues.append(Issue((*around, "vary", path), str(error), allowed="{from: 8, to: 64, factor: 2}"))
             continue
         axes.append([(path, value) for value in listed])
     cases: list[Factors] = [tuple(case.items()) for case in group.together] or [()]
     for index, case in enumerate(group.together):
         for path in set(case) & set(group.vary):
             where = (*around, "together", index, path)
-            issues.append(Fault(where, "varied twice", path, "either in vary or in together"))
+            issues.append(Issue(where, "varied twice", path, "either in vary or in together"))
     number = len(cases)
     for axis in axes:
         number *= len(axis)
     if number > MAX_LISTED:
-        issues.append(Fault(around, "too many cases", str(number), f"at most {MAX_LISTED} a group"))
+        issues.append(Issue(around, "too many cases", str(number), f"at most {MAX_LISTED} a group"))
         return []
     return [(*case, *combined) for case in cases for combined in itertools.product(*axes)]
 

@@ -76,7 +76,7 @@ CHANGES: list[tuple[str, Any, str]] = [
 
 
 @pytest.mark.parametrize(("path", "value", "expected"), CHANGES)
-def test_faults_are_named(path: str, value: Any, expected: str) -> None:
+def test_issues_are_named(path: str, value: Any, expected: str) -> None:
     """One change to a sound file: the problem says where and what."""
     document = good()
     document["network"]["dimensions"][0]["max_gbytes_per_s"] = 8.0
@@ -100,7 +100,7 @@ def test_missing_prices_are_named_where_cost_counts() -> None:
     ]
 
 
-def test_several_faults_come_together() -> None:
+def test_several_issues_come_together() -> None:
     """A bad communicator, an unknown tier and a name used twice in one answer."""
     document = good()
     document["workloads"][0]["communicators"]["data"] = [1, 5]

@@ -138,7 +138,7 @@ def test_values_out_of_range_hide_no_unknown_names(tmp_path: Path) -> None:
     assert len(found) == 8
 
 
-def test_faults_of_a_strategy_beside_others(tmp_path: Path) -> None:
+def test_issues_of_a_strategy_beside_others(tmp_path: Path) -> None:
     """Heads that do not divide are told beside a misspelt key of another section."""
     document = instance(strategy={"tensor": 3, "pipeline": 9}, overlap={"tenser": 0.5})
     found = {path: message for path, _, message in refusals(_evaluated(tmp_path, document).json)}

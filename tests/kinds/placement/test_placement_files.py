@@ -100,10 +100,10 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("fault", list(REFUSED))
-def test_refusals_name_what_is_wrong(fault: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("issue", list(REFUSED))
+def test_refusals_name_what_is_wrong(issue: str, tmp_path: Path) -> None:
     """Each fault is told with its place and value."""
-    path, value, message = REFUSED[fault]
+    path, value, message = REFUSED[issue]
     with pytest.raises(InputError, match=message):
         read(changed(path, value), tmp_path)
 
@@ -126,7 +126,7 @@ def test_contradictory_colocation_is_named(tmp_path: Path) -> None:
         read(split, tmp_path)
 
 
-def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
+def test_all_issues_are_told_at_once(tmp_path: Path) -> None:
     """A server without links, a device twice and an unknown consumer in one message."""
     document = changed("servers.1.links", [])
     document["servers"][1]["devices"][0]["name"] = "a0"

@@ -231,7 +231,7 @@ def test_integer_programs_agree_with_scipy() -> None:
             assert SOLVERS[name](data, LIMITS).objective == pytest.approx(expected.fun)
 
 
-def test_malformed_arrays_are_refused_with_all_faults() -> None:
+def test_malformed_arrays_are_refused_with_all_issues() -> None:
     """Sizes first, then order, rows and numbers; each named."""
     good = program([1, 1], [0, 0], [1, 1], [1], [1], [[1, 1]])
     with pytest.raises(InputError) as refused:

@@ -76,10 +76,10 @@ def _network(
         if graph is None or links is None:
             findings.add("baseline", f"{asked.kind} has no table of links")
             return None
-        fault = fabric_error(links, graph, asked, cluster)
-        if fault:
-            findings.add("baseline", f"{asked.kind}: {fault}")
-        if not check_rings(findings, asked.kind, graph, cluster.servers) or fault:
+        issue = fabric_error(links, graph, asked, cluster)
+        if issue:
+            findings.add("baseline", f"{asked.kind}: {issue}")
+        if not check_rings(findings, asked.kind, graph, cluster.servers) or issue:
             return None
         return wired_network(cluster, links, graph, seed)
     gbps = nic_gbps(asked, cluster, book)

@@ -91,7 +91,7 @@ def test_a_server_outside_passes_on():
     assert times == (pytest.approx(2 * (4.0 * MB_MS + HOP_MS + ROUND_MS), rel=1e-12),) * 2
 
 
-def faults(schedule, pairs=tuple(RING_OF_4), n=4):
+def issues(schedule, pairs=tuple(RING_OF_4), n=4):
     """Codes of what the checker finds wrong with a schedule."""
     _, topology = links_topology(n, list(pairs), 3)
     findings = ViolationLog()
@@ -113,7 +113,7 @@ def changed(**change):
 
 def test_a_good_schedule_passes():
     """The one that the corrupt ones below are made of."""
-    assert faults(changed()) == set()
+    assert issues(changed()) == set()
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_a_good_schedule_passes():
 def test_corrupt_schedules_are_refused(sends, code):
     """Each is named for what is wrong with it."""
     ordered = sorted(sends, key=lambda row: row[0])
-    assert code in faults(schedule_of((0, 1, 2, 3), [(1, 0)], ordered))
+    assert code in issues(schedule_of((0, 1, 2, 3), [(1, 0)], ordered))
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_corrupt_schedules_are_refused(sends, code):
 )
 def test_what_stands_beside_a_schedule_is_checked(change, code):
     """Members, sizes, pieces, and who made it."""
-    assert code in faults(changed(**change))
+    assert code in issues(changed(**change))
 
 
 def test_two_schedules_for_one_payload_and_none():

@@ -120,7 +120,7 @@ def audit(
         from topoopt.analyses.collective.audits import Audit, AuditSettings, audit_answer
         from topoopt.analyses.collective.audits import audit as examined
         from topoopt.analyses.collective.bounds import network_argument
-        from topoopt.files.faults import nearest_text, value_text
+        from topoopt.files.issues import nearest_text, value_text
         from topoopt.formats.schedules import NAMES, SCHEDULES, ScheduleOptions, collective_named
         from topoopt.page.long_run import attended
 

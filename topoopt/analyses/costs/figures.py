@@ -24,7 +24,7 @@ from topoopt.costs import DIRECT_CONNECT, FABRIC_COSTS, SAME_BILL, Counting, Net
 from topoopt.costs.bills import bill_of, equal_cost_gbps, port_gbps
 from topoopt.costs.cabling import Cabling, cabling_of
 from topoopt.files.documents import parse_document
-from topoopt.files.faults import nearest_text, value_text
+from topoopt.files.issues import nearest_text, value_text
 from topoopt.files.results import KIND_LIMITS, SUFFIX
 from topoopt.kinds import kind_named
 from topoopt.kinds.files import build_instance

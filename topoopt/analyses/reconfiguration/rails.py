@@ -31,7 +31,7 @@ from topoopt.core.switching import (
     action,
 )
 from topoopt.files.documents import parse_document
-from topoopt.files.faults import Fault, parse_path
+from topoopt.files.issues import Issue, parse_path
 from topoopt.kinds.llm_training.words import ports_words
 from topoopt.page.text import counted
 from topoopt.simulate.switching import RailShares, failed_figures, follow, same_delay, straggler_figures
@@ -326,7 +326,7 @@ def placed(instance: Path, error: InputError) -> InputError:
     for problem in error.problems:
         path = parse_path(problem.path or "")
         inside = hasattr(ParallelStrategy(), str(path[0])) if path else False
-        issue = Fault(("strategy", *path) if inside else path, problem.message, problem.value, problem.allowed)
+        issue = Issue(("strategy", *path) if inside else path, problem.message, problem.value, problem.allowed)
         own = path[:1] in (("delays",), ("fabrics",), ("--failed",))
         problems += [problem] if own else document.problems([issue])
     return InputError([replace(message) for message in problems])

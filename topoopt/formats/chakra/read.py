@@ -18,8 +18,8 @@ import numpy as np
 from topoopt.core.arrays import Ints
 from topoopt.core.errors import InputError, Problem
 from topoopt.files.documents import load_document
-from topoopt.files.faults import Fault, value_text
 from topoopt.files.fields import MAX_SERVERS
+from topoopt.files.issues import Issue, value_text
 from topoopt.files.reader_fields import FieldTable
 from topoopt.formats.chakra import CollectiveUse, CommType, NodeType, TraceContent
 from topoopt.formats.chakra.stream import FIELDS, LeftOver, read_trace, trace_files
@@ -221,7 +221,7 @@ def read_comm_groups(path: str | os.PathLike[str], ranks: int) -> dict[str, tupl
     document = load_document(path)
     data = document.data
     if not isinstance(data, dict):
-        document.refuse([Fault((), "not groups of ranks", value_text(data), 'a mapping such as {"1": [0, 1]}')])
+        document.refuse([Issue((), "not groups of ranks", value_text(data), 'a mapping such as {"1": [0, 1]}')])
         raise AssertionError("refuse returned with a fault")
     issues = []
     groups: dict[str, tuple[int, ...]] = {}
@@ -229,7 +229,7 @@ def read_comm_groups(path: str | os.PathLike[str], ranks: int) -> dict[str, tupl
         good = isinstance(listed, list) and all(isinstance(r, int) and not isinstance(r, bool) for r in listed)
         if not good or len(set(listed)) < len(listed) or any(not 0 <= r < ranks for r in listed):
             allowed = f"a list of ranks 0 to {ranks - 1}, each once"
-            issues.append(Fault((name,), "not a group of ranks", value_text(listed), allowed))
+            issues.append(Issue((name,), "not a group of ranks", value_text(listed), allowed))
         else:
             groups[name] = tuple(sorted(listed))
     document.refuse(issues)

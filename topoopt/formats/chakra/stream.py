@@ -13,7 +13,7 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 
 from topoopt.core.arrays import GIB
 from topoopt.core.errors import InputError, Problem
-from topoopt.files.faults import value_text
+from topoopt.files.issues import value_text
 from topoopt.files.reader_fields import FieldTable, named
 from topoopt.files.untrusted import opened, refusal
 from topoopt.formats.chakra import MAX_LENGTH_BYTES, MAX_MESSAGE_BYTES, Metadata, Node, NodeType

@@ -31,10 +31,10 @@ def read_object(path: Path, what: str) -> tuple[dict[str, Any], Document]:
     text = read_text(path, MAX_FILE_BYTES, what)
     with parsing(str(path), what):
         read = parse_json(text, MAX_NODES)
-    if read.faults:
+    if read.issues:
         problems = [
             Problem(issue.message, str(path), issue.line, None, issue.value, issue.allowed)
-            for issue in read.faults[:20]
+            for issue in read.issues[:20]
         ]
         raise InputError(problems)
     if not isinstance(read.data, dict):

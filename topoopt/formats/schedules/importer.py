@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from topoopt.core.collective import ChunkProgram, CollectiveOp
-from topoopt.files.faults import value_text
+from topoopt.files.issues import value_text
 from topoopt.files.untrusted import refusal
 from topoopt.formats.importer import Imported, Importer, NameOption, name_of, require_positive
 from topoopt.formats.schedules import SCHEDULES, ScheduleOptions, collective_named

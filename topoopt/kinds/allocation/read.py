@@ -44,8 +44,8 @@ from topoopt.core.topology import Topology
 from topoopt.files import codec
 from topoopt.files.demand_files import ServerNames
 from topoopt.files.documents import Document, canonical_sha256
-from topoopt.files.faults import Fault
 from topoopt.files.findings import Findings, within
+from topoopt.files.issues import Issue
 from topoopt.files.results import LIMITS, solution_kind
 from topoopt.files.sections import DemandSection, FamilyDemand, TopologyContent, TopologySection, demand_of, topology_of
 from topoopt.kinds import kind_named
@@ -187,7 +187,7 @@ def resolve(document: Document) -> AllocationProblem:
         transfers = generated or ()
         for index, error in transfer_errors(transfers, goal, topology.servers)[:SHOWN_ERRORS]:
             text = f"{error.path} of {transfers[index].name}: {error.message}"
-            findings.add([Fault(("transfers_from", "entry"), text, error.value, error.allowed)])
+            findings.add([Issue(("transfers_from", "entry"), text, error.value, error.allowed)])
     findings.refuse(document)
     return AllocationProblem(
         name=instance.name,
@@ -204,18 +204,18 @@ def resolve(document: Document) -> AllocationProblem:
     )
 
 
-def _combination_errors(instance: AllocationInstance) -> Iterator[Fault]:
+def _combination_errors(instance: AllocationInstance) -> Iterator[Issue]:
     """Yield the errors of keys that do not go together."""
     source = instance.transfers_from
     if (instance.transfers is None) == (source is None):
-        yield Fault((), "one of transfers and transfers_from is needed", allowed="one of them, not both")
+        yield Issue((), "one of transfers and transfers_from is needed", allowed="one of them, not both")
     if source is not None and (source.demand is None) == (source.solution is None):
-        yield Fault(("transfers_from",), "one of demand and solution is needed", allowed="one, not both")
+        yield Issue(("transfers_from",), "one of demand and solution is needed", allowed="one, not both")
     if instance.topology is None and (source is None or source.solution is None):
-        yield Fault(("topology",), "missing", allowed="a mapping with one of family, links and file")
+        yield Issue(("topology",), "missing", allowed="a mapping with one of family, links and file")
     if instance.surplus != "max-min" and instance.objective != "min-guarantee":
         text = f"plays no part for objective {instance.objective}"
-        yield Fault(("surplus",), text, instance.surplus, "with min-guarantee")
+        yield Issue(("surplus",), text, instance.surplus, "with min-guarantee")
 
 
 # Links and servers.
@@ -227,10 +227,10 @@ def _link_rate(instance: AllocationInstance, content: TopologyContent, findings:
     if content.gbps:
         if declared is not None:
             text = "the links have rates of their own in Gbit/s"
-            findings.add([Fault(("link_gbps",), text, str(declared), "left out")])
+            findings.add([Issue(("link_gbps",), text, str(declared), "left out")])
         return 1.0
     if declared is None:
-        findings.add([Fault(("link_gbps",), "missing", allowed="Gbit/s, above 0")])
+        findings.add([Issue(("link_gbps",), "missing", allowed="Gbit/s, above 0")])
     return 1.0 if declared is None else declared
 
 
@@ -248,7 +248,7 @@ def _topology(
         return None
     if routed is not None and not _same_links(content.topology, routed[0]):
         text = "the solution has other links than this topology"
-        findings.add([Fault(("topology",), text, allowed="the links of the solution, or no topology at all")])
+        findings.add([Issue(("topology",), text, allowed="the links of the solution, or no topology at all")])
     return content
 
 
@@ -265,9 +265,9 @@ def _capacities(instance: AllocationInstance, topology: Topology, link_gbps: flo
     for index, (tail, head, rate) in enumerate(instance.capacities):
         path, value = ("capacities", index), f"{tail} -> {head}"
         if max(tail, head) >= topology.servers or ids[tail, head] < 0:
-            findings.add([Fault(path, "no such link", value, "links of the topology")])
+            findings.add([Issue(path, "no such link", value, "links of the topology")])
         elif count[tail, head] > 1:
-            findings.add([Fault(path, "a link more than once", value, "each link once")])
+            findings.add([Issue(path, "a link more than once", value, "each link once")])
         else:
             capacity[ids[tail, head]] = rate
     return capacity
@@ -277,7 +277,7 @@ def _server_rates(given: Sequence[float] | None, key: str, servers: int, finding
     if given is None:
         return None
     if len(given) not in (1, servers):
-        findings.add([Fault((key,), "wrong number of rates", str(len(given)), f"one number, or {servers} of them")])
+        findings.add([Issue((key,), "wrong number of rates", str(len(given)), f"one number, or {servers} of them")])
         return None
     return np.array([*given] * servers if len(given) == 1 else given, dtype=np.float64)
 
@@ -294,7 +294,7 @@ def _listed_transfers(
     pairs = np.array([(statements[k].source, statements[k].destination) for k in default], dtype=np.int64)
     routes = _shortest(topology, pairs.reshape(-1, 2))
     if isinstance(routes, Problem):
-        findings.add([Fault(("transfers",), routes.message, routes.value, routes.allowed)])
+        findings.add([Issue(("transfers",), routes.message, routes.value, routes.allowed)])
         return ()
     shortest = dict(zip(default, routes, strict=True))
     count: Counter[tuple[int, int]] = Counter()
@@ -305,14 +305,14 @@ def _listed_transfers(
         repeated = f"#{count[pair]}" if count[pair] > 1 else ""
         name = statement.name or f"{statement.source}->{statement.destination}{repeated}"
         if statement.bytes is not None and statement.gbytes is not None:
-            findings.add([Fault(("transfers", index, "gbytes"), "both bytes and gbytes", allowed="one of them")])
+            findings.add([Issue(("transfers", index, "gbytes"), "both bytes and gbytes", allowed="one of them")])
         chosen: tuple[Route, ...] = ()
         if valid[index]:
             chosen, errors = _routes(statement, topology, shortest.get(index))
             findings.add(replace(error, path=("transfers", index, *error.path)) for error in errors)
         transfers.append(_transfer(statement, name, chosen))
     wrong = transfer_errors(tuple(transfers), goal, topology.servers)
-    findings.add(Fault(("transfers", index, e.path or ""), e.message, e.value, e.allowed) for index, e in wrong)
+    findings.add(Issue(("transfers", index, e.path or ""), e.message, e.value, e.allowed) for index, e in wrong)
     return tuple(transfers)
 
 
@@ -349,15 +349,15 @@ def _shortest(topology: Topology, pairs: Ints) -> list[Route] | Problem:
 
 def _routes(
     statement: TransferStatement, topology: Topology, shortest: Route | None
-) -> tuple[tuple[Route, ...], list[Fault]]:
+) -> tuple[tuple[Route, ...], list[Issue]]:
     """Return the routes of a transfer, or its errors with paths below it."""
     given = [key for key in ("path", "paths", "routing") if getattr(statement, key) is not None]
     paths, shares = statement.paths, statement.shares
     if len(given) > 1:
-        return (), [Fault((given[1],), f"both {given[0]} and {given[1]}", allowed="one of path, paths and routing")]
+        return (), [Issue((given[1],), f"both {given[0]} and {given[1]}", allowed="one of path, paths and routing")]
     if shares is not None and (paths is None or len(shares) != len(paths)):
         allowed = "one for each of paths" if paths is None else f"{len(paths)}, one for each of paths"
-        return (), [Fault(("shares",), "wrong number of shares", str(len(shares)), allowed)]
+        return (), [Issue(("shares",), "wrong number of shares", str(len(shares)), allowed)]
     if shortest is not None:
         return (shortest,), []
     listed = [(("path",), statement.path)] if statement.path is not None else []
@@ -369,11 +369,11 @@ def _routes(
             text = f"the path does not lead from {statement.source} to {statement.destination}"
         if text is not None:
             allowed = "servers joined by links, from source to destination"
-            errors.append(Fault(where, text, str(list(path)), allowed))
+            errors.append(Issue(where, text, str(list(path)), allowed))
     if not errors and len({path for _, path in every}) < len(every):
-        errors.append(Fault(("paths",), "a path more than once", allowed="different paths"))
+        errors.append(Issue(("paths",), "a path more than once", allowed="different paths"))
     if shares is not None and abs(sum(shares) - 1.0) > SHARES_ROUNDING:
-        errors.append(Fault(("shares",), "the shares do not sum to 1", f"{sum(shares):.9g}", "a sum of 1"))
+        errors.append(Issue(("shares",), "the shares do not sum to 1", f"{sum(shares):.9g}", "a sum of 1"))
     if errors:
         return (), errors
     routes = tuple(path_route(topology, path) for _, path in every)

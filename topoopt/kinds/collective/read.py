@@ -15,8 +15,8 @@ from topoopt.core.rated_network import RatedNetwork
 from topoopt.core.search_settings import SearchSettings
 from topoopt.files import codec
 from topoopt.files.documents import Document, canonical_sha256
-from topoopt.files.faults import Fault
 from topoopt.files.findings import Findings, within
+from topoopt.files.issues import Issue
 from topoopt.files.rated_sections import FileNetwork, RatedSection, network_of
 
 ROOTED = ("broadcast", "reduce")
@@ -109,17 +109,17 @@ def resolve(document: Document) -> CollectiveProblem:
     folder = Path(document.file).parent
     size = size_bytes(instance.bytes)
     if size is None:
-        findings.add([Fault(("bytes",), "not a size", str(instance.bytes), f"1 to {MAX_BYTES} whole bytes")])
+        findings.add([Issue(("bytes",), "not a size", str(instance.bytes), f"1 to {MAX_BYTES} whole bytes")])
     if instance.root and instance.collective not in ROOTED:
         text = f"plays no part for {instance.collective}"
-        findings.add([Fault(("root",), text, str(instance.root), "with broadcast, reduce")])
+        findings.add([Issue(("root",), text, str(instance.root), "with broadcast, reduce")])
     latency_us = instance.latency_us.link
     network = findings.attempt(
         lambda: within("topology", lambda: network_of(instance.topology, folder, latency_us, findings.note)),
         ("topology",),
     )
     if network is not None and instance.root >= len(network.ranks):
-        findings.add([Fault(("root",), "no such rank", str(instance.root), f"0 to {len(network.ranks) - 1}")])
+        findings.add([Issue(("root",), "no such rank", str(instance.root), f"0 to {len(network.ranks) - 1}")])
     findings.refuse(document)
     assert network is not None
     assert size is not None

@@ -15,8 +15,8 @@ from topoopt.core.data import STRICT, FileName, Label, SchemaVersion
 from topoopt.core.search_settings import SearchSettings
 from topoopt.files import codec
 from topoopt.files.documents import Document, canonical_sha256
-from topoopt.files.faults import Fault
 from topoopt.files.findings import Findings
+from topoopt.files.issues import Issue
 
 Pod = Annotated[int, Ge(0), Lt(MAX_PODS)]
 Ports = Annotated[int, Ge(1), Le(MAX_PORTS)]
@@ -98,10 +98,10 @@ def resolve(document: Document) -> DagTopologyProblem:
     ports = [instance.ports] * instance.pods if isinstance(instance.ports, int) else [*instance.ports]
     if len(ports) != instance.pods:
         allowed = f"{instance.pods}, one for each pod"
-        findings.add([Fault(("ports",), "wrong number of entries", str(len(ports)), allowed)])
+        findings.add([Issue(("ports",), "wrong number of entries", str(len(ports)), allowed)])
     if (instance.circuit_gbps is None) == (instance.circuit_rate is None):
         what = "both circuit_gbps and circuit_rate" if instance.circuit_rate is not None else "missing"
-        findings.add([Fault(("circuit_gbps",), what, allowed="one of circuit_gbps and circuit_rate")])
+        findings.add([Issue(("circuit_gbps",), what, allowed="one of circuit_gbps and circuit_rate")])
     steps: list[tuple[Path, Step]] = [
         *((("transfers", k), step) for k, step in enumerate(instance.transfers)),
         *((("tasks", k), step) for k, step in enumerate(instance.tasks)),
@@ -109,9 +109,9 @@ def resolve(document: Document) -> DagTopologyProblem:
     for k, move in enumerate(instance.transfers):
         for name, pod in (("source", move.source), ("target", move.target)):
             if pod >= instance.pods:
-                findings.add([Fault(("transfers", k, name), "no such pod", str(pod), f"0 to {instance.pods - 1}")])
+                findings.add([Issue(("transfers", k, name), "no such pod", str(pod), f"0 to {instance.pods - 1}")])
         if move.source == move.target:
-            findings.add([Fault(("transfers", k, "target"), "the pod that sends", str(move.target), "another pod")])
+            findings.add([Issue(("transfers", k, "target"), "the pod that sends", str(move.target), "another pod")])
     findings.add(_graph_errors(steps))
     findings.refuse(document)
     number = {step.name: k for k, (_, step) in enumerate(steps)}
@@ -134,19 +134,19 @@ def resolve(document: Document) -> DagTopologyProblem:
     )
 
 
-def _graph_errors(steps: list[tuple[Path, Step]]) -> list[Fault]:
+def _graph_errors(steps: list[tuple[Path, Step]]) -> list[Issue]:
     """Names that stand twice or nowhere, and what waits for itself."""
     count = Counter(step.name for _, step in steps)
     errors, seen = [], set()
     for path, step in steps:
         if step.name in seen:
-            errors.append(Fault((*path, "name"), "stands twice", step.name, "a name of its own for each step"))
+            errors.append(Issue((*path, "name"), "stands twice", step.name, "a name of its own for each step"))
         seen.add(step.name)
         for k, before in enumerate(step.after):
             if before not in count:
-                errors.append(Fault((*path, "after", k), "no such transfer or task", before))
+                errors.append(Issue((*path, "after", k), "no such transfer or task", before))
         if len(set(step.after)) < len(step.after):
-            errors.append(Fault((*path, "after"), "a name more than once"))
+            errors.append(Issue((*path, "after"), "a name more than once"))
     if errors:
         return errors
     try:
@@ -155,5 +155,5 @@ def _graph_errors(steps: list[tuple[Path, Step]]) -> list[Fault]:
         circle = [str(name) for name in reversed(error.args[1])]
         path = next(path for path, step in steps if step.name == circle[0])
         shown = " → ".join(circle[:12]) + (" → …" if len(circle) > 12 else "")
-        errors.append(Fault((*path, "after"), "waits for itself", shown, "steps without circles"))
+        errors.append(Issue((*path, "after"), "waits for itself", shown, "steps without circles"))
     return errors

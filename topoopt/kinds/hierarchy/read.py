@@ -42,9 +42,9 @@ from topoopt.core.hierarchy import (
 from topoopt.core.search_settings import SearchSettings
 from topoopt.files import codec
 from topoopt.files.documents import Document, canonical_sha256
-from topoopt.files.faults import Fault, Path, nearest_text, value_text
 from topoopt.files.fields import FileModel, Label
 from topoopt.files.findings import Findings
+from topoopt.files.issues import Issue, Path, nearest_text, value_text
 from topoopt.workloads.language_models import (
     MAX_RANKS,
     PARALLELISMS,
@@ -254,12 +254,12 @@ def shapes_of(file: HierarchicalNetworkFile) -> list[tuple[Path, ShapeFile]]:
     return [(("shapes", index), shape) for index, shape in enumerate(file.shapes or ())]
 
 
-def network_errors(file: HierarchicalNetworkFile) -> list[Fault]:
+def network_errors(file: HierarchicalNetworkFile) -> list[Issue]:
     """What the schema cannot state; paths begin with `network`."""
-    errors: list[Fault] = []
+    errors: list[Issue] = []
     shapes = shapes_of(file)
     if not shapes:
-        errors.append(Fault((), "which shape?", allowed="exactly one of dimensions and shapes"))
+        errors.append(Issue((), "which shape?", allowed="exactly one of dimensions and shapes"))
     errors += _repeated([(("shapes", index, "name"), shape.name) for index, (_, shape) in enumerate(shapes)])
     for path, shape in shapes:
         rows = [((*path, "dimensions", index), item) for index, item in enumerate(shape.dimensions)]
@@ -269,63 +269,63 @@ def network_errors(file: HierarchicalNetworkFile) -> list[Fault]:
     counts = {math.prod(item.size for item in shape.dimensions) for _, shape in shapes}
     if len(counts) > 1:
         listed = ", ".join(str(count) for count in sorted(counts))
-        errors.append(Fault(("shapes",), "shapes of different numbers of NPUs", listed, "the same product of sizes"))
+        errors.append(Issue(("shapes",), "shapes of different numbers of NPUs", listed, "the same product of sizes"))
     if file.total_gbytes_per_s is not None and file.total_at_most_gbytes_per_s is not None:
-        errors.append(Fault(("total_at_most_gbytes_per_s",), "two totals", allowed="one of the two"))
+        errors.append(Issue(("total_at_most_gbytes_per_s",), "two totals", allowed="one of the two"))
     errors += _repeated([(("constraints", k, "name"), item.name) for k, item in enumerate(file.constraints)], (TOTAL,))
     for index, constraint in enumerate(file.constraints):
         errors += _constraint_errors(("constraints", index), constraint, [shape for _, shape in shapes])
-    return [Fault(("network", *error.path), error.message, error.value, error.allowed) for error in errors]
+    return [Issue(("network", *error.path), error.message, error.value, error.allowed) for error in errors]
 
 
-def _repeated(named: Sequence[tuple[Path, str]], taken: Sequence[str] = ()) -> list[Fault]:
+def _repeated(named: Sequence[tuple[Path, str]], taken: Sequence[str] = ()) -> list[Issue]:
     seen = set(taken)
     errors = []
     for path, name in named:
         if name in seen:
-            errors.append(Fault(path, "name used twice", name, "a name of its own"))
+            errors.append(Issue(path, "name used twice", name, "a name of its own"))
         seen.add(name)
     return errors
 
 
-def _dimension_errors(where: Path, item: DimensionFile, file: HierarchicalNetworkFile) -> list[Fault]:
+def _dimension_errors(where: Path, item: DimensionFile, file: HierarchicalNetworkFile) -> list[Issue]:
     errors = []
     most = math.inf if item.max_gbytes_per_s is None else item.max_gbytes_per_s
     if item.min_gbytes_per_s > most:
         allowed = f"at most max_gbytes_per_s, {most:g}"
-        errors.append(Fault((*where, "min_gbytes_per_s"), "above the maximum", f"{item.min_gbytes_per_s:g}", allowed))
+        errors.append(Issue((*where, "min_gbytes_per_s"), "above the maximum", f"{item.min_gbytes_per_s:g}", allowed))
     speeds = item.speeds_gbytes_per_s
     if speeds is not None and not any(item.min_gbytes_per_s <= speed <= most for speed in speeds):
         allowed = f"a speed from {item.min_gbytes_per_s:g} to {most:g}"
-        errors.append(Fault((*where, "speeds_gbytes_per_s"), "no speed within the bounds", value_text(speeds), allowed))
+        errors.append(Issue((*where, "speeds_gbytes_per_s"), "no speed within the bounds", value_text(speeds), allowed))
     if item.tier is None:
         if file.tiers:
-            errors.append(Fault((*where, "tier"), "missing price", allowed=nearest_text("", file.tiers)))
+            errors.append(Issue((*where, "tier"), "missing price", allowed=nearest_text("", file.tiers)))
     elif item.tier not in file.tiers:
-        errors.append(Fault((*where, "tier"), "unknown tier", item.tier, nearest_text(item.tier, file.tiers)))
+        errors.append(Issue((*where, "tier"), "unknown tier", item.tier, nearest_text(item.tier, file.tiers)))
     elif item.block == "switch" and file.tiers[item.tier].switch is None:
         errors.append(
-            Fault(("tiers", item.tier), "missing price: a dimension of this tier is a switch", allowed="switch")
+            Issue(("tiers", item.tier), "missing price: a dimension of this tier is a switch", allowed="switch")
         )
     return errors
 
 
-def _constraint_errors(where: Path, item: ConstraintFile, shapes: Sequence[ShapeFile]) -> list[Fault]:
+def _constraint_errors(where: Path, item: ConstraintFile, shapes: Sequence[ShapeFile]) -> list[Issue]:
     errors = []
     names = list(dict.fromkeys(dimension.name for shape in shapes for dimension in shape.dimensions))
     for name in item.terms:
         if shapes and name not in names:
-            errors.append(Fault((*where, "terms", name), "no such dimension", name, nearest_text(name, names)))
+            errors.append(Issue((*where, "terms", name), "no such dimension", name, nearest_text(name, names)))
     if not errors and shapes and not any(_applies(item, shape) for shape in shapes):
-        errors.append(Fault((*where, "terms"), "no shape has all these dimensions", ", ".join(item.terms)))
+        errors.append(Issue((*where, "terms"), "no shape has all these dimensions", ", ".join(item.terms)))
     if not any(item.terms.values()):
-        errors.append(Fault((*where, "terms"), "all coefficients are 0", allowed="one that is not 0"))
+        errors.append(Issue((*where, "terms"), "all coefficients are 0", allowed="one that is not 0"))
     if item.equals is None and item.at_least is None and item.at_most is None:
-        errors.append(Fault(where, "a constraint without a side", allowed="at_least, at_most or equals"))
+        errors.append(Issue(where, "a constraint without a side", allowed="at_least, at_most or equals"))
     elif item.equals is not None and (item.at_least is not None or item.at_most is not None):
-        errors.append(Fault((*where, "equals"), "equals beside at_least or at_most", allowed="one of them"))
+        errors.append(Issue((*where, "equals"), "equals beside at_least or at_most", allowed="one of them"))
     elif item.at_least is not None and item.at_most is not None and item.at_least > item.at_most:
-        errors.append(Fault((*where, "at_least"), "above at_most", f"{item.at_least:g}", f"at most {item.at_most:g}"))
+        errors.append(Issue((*where, "at_least"), "above at_most", f"{item.at_least:g}", f"at most {item.at_most:g}"))
     return errors
 
 
@@ -410,12 +410,12 @@ def _phases(file: LayersWorkload | TasksWorkload) -> Iterator[tuple[Path, PhaseF
         yield ("layers", index, "weight_gradient"), layer.weight_gradient
 
 
-def workload_errors(where: Path, file: LayersWorkload | TasksWorkload, shapes: Sequence[ShapeFile]) -> list[Fault]:
+def workload_errors(where: Path, file: LayersWorkload | TasksWorkload, shapes: Sequence[ShapeFile]) -> list[Issue]:
     """What the schema cannot state: communicators that do not fit a shape, unknown names, tasks after later ones."""
-    errors: list[Fault] = []
+    errors: list[Issue] = []
     if WHOLE in file.communicators:
         allowed = "another name; a collective without communicator uses the whole network"
-        errors.append(Fault((*where, "communicators", WHOLE), "a name that is taken", allowed=allowed))
+        errors.append(Issue((*where, "communicators", WHOLE), "a name that is taken", allowed=allowed))
     for shape in shapes:
         for name, ranks in file.communicators.items():
             errors += _ranks_errors((*where, "communicators", name), ranks, shape)
@@ -424,28 +424,28 @@ def workload_errors(where: Path, file: LayersWorkload | TasksWorkload, shapes: S
             if item.communicator is not None and item.communicator not in file.communicators:
                 allowed = nearest_text(item.communicator, file.communicators)
                 path_of = (*where, *path, "collectives", index, "communicator")
-                errors.append(Fault(path_of, "no such communicator", item.communicator, allowed))
+                errors.append(Issue(path_of, "no such communicator", item.communicator, allowed))
     if isinstance(file, TasksWorkload):
         for index, task in enumerate(file.tasks):
             for position, before in enumerate(task.after):
                 if before >= index:
                     allowed = f"positions before this task's, {index}"
                     errors.append(
-                        Fault((*where, "tasks", index, "after", position), "not before", str(before), allowed)
+                        Issue((*where, "tasks", index, "after", position), "not before", str(before), allowed)
                     )
     work = any(phase.compute_ns or phase.collectives for _, phase in _phases(file))
     if not work:
-        errors.append(Fault(where, "a workload without compute and collectives", allowed="at least one"))
+        errors.append(Issue(where, "a workload without compute and collectives", allowed="at least one"))
     return errors[:SHOWN]
 
 
-def _ranks_errors(where: Path, ranks: Sequence[int], shape: ShapeFile) -> list[Fault]:
+def _ranks_errors(where: Path, ranks: Sequence[int], shape: ShapeFile) -> list[Issue]:
     sizes = [item.size for item in shape.dimensions]
     if len(ranks) != len(sizes):
         allowed = f"{len(sizes)} numbers of ranks, one for each dimension of {shape.name}"
-        return [Fault(where, "not one number for each dimension", f"a list of {len(ranks)}", allowed)]
+        return [Issue(where, "not one number for each dimension", f"a list of {len(ranks)}", allowed)]
     return [
-        Fault(
+        Issue(
             (*where, index),
             f"the ranks do not divide dimension {item.name} of {shape.name}",
             str(rank),
@@ -492,7 +492,7 @@ def resolve(document: Document) -> HierarchicalProblem:
     findings = Findings()
     file = findings.shaped(HierarchicalInstance, document)
     findings.add(_errors(file))
-    candidates = None if findings.faults else findings.attempt(lambda: _designs(file), ("workloads",))
+    candidates = None if findings.issues else findings.attempt(lambda: _designs(file), ("workloads",))
     designs = findings.settled(document, candidates)
     return HierarchicalProblem(
         name=file.name,
@@ -507,33 +507,33 @@ def resolve(document: Document) -> HierarchicalProblem:
     )
 
 
-def _errors(file: HierarchicalInstance) -> list[Fault]:
+def _errors(file: HierarchicalInstance) -> list[Issue]:
     errors = network_errors(file.network)
     shapes = [shape for _, shape in shapes_of(file.network)]
     seen: set[str] = set()
     for index, workload in enumerate(file.workloads):
         if workload.name in seen:
-            errors.append(Fault(("workloads", index, "name"), "name used twice", workload.name, "a name of its own"))
+            errors.append(Issue(("workloads", index, "name"), "name used twice", workload.name, "a name of its own"))
         seen.add(workload.name)
         if isinstance(workload, TransformerWorkload):
             model = workload.model
             if model.experts_per_token > model.experts:
                 where = ("workloads", index, "model", "experts_per_token")
-                errors.append(Fault(where, "more than there are", str(model.experts_per_token), str(model.experts)))
+                errors.append(Issue(where, "more than there are", str(model.experts_per_token), str(model.experts)))
         else:
             errors += workload_errors(("workloads", index), workload, shapes)
     return errors + _objective_errors(file)
 
 
-def _objective_errors(file: HierarchicalInstance) -> list[Fault]:
+def _objective_errors(file: HierarchicalInstance) -> list[Issue]:
     """Limits that do not go with the objective, and cost without prices."""
     errors = []
     if file.objective == "cost" and file.time_limit_ns is None:
-        errors.append(Fault(("time_limit_ns",), "the objective cost needs a limit on time", allowed="nanoseconds"))
+        errors.append(Issue(("time_limit_ns",), "the objective cost needs a limit on time", allowed="nanoseconds"))
     if file.objective != "cost" and file.time_limit_ns is not None:
-        errors.append(Fault(("time_limit_ns",), "a limit on time without the objective cost", allowed="null"))
+        errors.append(Issue(("time_limit_ns",), "a limit on time without the objective cost", allowed="null"))
     if file.objective == "cost" and file.cost_cap_usd is not None:
-        errors.append(Fault(("cost_cap_usd",), "a cost cap beside the objective cost", allowed="null"))
+        errors.append(Issue(("cost_cap_usd",), "a cost cap beside the objective cost", allowed="null"))
     if not file.network.tiers:
         priced = {
             "objective": file.objective != "time",
@@ -542,7 +542,7 @@ def _objective_errors(file: HierarchicalInstance) -> list[Fault]:
         }
         for key in (key for key, used in priced.items() if used):
             value = str(getattr(file, key))
-            errors.append(Fault((key,), "missing prices", value, "network.tiers, and a tier in every dimension"))
+            errors.append(Issue((key,), "missing prices", value, "network.tiers, and a tier in every dimension"))
     return errors
 
 

@@ -62,7 +62,7 @@ from topoopt.core.workload import (
 )
 from topoopt.costs.bills import default_price_book
 from topoopt.files.documents import parse_document
-from topoopt.files.faults import Path, path_text
+from topoopt.files.issues import Path, path_text
 from topoopt.kinds.job.figures import JobResult, continued, job_figures
 from topoopt.kinds.kind import Effort, Method, Solver, table
 from topoopt.kinds.pipeline import concluded

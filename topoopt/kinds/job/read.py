@@ -21,7 +21,6 @@ from topoopt.core.search_settings import JobSearchSettings
 from topoopt.core.workload import GRADIENT_BYTES, Operator, OperatorInput, Split, Workload
 from topoopt.files import codec
 from topoopt.files.documents import Document, canonical_sha256
-from topoopt.files.faults import MAX_LISTED, Fault, Path, nearest_text, value_text
 from topoopt.files.fields import (
     MAX_OPERATORS,
     MAX_SAMPLES,
@@ -34,6 +33,7 @@ from topoopt.files.fields import (
     Ways,
 )
 from topoopt.files.findings import Findings
+from topoopt.files.issues import MAX_LISTED, Issue, Path, nearest_text, value_text
 from topoopt.files.job_document import read_profile, topological_order
 from topoopt.workloads.device import DEVICES, Profile, ProfileCosts
 from topoopt.workloads.models import MODELS, build_workload, find_model
@@ -210,26 +210,26 @@ class CoOptimisationInstance:
 _OPERATORS: Path = ("workload", "operators")
 
 
-def _split_issues(split: SplitFile, path: Path, servers: int | None, samples: int | None, output: int) -> list[Fault]:
+def _split_issues(split: SplitFile, path: Path, servers: int | None, samples: int | None, output: int) -> list[Issue]:
     issues = []
     parts = split.sample_ways * split.channel_ways * split.reduce_ways
     if servers is not None and servers % parts:
         product = f"{split.sample_ways} x {split.channel_ways} x {split.reduce_ways} = {parts} parts"
-        issues.append(Fault(path, "the split does not divide the servers", product, f"parts that divide {servers}"))
+        issues.append(Issue(path, "the split does not divide the servers", product, f"parts that divide {servers}"))
     if samples is not None and samples % split.sample_ways:
         where = (*path, "sample_ways")
         message = "the split does not divide the samples"
-        issues.append(Fault(where, message, str(split.sample_ways), f"a divisor of {samples}"))
+        issues.append(Issue(where, message, str(split.sample_ways), f"a divisor of {samples}"))
     if split.channel_ways > output:
         where = (*path, "channel_ways")
         message = "more parts than output elements"
-        issues.append(Fault(where, message, str(split.channel_ways), f"at most {output}"))
+        issues.append(Issue(where, message, str(split.channel_ways), f"at most {output}"))
     return issues
 
 
 def _operator_issues(
     operator: OperatorFile, path: Path, names: Mapping[str, int], servers: int | None, samples: int | None
-) -> list[Fault]:
+) -> list[Issue]:
     issues = []
     seen: dict[tuple[int, int, int], int] = {}
     for position, split in enumerate(operator.splits):
@@ -237,18 +237,18 @@ def _operator_issues(
         issues += _split_issues(split, where, servers, samples, operator.output_elements)
         shape = (split.sample_ways, split.channel_ways, split.reduce_ways)
         if shape in seen:
-            issues.append(Fault(where, f"the same ways as splits[{seen[shape]}]", allowed="each split once"))
+            issues.append(Issue(where, f"the same ways as splits[{seen[shape]}]", allowed="each split once"))
         seen.setdefault(shape, position)
     most = max(split.sample_ways * split.channel_ways * split.reduce_ways for split in operator.splits)
     if operator.pinned_offset is not None and servers is not None and operator.pinned_offset * most >= servers:
         where = (*path, "pinned_offset")
         allowed = f"less than servers / parts = {servers} / {most}"
-        issues.append(Fault(where, "the offset is too large for a split", str(operator.pinned_offset), allowed))
+        issues.append(Issue(where, "the offset is too large for a split", str(operator.pinned_offset), allowed))
     for position, source in enumerate(operator.inputs):
         if source.operator not in names:
             where = (*path, "inputs", position, "operator")
             allowed = nearest_text(source.operator, names)
-            issues.append(Fault(where, "no operator of that name", value_text(source.operator), allowed))
+            issues.append(Issue(where, "no operator of that name", value_text(source.operator), allowed))
     return issues
 
 
@@ -263,7 +263,7 @@ def _valid_operators(raw: object) -> list[tuple[int, OperatorFile]]:
     return operators
 
 
-def graph_issues(raw: Mapping[str, object], servers: int | None) -> list[Fault]:
+def graph_issues(raw: Mapping[str, object], servers: int | None) -> list[Issue]:
     """What is wrong with a workload in full beyond its schema, so far as the parts that follow it tell.
 
     Operators are looked at until there is more to say than is shown.
@@ -283,7 +283,7 @@ def graph_issues(raw: Mapping[str, object], servers: int | None) -> list[Fault]:
         if name in names:
             where = (*_OPERATORS, index, "name")
             message = f"the name of operators[{names[name]}] again"
-            issues.append(Fault(where, message, value_text(name), "each name once"))
+            issues.append(Issue(where, message, value_text(name), "each name once"))
         names.setdefault(name, index)
     samples = raw.get("samples")
     batch = samples if isinstance(samples, int) and not isinstance(samples, bool) and samples > 0 else None
@@ -299,7 +299,7 @@ def graph_issues(raw: Mapping[str, object], servers: int | None) -> list[Fault]:
         text = " -> ".join(value_text(listed[index]["name"]) for index in turn[:20])
         text += " -> ..." if len(turn) > 20 else ""
         where = (*_OPERATORS, min(cycle), "inputs")
-        issues.append(Fault(where, f"the operators form a cycle: {text}", allowed="a graph without cycles"))
+        issues.append(Issue(where, f"the operators form a cycle: {text}", allowed="a graph without cycles"))
     return issues
 
 
@@ -364,12 +364,12 @@ def _all_transfers(workload: Workload) -> int:
     return total
 
 
-def size_issues(workload: Workload, at: Callable[[int], Path]) -> list[Fault]:
+def size_issues(workload: Workload, at: Callable[[int], Path]) -> list[Issue]:
     """Faults of a workload that is too large; `at` gives the path of an operator in the file."""
     issues = []
     if len(workload.operators) > MAX_OPERATORS:
         message = "too many operators"
-        issues.append(Fault(("workload",), message, str(len(workload.operators)), f"at most {MAX_OPERATORS}"))
+        issues.append(Issue(("workload",), message, str(len(workload.operators)), f"at most {MAX_OPERATORS}"))
         return issues
     tensors = 0
     for index, operator in enumerate(workload.operators):
@@ -377,25 +377,25 @@ def size_issues(workload: Workload, at: Callable[[int], Path]) -> list[Fault]:
         tensors += output_bytes * max(1, len(operator.inputs))
         if output_bytes > MAX_TENSOR_BYTES:
             message = "the output tensor is too large (samples x output_elements x element_bytes)"
-            issues.append(Fault(at(index), message, f"{output_bytes} bytes", f"at most {MAX_TENSOR_BYTES} bytes"))
+            issues.append(Issue(at(index), message, f"{output_bytes} bytes", f"at most {MAX_TENSOR_BYTES} bytes"))
     weights = GRADIENT_BYTES * sum(sum(operator.weight_elements) for operator in workload.operators)
     for what, total in (("output tensors", tensors), ("weights", weights)):
         if total > MAX_TOTAL_BYTES:
             message = f"all {what} together are too large"
-            issues.append(Fault(("workload",), message, f"{total} bytes", f"at most {MAX_TOTAL_BYTES} bytes"))
+            issues.append(Issue(("workload",), message, f"{total} bytes", f"at most {MAX_TOTAL_BYTES} bytes"))
     parts = sum(max(split.parts for split in operator.splits) for operator in workload.operators)
     if parts > MAX_COMPUTE_TASKS:
         message = "too many operator parts in the finest splits"
-        issues.append(Fault(("workload",), message, str(parts), f"at most {MAX_COMPUTE_TASKS}"))
+        issues.append(Issue(("workload",), message, str(parts), f"at most {MAX_COMPUTE_TASKS}"))
     transfers = _all_transfers(workload)
     if transfers > MAX_TRANSFERS:
         message = "too many transfers in the worst pairs of splits"
         allowed = f"at most {MAX_TRANSFERS}: fewer operators, servers or channel splits"
-        issues.append(Fault(("workload",), message, f"at least {transfers}", allowed))
+        issues.append(Issue(("workload",), message, f"at least {transfers}", allowed))
     return issues
 
 
-def memory_issues(workload: Workload, cluster: Cluster, at: Callable[[int], Path]) -> list[Fault]:
+def memory_issues(workload: Workload, cluster: Cluster, at: Callable[[int], Path]) -> list[Issue]:
     """Faults of a workload that cannot fit the memory of the cluster in any strategy."""
     server = cluster.server_memory_bytes
     if server is None:
@@ -408,11 +408,11 @@ def memory_issues(workload: Workload, cluster: Cluster, at: Callable[[int], Path
         total += min(split.server_memory_bytes * split.parts for split in operator.splits)
         if smallest > server:
             message = f"operator {operator.name} does not fit the memory of a server in any split"
-            issues.append(Fault(at(index), message, f"{smallest} bytes", f"at most {memory}"))
+            issues.append(Issue(at(index), message, f"{smallest} bytes", f"at most {memory}"))
     if total > server * cluster.servers:
         message = "the workload does not fit the memory of the cluster even in its smallest splits"
         allowed = f"at most {server * cluster.servers} bytes: {cluster.servers} servers of {server}"
-        issues.append(Fault(("workload",), message, f"{total} bytes", allowed))
+        issues.append(Issue(("workload",), message, f"{total} bytes", allowed))
     return issues
 
 
@@ -445,11 +445,11 @@ def _check_model(raw: Mapping[str, object], findings: Findings) -> None:
 def _check_times(times: OperatorTimes, folder: FilePath, findings: Findings) -> Profile | None:
     """Exactly one known source of operator times; the profile, if it is one."""
     if (times.device is None) == (times.profile is None):
-        findings.add([Fault(_TIMES, "exactly one source of operator times", allowed="either device or profile")])
+        findings.add([Issue(_TIMES, "exactly one source of operator times", allowed="either device or profile")])
         return None
     if times.device is not None and times.device not in DEVICES:
         where = (*_TIMES, "device")
-        findings.add([Fault(where, "no such device", value_text(times.device), nearest_text(times.device, DEVICES))])
+        findings.add([Issue(where, "no such device", value_text(times.device), nearest_text(times.device, DEVICES))])
     if times.profile is None:
         return None
     file = folder / times.profile
@@ -459,7 +459,7 @@ def _check_times(times: OperatorTimes, folder: FilePath, findings: Findings) -> 
         regular = False
     if not regular:
         allowed = "a profile file, relative to the folder of the instance file"
-        findings.add([Fault(_PROFILE, "no such file", value_text(times.profile), allowed)])
+        findings.add([Issue(_PROFILE, "no such file", value_text(times.profile), allowed)])
         return None
     return findings.attempt(lambda: read_profile(file), _PROFILE)
 
@@ -537,7 +537,7 @@ def read_co_optimisation(document: Document) -> CoOptimisation:
             profile = _check_times(times, FilePath(document.file).parent, findings)
         workload_file = file.workload if file else _section(ModelWorkload, raw_workload)
     instance = None
-    if cluster_file and workload_file and not document.faults and findings.clear_of("cluster", "workload"):
+    if cluster_file and workload_file and not document.issues and findings.clear_of("cluster", "workload"):
         memory_given = "gpu_memory_gib" in raw["cluster"]
         device = workload_file.operator_times.device if isinstance(workload_file, ModelWorkload) else None
         cluster, notes = _cluster(cluster_file, None if memory_given else device)

@@ -11,8 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from topoopt.core.parallelism import Experts, LanguageModel, LatentAttention
 from topoopt.files.documents import parse_document
-from topoopt.files.faults import Fault, key_text, value_text
 from topoopt.files.findings import Findings
+from topoopt.files.issues import Issue, key_text, value_text
 from topoopt.files.reader_fields import ANY_OTHER, FieldTable, named
 from topoopt.kinds.llm_training.schema import MOST_EXPERTS, MOST_PER_TOKEN
 
@@ -352,53 +352,53 @@ def _experts(keys: Mapping[str, Any]) -> Experts | None:
     return None
 
 
-def _errors(keys: Mapping[str, Any]) -> Iterator[Fault]:
+def _errors(keys: Mapping[str, Any]) -> Iterator[Issue]:
     """Yield what the shape of a model has no words for."""
     if "n_embd" in keys:
         if keys["n_embd"] % keys["n_head"]:
             allowed = f"divisors of n_embd {keys['n_embd']}"
-            yield Fault(("n_head",), "indivisible heads", str(keys["n_head"]), allowed)
+            yield Issue(("n_head",), "indivisible heads", str(keys["n_head"]), allowed)
         return
     for key in ("attention_bias", "mlp_bias"):
         if keys[key]:
-            yield Fault((key,), "not covered", "true", "false")
+            yield Issue((key,), "not covered", "true", "false")
     heads, hidden, layers = keys["num_attention_heads"], keys["hidden_size"], keys["num_hidden_layers"]
     if keys["head_dim"] is None and hidden % heads:
         allowed = f"divisors of hidden_size {hidden}, or head_dim"
-        yield Fault(("num_attention_heads",), "indivisible heads", str(heads), allowed)
+        yield Issue(("num_attention_heads",), "indivisible heads", str(heads), allowed)
     expected, types = "full_attention" if _window(keys) is None else "sliding_attention", keys["layer_types"]
     if types is not None and types != [expected] * layers:
         kinds = ", ".join(sorted({key_text(kind) for kind in types})[:MOST_NAMED])
-        yield Fault(("layer_types",), "not covered", f"{len(types)} of {kinds}", f"{layers} times {expected}")
+        yield Issue(("layer_types",), "not covered", f"{len(types)} of {kinds}", f"{layers} times {expected}")
     if keys.get("use_sliding_window"):
         first = keys["max_window_layers"]
         if keys["sliding_window"] is None:
-            yield Fault(("sliding_window",), "missing", None, "with use_sliding_window: true")
+            yield Issue(("sliding_window",), "missing", None, "with use_sliding_window: true")
         if first is None or 0 < first < layers:
             text, allowed = "not covered, as some layers have a window", f"0, or at least the {layers} layers"
-            yield Fault(("max_window_layers",), text, value_text(first), allowed)
+            yield Issue(("max_window_layers",), text, value_text(first), allowed)
     yield from _expert_errors(keys)
 
 
-def _expert_errors(keys: Mapping[str, Any]) -> Iterator[Fault]:
+def _expert_errors(keys: Mapping[str, Any]) -> Iterator[Issue]:
     """Yield experts in some layers only, other than all after the first ones, and groups that cannot be."""
     if "num_experts" in keys and keys["use_sliding_window"]:
-        yield Fault(("use_sliding_window",), "not covered", "true", "false")
+        yield Issue(("use_sliding_window",), "not covered", "true", "false")
     for key in ("decoder_sparse_step", "moe_layer_freq"):
         if keys.get(key, 1) != 1:
-            yield Fault((key,), "not covered", str(keys[key]), "1")
+            yield Issue((key,), "not covered", str(keys[key]), "1")
     plain = keys.get("mlp_only_layers", [])
     if sorted(plain) != list(range(len(plain))):
-        yield Fault(("mlp_only_layers",), "not covered", value_text(plain), "the first layers, or none")
+        yield Issue(("mlp_only_layers",), "not covered", value_text(plain), "the first layers, or none")
     wide, width = keys.get("shared_expert_intermediate_size", 0), keys.get("moe_intermediate_size", 1)
     if wide % width:
-        yield Fault(("shared_expert_intermediate_size",), "not covered", str(wide), f"a multiple of {width}")
+        yield Issue(("shared_expert_intermediate_size",), "not covered", str(wide), f"a multiple of {width}")
     groups, limit = keys.get("n_group"), keys.get("topk_group")
     if groups is not None and keys["n_routed_experts"] % groups:
         allowed = f"divisors of n_routed_experts {keys['n_routed_experts']}"
-        yield Fault(("n_group",), "indivisible experts", str(groups), allowed)
+        yield Issue(("n_group",), "indivisible experts", str(groups), allowed)
     if groups is not None and limit is not None and limit > groups:
-        yield Fault(("topk_group",), "more than there are groups", str(limit), f"at most n_group {groups}")
+        yield Issue(("topk_group",), "more than there are groups", str(limit), f"at most n_group {groups}")
 
 
 HALF_PRECISION = ("bfloat16", "float16", "auto")
@@ -414,7 +414,7 @@ def read_huggingface(file: Path) -> tuple[LanguageModel, tuple[str, ...]]:
     document, findings = parse_document(file), Findings()
     name = findings.shaped(Config, document).model_type
     if name not in FAMILIES:
-        findings.add([Fault(("model_type",), "not covered", value_text(name), f"one of: {', '.join(FAMILIES)}")])
+        findings.add([Issue(("model_type",), "not covered", value_text(name), f"one of: {', '.join(FAMILIES)}")])
         findings.settled(document, None)
     family, data = FAMILIES[name], document.data
     assert isinstance(data, dict)
@@ -425,7 +425,7 @@ def read_huggingface(file: Path) -> tuple[LanguageModel, tuple[str, ...]]:
     return _model(name, keys), tuple(f"{file.name}: {note}" for note in _notes(name, keys, data))
 
 
-def _refused(name: str, family: type[Config], data: Mapping[str, Any]) -> Iterator[Fault]:
+def _refused(name: str, family: type[Config], data: Mapping[str, Any]) -> Iterator[Issue]:
     """Keys of other families, and of what no family here has."""
     for key, value in data.items():
         if key in family.model_fields or key not in FIELDS:
@@ -434,7 +434,7 @@ def _refused(name: str, family: type[Config], data: Mapping[str, Any]) -> Iterat
         if use != "noted" and value and not (key in EVERY and value == 1):
             none = "1, " if key in EVERY else ""
             text = f"not covered in model_type {name}" + (f": {meaning}" if use == "refused" else "")
-            yield Fault((key,), text, value_text(value), f"left out, {none}null, false, 0 or empty")
+            yield Issue((key,), text, value_text(value), f"left out, {none}null, false, 0 or empty")
 
 
 def _notes(name: str, keys: Mapping[str, Any], data: Mapping[str, Any]) -> Iterator[str]:

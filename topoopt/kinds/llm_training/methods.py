@@ -39,7 +39,7 @@ from topoopt.core.process import versions
 from topoopt.core.proofs import StopReason, Tolerance, settle
 from topoopt.core.result import UNCHECKED, Certificate, Result, SearchResult
 from topoopt.files import codec
-from topoopt.files.faults import path_text
+from topoopt.files.issues import path_text
 from topoopt.kinds.kind import Effort, Method, Solver, table
 from topoopt.kinds.llm_training.figures import LlmTrainingFigures, bound_of
 from topoopt.kinds.llm_training.read import outside_measured, replicas_left_out

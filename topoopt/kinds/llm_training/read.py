@@ -38,8 +38,8 @@ from topoopt.core.parallelism import (
 from topoopt.core.switching import SwitchSettings, parse_delay
 from topoopt.files import codec
 from topoopt.files.documents import Document, canonical_sha256
-from topoopt.files.faults import Fault, nearest_text, value_text
 from topoopt.files.findings import Findings, fitting, within
+from topoopt.files.issues import Issue, nearest_text, value_text
 from topoopt.files.sections import existing_file
 from topoopt.kinds.llm_training.huggingface import read_huggingface
 from topoopt.kinds.llm_training.schema import (
@@ -205,7 +205,7 @@ def pods_issues(
     cluster: GpuClusterSection | None,
     raw: dict[str, Any],
     fabrics: Sequence[str],
-) -> Iterator[Fault]:
+) -> Iterator[Issue]:
     """What circuits between pods need of the instance.
 
     Args:
@@ -218,45 +218,45 @@ def pods_issues(
     if topology == "auto":
         without, allowed = "plays no part without search.topology: dag", "left out, or search.topology: dag"
         if section is not None:
-            yield Fault(("pods",), without, None, allowed)
+            yield Issue(("pods",), without, None, allowed)
         if raw.get("slack_percent"):
-            yield Fault(("slack_percent",), without, value_text(raw["slack_percent"]), allowed)
+            yield Issue(("slack_percent",), without, value_text(raw["slack_percent"]), allowed)
         if POD_CIRCUITS in fabrics:
             index = list(fabrics).index(POD_CIRCUITS)
-            yield Fault(("fabrics", index), "circuits between pods are not asked for", POD_CIRCUITS, allowed)
+            yield Issue(("fabrics", index), "circuits between pods are not asked for", POD_CIRCUITS, allowed)
         return
     if fabrics and POD_CIRCUITS not in fabrics:
         text = "circuits between pods are on none of the fabrics"
-        yield Fault(("fabrics",), text, ", ".join(fabrics), f"{POD_CIRCUITS} among them, or left out")
+        yield Issue(("fabrics",), text, ", ".join(fabrics), f"{POD_CIRCUITS} among them, or left out")
     if raw.get("switching") is not None:
         text = "circuits are set anew or stay, not both"
-        yield Fault(("switching",), text, None, "left out, or search.topology: auto")
+        yield Issue(("switching",), text, None, "left out, or search.topology: auto")
     if cluster is not None:
         yield from _size_issues(section or PodsSection(), cluster)
 
 
-def _size_issues(section: PodsSection, cluster: GpuClusterSection) -> Iterator[Fault]:
+def _size_issues(section: PodsSection, cluster: GpuClusterSection) -> Iterator[Issue]:
     """Pods that do not divide the GPUs, are too many, or have no whole number of interfaces."""
     whole = cluster.servers * cluster.gpus_per_server
     gpus = section.gpus or cluster.gpus_per_server
     value = str(gpus) if section.gpus else f"a server of {gpus}"
     if whole % gpus:
-        yield Fault(("pods", "gpus"), f"does not divide the {whole} GPUs", value, f"a divisor of {whole}")
+        yield Issue(("pods", "gpus"), f"does not divide the {whole} GPUs", value, f"a divisor of {whole}")
         return
     if gpus == whole:
         text = "one pod holds the whole job: nothing goes over circuits"
-        yield Fault(("pods", "gpus"), text, value, f"less than {whole}")
+        yield Issue(("pods", "gpus"), text, value, f"less than {whole}")
         return
     if whole // gpus > MOST_PODS:
         text = f"{whole // gpus} pods are more than circuits are chosen for"
-        yield Fault(("pods", "gpus"), text, value, f"{-(-whole // MOST_PODS)} or more")
+        yield Issue(("pods", "gpus"), text, value, f"{-(-whole // MOST_PODS)} or more")
     ports, rest = divmod(cluster.degree * gpus, cluster.gpus_per_server)
     if section.ports is None and (rest or not ports):
         text = "not a whole number of interfaces for a pod"
         held = f"{gpus} of {cluster.gpus_per_server} GPUs with {cluster.degree} interfaces"
-        yield Fault(("pods", "ports"), text, held, "another pods.gpus, or ports")
+        yield Issue(("pods", "ports"), text, held, "another pods.gpus, or ports")
     elif section.ports is None and ports > MOST_POD_PORTS:
-        yield Fault(("pods", "ports"), "more ports than circuits are chosen for", str(ports), f"1 to {MOST_POD_PORTS}")
+        yield Issue(("pods", "ports"), "more ports than circuits are chosen for", str(ports), f"1 to {MOST_POD_PORTS}")
 
 
 def switching_of(section: SwitchingSection | None) -> SwitchSettings | None:
@@ -273,17 +273,17 @@ def switching_of(section: SwitchingSection | None) -> SwitchSettings | None:
 
 def switching_issues(
     section: SwitchingSection | None, cluster: GpuClusterSection, fabrics: Sequence[str]
-) -> Iterator[Fault]:
+) -> Iterator[Issue]:
     """What rails need of the instance."""
     if section is None:
         if PHOTONIC_RAILS in fabrics:
             text = "missing: how long circuits of the rails take to set"
-            yield Fault(("switching",), text, None, f"a section, or no {PHOTONIC_RAILS} among the fabrics")
+            yield Issue(("switching",), text, None, f"a section, or no {PHOTONIC_RAILS} among the fabrics")
         return
     if cluster.degree % cluster.gpus_per_server:
         text = "with switching every GPU has interfaces of its own on its rail"
         allowed = f"multiples of gpus_per_server {cluster.gpus_per_server}"
-        yield Fault(("cluster", "degree"), text, str(cluster.degree), allowed)
+        yield Issue(("cluster", "degree"), text, str(cluster.degree), allowed)
 
 
 Choice = TypeVar("Choice")
@@ -396,13 +396,13 @@ def _fabrics(file: LlmTrainingInstance) -> tuple[str, ...]:
     return ("direct-connect" if file.switching is None else PHOTONIC_RAILS, IDEAL_SWITCH)
 
 
-def _fabric_issues(fabrics: Sequence[str]) -> Iterator[Fault]:
+def _fabric_issues(fabrics: Sequence[str]) -> Iterator[Issue]:
     names = (*SWITCHED_FABRICS, *DIRECT_FABRICS, PHOTONIC_RAILS, POD_CIRCUITS)
     for index, name in enumerate(fabrics):
         if name not in names:
-            yield Fault(("fabrics", index), "no such fabric", value_text(name), nearest_text(name, names))
+            yield Issue(("fabrics", index), "no such fabric", value_text(name), nearest_text(name, names))
         elif name in fabrics[:index]:
-            yield Fault(("fabrics", index), "stands twice", value_text(name), "each fabric once")
+            yield Issue(("fabrics", index), "stands twice", value_text(name), "each fabric once")
 
 
 def _space(section: StrategySection) -> StrategySpace:
@@ -434,37 +434,37 @@ def _space(section: StrategySection) -> StrategySpace:
     )
 
 
-def _cluster_issues(section: GpuClusterSection) -> Iterator[Fault]:
+def _cluster_issues(section: GpuClusterSection) -> Iterator[Issue]:
     if section.device not in TRAINING_DEVICES:
         allowed = nearest_text(section.device, TRAINING_DEVICES)
-        yield Fault(("cluster", "device"), "unknown device", value_text(section.device), allowed)
+        yield Issue(("cluster", "device"), "unknown device", value_text(section.device), allowed)
     if section.interfaces == "per-gpu" and section.degree % section.gpus_per_server:
         allowed = f"multiples of gpus_per_server {section.gpus_per_server}, or interfaces: per-server"
         text = "GPUs do not own equally many interfaces"
-        yield Fault(("cluster", "degree"), text, str(section.degree), allowed)
+        yield Issue(("cluster", "degree"), text, str(section.degree), allowed)
     if section.optical_interfaces is not None and section.optical_interfaces >= section.degree:
         value, allowed = str(section.optical_interfaces), f"less than degree {section.degree}"
-        yield Fault(("cluster", "optical_interfaces"), "no interface is left for other traffic", value, allowed)
+        yield Issue(("cluster", "optical_interfaces"), "no interface is left for other traffic", value, allowed)
     if section.gpu_memory_gib is not None and section.headroom_gib >= section.gpu_memory_gib:
         allowed = f"less than gpu_memory_gib {section.gpu_memory_gib:g}"
-        yield Fault(("cluster", "headroom_gib"), "no memory is left", f"{section.headroom_gib:g}", allowed)
+        yield Issue(("cluster", "headroom_gib"), "no memory is left", f"{section.headroom_gib:g}", allowed)
 
 
 def _strategy_issues(
     section: StrategySection, model: LanguageModel, batch: TrainingBatch, gpus: int
-) -> Iterator[Fault]:
+) -> Iterator[Issue]:
     """Parts none of whose values can be."""
     if section.layers is LayerDivision.BALANCED and section.short_ends != "even":
         text, allowed = "plays no part, as layers are balanced", "even, or layers: even"
-        yield Fault(("strategy", "short_ends"), text, value_text(section.short_ends), allowed)
+        yield Issue(("strategy", "short_ends"), text, value_text(section.short_ends), allowed)
     if section.order != "auto" and len(set(section.order)) < len(RANK_ORDER):
         text, allowed = "a dimension stands twice", f"each of {', '.join(RANK_ORDER)} once"
-        yield Fault(("strategy", "order"), text, ", ".join(section.order), allowed)
+        yield Issue(("strategy", "order"), text, ", ".join(section.order), allowed)
     replicas = replicas_of(_space(section), gpus)
     if section.data == "auto" and replicas and all(batch.sequences % item for item in replicas):
         many = ", ".join(map(str, replicas[:SHOWN]))
         text = f"{gpus} GPUs by tensor, context and pipeline are {many} replicas, which do not divide the batch"
-        yield Fault(("batch", "sequences"), text, str(batch.sequences), f"multiples of {many.replace(', ', ' or ')}")
+        yield Issue(("batch", "sequences"), text, str(batch.sequences), f"multiples of {many.replace(', ', ' or ')}")
     slots = model.layers + END_SLOTS
     experts = 1 if model.experts is None else model.experts.count
     rules: tuple[tuple[str, Callable[[int], bool], str, str], ...] = (
@@ -481,6 +481,6 @@ def _strategy_issues(
         value = getattr(section, key)
         values = value if isinstance(value, list) else [] if value == "auto" else [value]
         if values and not any(good(item) for item in values):
-            yield Fault(("strategy", key), text, value_text(value), allowed)
+            yield Issue(("strategy", key), text, value_text(value), allowed)
         elif values and key in ("tensor", "context", "pipeline", "data") and all(gpus % item for item in values):
-            yield Fault(("strategy", key), f"does not divide the {gpus} GPUs", value_text(value), f"divisors of {gpus}")
+            yield Issue(("strategy", key), f"does not divide the {gpus} GPUs", value_text(value), f"divisors of {gpus}")

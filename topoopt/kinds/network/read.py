@@ -29,9 +29,9 @@ from topoopt.core.topology import Topology
 from topoopt.files import codec
 from topoopt.files.demand_files import TRACE_ENDINGS, ServerNames, read_trace
 from topoopt.files.documents import Document, canonical_sha256
-from topoopt.files.faults import Fault, parse_path
 from topoopt.files.fields import FileModel, Seed
 from topoopt.files.findings import Findings, fitting, within
+from topoopt.files.issues import Issue, parse_path
 from topoopt.files.results import LIMITS
 from topoopt.files.sections import (
     UNIT,
@@ -185,7 +185,7 @@ def read_demand_keys(
         message, allowed = (
             ("missing", "demand or demands") if single_demand is None else ("beside demands", "one of the two")
         )
-        findings.add([Fault(("demand",), message, None, allowed)])
+        findings.add([Issue(("demand",), message, None, allowed)])
         return None
     rate = 1.0 if gbps else _rate(raw.get("link_gbps"))
     server_names = ServerNames(servers or 0, findings.note, names)
@@ -266,11 +266,11 @@ def _fitting(
         InputError: something is.
     """
     if problem.several:
-        findings.add([Fault(parse_path(rule), "not with several demands", None, "left out") for rule in problem.rules])
+        findings.add([Issue(parse_path(rule), "not with several demands", None, "left out") for rule in problem.rules])
     else:
         given = {"routing": file.routing != RoutingMode.COMMON, "step_ms": file.step_ms is not None}
         findings.add(
-            [Fault((key,), "for several demands only", None, "left out") for key, here in given.items() if here]
+            [Issue((key,), "for several demands only", None, "left out") for key, here in given.items() if here]
         )
     findings.refuse(document)
     return problem
@@ -290,7 +290,7 @@ def read_routing(document: Document) -> RoutingProblem:
         price, value = file.hop_price, None if file.hop_price is None else str(file.hop_price)
         message = "the objective knows no price of hops" if price is not None else "completion time needs it"
         allowed = "only beside objective completion-time" if price is not None else "a number above 0"
-        findings.add([Fault(("hop_price",), message, value, allowed)])
+        findings.add([Issue(("hop_price",), message, value, allowed)])
     section = fitting(_SECTION, raw.get("topology"))
     content: TopologyContent | None = None
     if section is not None:
@@ -309,7 +309,7 @@ def read_routing(document: Document) -> RoutingProblem:
         findings.add(_cut_off(content.topology, demand))
         if gbps and isinstance(file, RoutingInstance) and file.link_gbps is not None:
             message = "the links have rates of their own in Gbit/s"
-            findings.add([Fault(("link_gbps",), message, str(file.link_gbps), "left out")])
+            findings.add([Issue(("link_gbps",), message, str(file.link_gbps), "left out")])
     findings.refuse(document)
     if not isinstance(file, RoutingInstance) or content is None or demand is None:
         raise AssertionError("an instance file was neither built nor refused")
@@ -330,7 +330,7 @@ def read_routing(document: Document) -> RoutingProblem:
     return _fitting(problem, file, findings, document)
 
 
-def _cut_off(topology: Topology, demand: Floats | None) -> list[Fault]:
+def _cut_off(topology: Topology, demand: Floats | None) -> list[Issue]:
     """A pair with demand, or any where the demand is not known, that no path joins; others need none."""
     if unreachable_pair(topology.servers, topology.arcs.astype(np.int64)) is None:
         return []
@@ -344,7 +344,7 @@ def _cut_off(topology: Topology, demand: Floats | None) -> list[Fault]:
         return []
     tail, head = pairs[0].tolist()
     text = f"the topology is not connected: no way from server {tail} to server {head}"
-    return [Fault(("topology",), text, None, "a path for all demand")]
+    return [Issue(("topology",), text, None, "a path for all demand")]
 
 
 def _declared_servers(raw: object) -> int | None:
@@ -353,28 +353,28 @@ def _declared_servers(raw: object) -> int | None:
     return raw if right and isinstance(raw, int) else None
 
 
-def _pair_errors(file: TopologyInstance) -> list[Fault]:
+def _pair_errors(file: TopologyInstance) -> list[Issue]:
     """What is wrong with the lists of pairs."""
     errors = []
     for key, pairs in (("forbidden", file.forbidden), ("kept", file.kept)):
         for index, (tail, head) in enumerate(pairs):
             if max(tail, head) >= file.servers:
                 allowed = f"servers 0 to {file.servers - 1}"
-                errors.append(Fault((key, index), "unknown server", f"[{tail}, {head}]", allowed))
+                errors.append(Issue((key, index), "unknown server", f"[{tail}, {head}]", allowed))
             elif tail == head:
-                errors.append(Fault((key, index), "a link from a server to itself", f"[{tail}, {head}]"))
+                errors.append(Issue((key, index), "a link from a server to itself", f"[{tail}, {head}]"))
     kept = _arcs(file.kept, file.links)
     for end, word in ((0, "out of"), (1, "into")):
         for server, links in sorted(Counter(arc[end] for arc in kept).items()):
             if links > file.degree:
                 message = f"more links {word} server {server} than its degree"
-                errors.append(Fault(("kept",), message, str(links), f"at most {file.degree}"))
+                errors.append(Issue(("kept",), message, str(links), f"at most {file.degree}"))
     if file.max_changed is not None and not file.kept:
-        errors.append(Fault(("max_changed",), "no links to keep", str(file.max_changed), "only beside kept"))
+        errors.append(Issue(("max_changed",), "no links to keep", str(file.max_changed), "only beside kept"))
     return errors
 
 
-def _single_link_errors(file: TopologyInstance, demand: Demand | None) -> list[Fault]:
+def _single_link_errors(file: TopologyInstance, demand: Demand | None) -> list[Issue]:
     """With one fibre pair a server has one peer: no demand may need another one."""
     if demand is None or file.degree > 1 or file.links != "bidirectional" or file.servers == 2:
         return []
@@ -383,7 +383,7 @@ def _single_link_errors(file: TopologyInstance, demand: Demand | None) -> list[F
     if file.max_hops is None and peers.max() <= 1:
         return []
     message = "one link a server cannot connect more than two servers"
-    return [Fault(("degree",), message, "1", "at least 2, or demand of each server with one other alone")]
+    return [Issue(("degree",), message, "1", "at least 2, or demand of each server with one other alone")]
 
 
 def _arcs(pairs: Sequence[tuple[int, int]], links: str) -> tuple[tuple[int, int], ...]:

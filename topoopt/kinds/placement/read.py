@@ -33,8 +33,8 @@ from topoopt.core.placement import (
 from topoopt.core.search_settings import SearchSettings
 from topoopt.files import codec
 from topoopt.files.documents import Document, canonical_sha256
-from topoopt.files.faults import MAX_LISTED, Fault, Path, nearest_text, value_text
 from topoopt.files.findings import Findings
+from topoopt.files.issues import MAX_LISTED, Issue, Path, nearest_text, value_text
 from topoopt.files.job_document import topological_order
 from topoopt.workloads.device import DEVICES
 from topoopt.workloads.models import MODELS
@@ -228,7 +228,7 @@ def resolve(document: Document) -> PlacementProblem:
         if source is not None and graph is not None:
             others = _other_classes(servers or (), source.device_class)
             if others:
-                findings.add([Fault((key, "device_class"), "no times for other classes", others, "one class")])
+                findings.add([Issue((key, "device_class"), "no times for other classes", others, "one class")])
             else:
                 operators, tensors = _statements(graph, source.device_class)
     if operators is not None:
@@ -246,19 +246,19 @@ def _section(shape: Any, raw: object, value: Any) -> Any:
     return codec.read(shape, raw)[0] if value is None else value
 
 
-def _combination_errors(raw: Mapping[str, object]) -> list[Fault]:
+def _combination_errors(raw: Mapping[str, object]) -> list[Issue]:
     """Return the errors of keys that do not go together."""
     errors = []
     given = [key for key in ("operators", "workload", "generator") if raw.get(key) is not None]
     allowed = "one of operators (with tensors), workload and generator"
     if len(given) != 1:
         message = "no graph" if not given else f"more than one graph: {', '.join(given)}"
-        errors.append(Fault((given[-1],) if given else (), message, allowed=allowed))
+        errors.append(Issue((given[-1],) if given else (), message, allowed=allowed))
     elif raw.get("tensors") is not None and given != ["operators"]:
-        errors.append(Fault(("tensors",), "tensors without operators", allowed=allowed))
+        errors.append(Issue(("tensors",), "tensors without operators", allowed=allowed))
     for key, other in (("throughput", "latency"), ("latency", "throughput")):
         if raw.get("objective") == other and raw.get(key) is not None:
-            errors.append(Fault((key,), f"options of objective {key}, but the objective is {other}"))
+            errors.append(Issue((key,), f"options of objective {key}, but the objective is {other}"))
     options = raw.get("throughput")
     if (
         isinstance(options, dict)
@@ -266,7 +266,7 @@ def _combination_errors(raw: Mapping[str, object]) -> list[Fault]:
         and options.get("stages_per_device", 1) != 1
     ):
         where = ("throughput", "stages_per_device")
-        errors.append(Fault(where, "only interleaved stages are several a device", allowed="stages: interleaved"))
+        errors.append(Issue(where, "only interleaved stages are several a device", allowed="stages: interleaved"))
     return errors
 
 
@@ -361,12 +361,12 @@ def _problem(
 # Errors of servers, operators and tensors.
 
 
-def _repeated(names: Iterable[tuple[Path, str]], what: str) -> list[Fault]:
+def _repeated(names: Iterable[tuple[Path, str]], what: str) -> list[Issue]:
     first: dict[str, Path] = {}
     errors = []
     for path, name in names:
         if name in first:
-            errors.append(Fault((*path, "name"), f"the name of another {what}", value_text(name), "each name once"))
+            errors.append(Issue((*path, "name"), f"the name of another {what}", value_text(name), "each name once"))
         first.setdefault(name, path)
     return errors
 
@@ -376,7 +376,7 @@ def _listed(names: Sequence[str]) -> str:
     return text if len(names) <= SHOWN_NAMES else f"{text} and {len(names) - SHOWN_NAMES} more"
 
 
-def _server_errors(servers: Sequence[ServerStatement]) -> list[Fault]:
+def _server_errors(servers: Sequence[ServerStatement]) -> list[Issue]:
     """Names twice, no device at all, servers that cannot be reached."""
     at: list[tuple[Path, str]] = [(("servers", i), server.name) for i, server in enumerate(servers)]
     errors = _repeated(at, "server")
@@ -391,12 +391,12 @@ def _server_errors(servers: Sequence[ServerStatement]) -> list[Fault]:
     for i, server in enumerate(servers):
         errors += _repeated(((("servers", i, "links", j), link.name) for j, link in enumerate(server.links)), "link")
         if len(servers) > 1 and not server.links:
-            errors.append(Fault(("servers", i, "links"), "no link to the other servers", allowed="at least one"))
+            errors.append(Issue(("servers", i, "links"), "no link to the other servers", allowed="at least one"))
         elif not server.links and len(server.devices) > 1 and server.intra_gbps is None:
             allowed = "intra_gbps or links"
-            errors.append(Fault(("servers", i), "no rate between the devices of the server", allowed=allowed))
+            errors.append(Issue(("servers", i), "no rate between the devices of the server", allowed=allowed))
     if not any(server.devices for server in servers):
-        errors.append(Fault(("servers",), "no device at all", allowed="at least one server with devices"))
+        errors.append(Issue(("servers",), "no device at all", allowed="at least one server with devices"))
     return errors
 
 
@@ -404,7 +404,7 @@ def _runs_on(operator: OperatorStatement, device: DeviceStatement) -> bool:
     return operator.times_ms.get(device.device_class) is not None
 
 
-def _operator_errors(operators: Sequence[OperatorStatement], servers: Sequence[ServerStatement]) -> list[Fault]:
+def _operator_errors(operators: Sequence[OperatorStatement], servers: Sequence[ServerStatement]) -> list[Issue]:
     """Names twice, classes missing, operators and co-located groups that fit no device."""
     errors = _repeated(((("operators", i), operator.name) for i, operator in enumerate(operators)), "operator")
     devices = [device for server in servers for device in server.devices]
@@ -419,16 +419,16 @@ def _operator_errors(operators: Sequence[OperatorStatement], servers: Sequence[S
         missing = [name for name in classes if name not in operator.times_ms]
         if missing:
             allowed = f"a time, or null where it cannot run, for each of {', '.join(classes)}"
-            errors.append(Fault((*path, "times_ms"), "no time for a device class", ", ".join(missing), allowed))
+            errors.append(Issue((*path, "times_ms"), "no time for a device class", ", ".join(missing), allowed))
             continue
         able = [device for device in devices if _runs_on(operator, device)]
         if not able:
-            errors.append(Fault(path, "the operator runs on no device", value_text(operator.name)))
+            errors.append(Issue(path, "the operator runs on no device", value_text(operator.name)))
         elif all(device.memory_bytes is not None and operator.memory_bytes > device.memory_bytes for device in able):
             most = max(device.memory_bytes or 0 for device in able)
             text = f"{operator.memory_bytes} bytes of {value_text(operator.name)}"
             allowed = f"at most {most}, the memory of the largest device it runs on"
-            errors.append(Fault((*path, "memory_bytes"), "the operator fits no device", text, allowed))
+            errors.append(Issue((*path, "memory_bytes"), "the operator fits no device", text, allowed))
         elif operator.colocation is not None:
             groups.setdefault(operator.colocation, []).append(i)
     for label, members in groups.items():
@@ -438,26 +438,26 @@ def _operator_errors(operators: Sequence[OperatorStatement], servers: Sequence[S
 
 def _group_errors(
     label: str, members: Sequence[OperatorStatement], path: Path, devices: Sequence[DeviceStatement]
-) -> list[Fault]:
+) -> list[Issue]:
     """A co-located group (of operators that fit singly) that nothing can hold."""
     where = (*path, "colocation")
     names = _listed([operator.name for operator in members])
     able = [device for device in devices if all(_runs_on(operator, device) for operator in members)]
     if not able:
         text = f"no device runs all operators of a co-located group: {names}"
-        return [Fault(where, text, value_text(label))]
+        return [Issue(where, text, value_text(label))]
     total = sum(operator.memory_bytes for operator in members)
     if all(device.memory_bytes is not None and total > device.memory_bytes for device in able):
         most = max(device.memory_bytes or 0 for device in able)
         text = f"a co-located group fits no device, {total} bytes: {names}"
-        return [Fault(where, text, value_text(label), f"at most {most} bytes together")]
+        return [Issue(where, text, value_text(label), f"at most {most} bytes together")]
     return []
 
 
-def _tensor_errors(tensors: Sequence[TensorStatement], operators: Sequence[OperatorStatement]) -> list[Fault]:
+def _tensor_errors(tensors: Sequence[TensorStatement], operators: Sequence[OperatorStatement]) -> list[Issue]:
     """Unknown names, consumers twice, and a cycle."""
     index = {operator.name: i for i, operator in enumerate(operators)}
-    errors: list[Fault] = []
+    errors: list[Issue] = []
     inputs: list[list[int]] = [[] for _ in operators]
     for i, tensor in enumerate(tensors):
         if len(errors) >= MAX_LISTED:
@@ -465,16 +465,16 @@ def _tensor_errors(tensors: Sequence[TensorStatement], operators: Sequence[Opera
         for key, name in (("producer", tensor.producer), *(("consumers", name) for name in tensor.consumers)):
             if name not in index:
                 allowed = nearest_text(name, index)
-                errors.append(Fault(("tensors", i, key), "no operator of that name", value_text(name), allowed))
+                errors.append(Issue(("tensors", i, key), "no operator of that name", value_text(name), allowed))
             elif key == "consumers" and tensor.producer in index:
                 inputs[index[name]].append(index[tensor.producer])
         if len(set(tensor.consumers)) < len(tensor.consumers):
-            errors.append(Fault(("tensors", i, "consumers"), "a consumer more than once", allowed="each once"))
+            errors.append(Issue(("tensors", i, "consumers"), "a consumer more than once", allowed="each once"))
     if not errors:
         _, cycle = topological_order(inputs)
         if cycle:
             names = _listed([operators[i].name for i in cycle])
-            errors.append(Fault(("tensors",), f"the graph has a cycle of {len(cycle)} operators", names, "no cycle"))
+            errors.append(Issue(("tensors",), f"the graph has a cycle of {len(cycle)} operators", names, "no cycle"))
     return errors
 
 

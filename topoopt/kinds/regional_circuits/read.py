@@ -24,9 +24,9 @@ from topoopt.core.search_settings import SearchSettings
 from topoopt.files import codec
 from topoopt.files.demand_files import TRACE_ENDINGS, ServerNames, read_demand, read_trace
 from topoopt.files.documents import Document, canonical_sha256
-from topoopt.files.faults import Fault
 from topoopt.files.fields import MAX_MS
 from topoopt.files.findings import Findings, within
+from topoopt.files.issues import Issue
 from topoopt.files.sections import check_demand, existing_file, matrix_rows
 from topoopt.workloads.demands import LAWS, HotExperts, hot_experts
 
@@ -151,7 +151,7 @@ def resolve(document: Document) -> RegionalCircuitsProblem:
     ports = (declared,) * servers if isinstance(declared, int) else declared
     if len(ports) != servers:
         allowed = f"{servers}, one for each server"
-        findings.add([Fault(("ports",), "wrong number of entries", str(len(ports)), allowed)])
+        findings.add([Issue(("ports",), "wrong number of entries", str(len(ports)), allowed)])
     names = ServerNames(servers, findings.note)
     matrices = [
         findings.attempt(partial(within, f"demands[{k}]", partial(_matrices, entry, names, folder)), ("demands", k))
@@ -192,12 +192,12 @@ def _check_steps(findings: Findings, instance: RegionalCircuitsInstance, demands
     """Report too many steps, another number of windows, and that nothing is sent."""
     steps, windows = len(demands), instance.switching.window_ms
     if steps > MAX_STEPS:
-        findings.add([Fault(("demands",), "too many steps", str(steps), f"at most {MAX_STEPS}")])
+        findings.add([Issue(("demands",), "too many steps", str(steps), f"at most {MAX_STEPS}")])
     if isinstance(windows, tuple) and len(windows) != steps:
         allowed = f"{steps}, one for each step"
-        findings.add([Fault(("switching", "window_ms"), "wrong number of entries", str(len(windows)), allowed)])
+        findings.add([Issue(("switching", "window_ms"), "wrong number of entries", str(len(windows)), allowed)])
     if not demands.any():
-        findings.add([Fault(("demands",), "nothing is sent in any step", None, "a demand above 0")])
+        findings.add([Issue(("demands",), "nothing is sent in any step", None, "a demand above 0")])
 
 
 def _matrices(entry: MatrixTraffic | FileTraffic | HotExpertsTraffic, names: ServerNames, folder: Path) -> Floats:

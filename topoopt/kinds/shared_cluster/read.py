@@ -47,8 +47,8 @@ from topoopt.core.shared_cluster import (
 from topoopt.core.shared_plan import MAX_CLASSES, MAX_DRAWN_JOBS, MAX_FABRICS, MAX_JOBS, MAX_SECONDS
 from topoopt.files import codec
 from topoopt.files.documents import Document, canonical_sha256, parse_document
-from topoopt.files.faults import Fault, Path, nearest_text, value_text
 from topoopt.files.findings import Findings
+from topoopt.files.issues import Issue, Path, nearest_text, value_text
 from topoopt.kinds import kind_named
 from topoopt.kinds.job.read import read_co_optimisation
 from topoopt.kinds.shared_cluster.trace import MAX_ITERATIONS, read_trace
@@ -274,27 +274,27 @@ def resolve(document: Document) -> SharedCluster:
     )
 
 
-def _errors_of_forms(file: SharedClusterInstance, data: Any) -> list[Fault]:
+def _errors_of_forms(file: SharedClusterInstance, data: Any) -> list[Issue]:
     """What plays no part for jobs that arrive, or for jobs at once."""
     errors = []
     if file.jobs.at_once is None:
         if file.contention == "flows":
             text = "flows are simulated for jobs at once; jobs that arrive contend by a formula"
-            errors.append(Fault(("contention",), text, "flows", "coinciding or interleaved, or jobs.at_once"))
+            errors.append(Issue(("contention",), text, "flows", "coinciding or interleaved, or jobs.at_once"))
         if file.cluster.rack_servers is not None:
             text = "plays no part for jobs that arrive"
-            errors.append(Fault(("cluster", "rack_servers"), text, allowed="with jobs.at_once"))
+            errors.append(Issue(("cluster", "rack_servers"), text, allowed="with jobs.at_once"))
     else:
         text, allowed = "plays no part for jobs at once, which neither wait nor end", "with jobs.count or jobs.trace"
         for key in ("optical", "scheduling", "objective"):
             if key in data:
-                errors.append(Fault((key,), text, allowed=allowed))
+                errors.append(Issue((key,), text, allowed=allowed))
         for index, entry in enumerate(file.classes):
             for key in ("iterations", "duration_s"):
                 if getattr(entry, key) is not None:
-                    errors.append(Fault(("classes", index, key), text, allowed=allowed))
+                    errors.append(Issue(("classes", index, key), text, allowed=allowed))
     if file.time_model is not None and (file.jobs.at_once is None or file.contention in ("coinciding", "interleaved")):
-        errors.append(Fault(("time_model",), "plays no part without flows", allowed="with contention: flows"))
+        errors.append(Issue(("time_model",), "plays no part without flows", allowed="with contention: flows"))
     return errors
 
 
@@ -329,21 +329,21 @@ def _classes(
     for index, entry in enumerate(file.classes):
         where = ("classes", index)
         if names[entry.name] > 1:
-            findings.add([Fault((*where, "name"), "a name more than once", entry.name, "each class once")])
+            findings.add([Issue((*where, "name"), "a name more than once", entry.name, "each class once")])
         for name in entry.fabric_ms:
             if name not in {fabric.name for fabric in fabrics}:
                 allowed = nearest_text(name, [fabric.name for fabric in fabrics])
-                findings.add([Fault((*where, "fabric_ms", name), "no such fabric", name, allowed)])
+                findings.add([Issue((*where, "fabric_ms", name), "no such fabric", name, allowed)])
         made = made_of(entry, file.cluster, fabrics, folder, where, findings)
         n = file.cluster.servers
         if made.servers > n:
-            findings.add([Fault((*where, "servers"), "a job larger than the cluster", str(made.servers), f"1 to {n}")])
+            findings.add([Issue((*where, "servers"), "a job larger than the cluster", str(made.servers), f"1 to {n}")])
             made = replace(made, servers=n)
         largest = min((_largest_shard(layer, made, placement in ACROSS_GROUPS) for placement in placements), default=n)
         if made.servers > largest:
             text = "no shard this large can be cut: its servers would not share an optical switch in enough planes"
             allowed = f"1 to {largest}, or more optical.switch_ports"
-            findings.add([Fault((*where, "servers"), text, str(made.servers), allowed)])
+            findings.add([Issue((*where, "servers"), text, str(made.servers), allowed)])
         classes.append(made)
     return tuple(classes)
 
@@ -402,20 +402,20 @@ def class_with_flows(
     """A class whose flows are simulated: a plan, or times measured on shards of their own."""
     for key in (*OF_THE_FORMULA, "fabric_ms"):
         if getattr(file, key):
-            findings.add([Fault((*where, key), "plays no part where flows are simulated")])
+            findings.add([Issue((*where, key), "plays no part where flows are simulated")])
     blank = JobClass(file.name, file.servers or 1, tuple(file.iteration_ms or ()))
     if (file.plan is None) == (file.iteration_ms is None):
-        findings.add([Fault(where, "one of iteration_ms and plan is needed", allowed="one of them, not both")])
+        findings.add([Issue(where, "one of iteration_ms and plan is needed", allowed="one of them, not both")])
         return blank
     if file.plan is not None:
         return _with_plan(file, blank, cluster, folder / file.plan, where, findings, solved=False)
     if file.servers is None:
-        findings.add([Fault((*where, "servers"), "missing", allowed=f"1 to {cluster.servers}")])
+        findings.add([Issue((*where, "servers"), "missing", allowed=f"1 to {cluster.servers}")])
     shared = [fabric.name for fabric in fabrics if fabric.kind != PARTITIONED]
     if shared:
         message = f"times of a shard say nothing about {', '.join(shared)}"
         allowed = f"plan, or {PARTITIONED} as the only fabric"
-        findings.add([Fault((*where, "iteration_ms"), message, allowed=allowed)])
+        findings.add([Issue((*where, "iteration_ms"), message, allowed=allowed)])
     return blank
 
 
@@ -434,7 +434,7 @@ def _with_plan(
     if made is None:
         return replace(blank, servers=max(1, blank.servers), iteration_ms=blank.iteration_ms or (1.0,))
     if file.servers is not None and file.servers != made.servers:
-        findings.add([Fault((*where, "servers"), "not those of the plan", str(file.servers), str(made.servers))])
+        findings.add([Issue((*where, "servers"), "not those of the plan", str(file.servers), str(made.servers))])
     return made
 
 
@@ -448,14 +448,14 @@ def job_class(
 ) -> JobClass:
     """One class; what is wrong with it is added to the findings."""
     if file.iterations is not None and file.duration_s is not None:
-        findings.add([Fault((*where, "duration_s"), "both iterations and duration_s", allowed="one of them")])
+        findings.add([Issue((*where, "duration_s"), "both iterations and duration_s", allowed="one of them")])
     if (file.plan is None) == (file.iteration_ms is None):
-        findings.add([Fault(where, "one of iteration_ms and plan is needed", allowed="one of them, not both")])
+        findings.add([Issue(where, "one of iteration_ms and plan is needed", allowed="one of them, not both")])
         return JobClass(file.name, file.servers or 1, (1.0,), iterations=file.iterations, duration_s=file.duration_s)
     fabric_ms = tuple(sorted(file.fabric_ms.items()))
     if file.interfaces is not None and file.interfaces > cluster.degree:
         findings.add(
-            [Fault((*where, "interfaces"), "more than a server has", str(file.interfaces), f"1 to {cluster.degree}")]
+            [Issue((*where, "interfaces"), "more than a server has", str(file.interfaces), f"1 to {cluster.degree}")]
         )
     blank = JobClass(
         name=file.name,
@@ -469,10 +469,10 @@ def job_class(
     if file.plan is not None:
         for key in ("compute_ms", "allreduce_gbytes", "all_to_all_gbytes"):
             if getattr(file, key) is not None:
-                findings.add([Fault((*where, key), "the plan says this", allowed="without plan")])
+                findings.add([Issue((*where, key), "the plan says this", allowed="without plan")])
         return _with_plan(file, blank, cluster, folder / file.plan, where, findings, solved=True)
     if file.servers is None:
-        findings.add([Fault((*where, "servers"), "missing", allowed=f"1 to {cluster.servers}")])
+        findings.add([Issue((*where, "servers"), "missing", allowed=f"1 to {cluster.servers}")])
     return _given(file, replace(blank, servers=file.servers or 1), cluster, fabrics, where, findings)
 
 
@@ -493,15 +493,15 @@ def _given(
     compute = max(0.0, shortest - wire_ms) if file.compute_ms is None else file.compute_ms
     if compute > shortest * (1 + ROUNDING):
         text = "more compute than the shortest iteration is long"
-        findings.add([Fault((*where, "compute_ms"), text, f"{compute:g}", f"0 to {shortest:g}")])
+        findings.add([Issue((*where, "compute_ms"), text, f"{compute:g}", f"0 to {shortest:g}")])
     if blank.servers == 1 and ring + pairs > 0:
         key = "allreduce_gbytes" if ring > 0 else "all_to_all_gbytes"
-        findings.add([Fault((*where, key), "a job of one server sends nothing", allowed="0, or more servers")])
+        findings.add([Issue((*where, key), "a job of one server sends nothing", allowed="0, or more servers")])
     made = replace(blank, iteration_ms=samples, compute_ms=compute, allreduce_bytes=ring, all_to_all_bytes=pairs)
     text = "shorter than sending the bytes of an iteration takes"
     for key, time, least in too_short(made, used * cluster.link_gbps, fabrics):
         path = (*where, *key.split(".", 1))
-        findings.add([Fault(path, text, f"{time:g}", f"at least {least:g}")])
+        findings.add([Issue(path, text, f"{time:g}", f"at least {least:g}")])
     return made
 
 
@@ -572,13 +572,13 @@ def fabrics_of(file: SharedClusterInstance, findings: Findings, *, flows: bool) 
         where = ("fabrics", index)
         if names[entry.name or entry.kind] > 1:
             text = "a name more than once"
-            findings.add([Fault(where, text, entry.name or entry.kind, "a name of its own for each fabric")])
+            findings.add([Issue(where, text, entry.name or entry.kind, "a name of its own for each fabric")])
         if entry.server_gbps is not None and entry.kind == PARTITIONED:
             text = "the rate of a partition is that of the interfaces"
-            findings.add([Fault((*where, "server_gbps"), text, allowed="cluster.link_gbps and cluster.degree")])
+            findings.add([Issue((*where, "server_gbps"), text, allowed="cluster.link_gbps and cluster.degree")])
         if entry.placement is not None and file.jobs.at_once is not None:
             text, allowed = "jobs at once have the same servers on all fabrics", "jobs.placement"
-            findings.add([Fault((*where, "placement"), text, entry.placement, allowed)])
+            findings.add([Issue((*where, "placement"), text, entry.placement, allowed)])
         fabrics.append((_with_flows if flows else _with_formula)(file, entry, where, findings))
     return tuple(fabrics)
 
@@ -593,10 +593,10 @@ def _with_flows(file: SharedClusterInstance, entry: FabricStatement, where: Path
     if entry.kind == PARTITIONED:
         for key in ("oversubscription", "oversubscribed_at", "paths", "shape"):
             if getattr(entry, key) is not None:
-                findings.add([Fault((*where, key), "plays no part for partitioned")])
+                findings.add([Issue((*where, key), "plays no part for partitioned")])
     if entry.paths == "even":
         text = "flows are simulated on their paths"
-        findings.add([Fault((*where, "paths"), text, entry.paths, "hashed, spread or sprayed")])
+        findings.add([Issue((*where, "paths"), text, entry.paths, "hashed, spread or sprayed")])
     thinned = entry.kind == FAT_TREE and (entry.oversubscription or 1.0) > 1.0
     return Fabric(
         name=entry.name or entry.kind,
@@ -614,25 +614,25 @@ def _with_formula(file: SharedClusterInstance, entry: FabricStatement, where: Pa
     """A fabric on which contention has a formula."""
     if entry.kind not in WITH_FORMULA:
         allowed = ", ".join(WITH_FORMULA) + "; others with contention: flows"
-        findings.add([Fault((*where, "kind"), "contention has no formula on such a fabric", entry.kind, allowed)])
+        findings.add([Issue((*where, "kind"), "contention has no formula on such a fabric", entry.kind, allowed)])
     for key in ("oversubscription", "oversubscribed_at", "paths"):
         if getattr(entry, key) is not None and entry.kind != FAT_TREE:
-            findings.add([Fault((*where, key), f"plays no part for {entry.kind}", allowed="for fat-tree")])
+            findings.add([Issue((*where, key), f"plays no part for {entry.kind}", allowed="for fat-tree")])
     if entry.paths in ("spread", "sprayed"):
         text = "contention by a formula knows no such paths"
-        findings.add([Fault((*where, "paths"), text, entry.paths, "even or hashed; others with contention: flows")])
+        findings.add([Issue((*where, "paths"), text, entry.paths, "even or hashed; others with contention: flows")])
     if entry.shape is not None:
-        findings.add([Fault((*where, "shape"), f"plays no part for {entry.kind}", allowed="for a torus")])
+        findings.add([Issue((*where, "shape"), f"plays no part for {entry.kind}", allowed="for a torus")])
     placements = PARTITION_PLACEMENTS if entry.kind == PARTITIONED else SHARED_PLACEMENTS
     if entry.placement is not None and entry.placement not in placements:
         text = f"no placement for {entry.kind}"
-        findings.add([Fault((*where, "placement"), text, entry.placement, " or ".join(placements))])
+        findings.add([Issue((*where, "placement"), text, entry.placement, " or ".join(placements))])
     if entry.placement == "exact" and file.cluster.servers > MOST_EXACT_SERVERS:
         text = f"exact is for clusters of up to {MOST_EXACT_SERVERS} servers, this one has {file.cluster.servers}"
-        findings.add([Fault((*where, "placement"), text, entry.placement, "spread, or fewer cluster.servers")])
+        findings.add([Issue((*where, "placement"), text, entry.placement, "spread, or fewer cluster.servers")])
     if entry.placement in ACROSS_GROUPS and file.scheduling.defragment:
         text = f"running jobs are not moved where the placement is {entry.placement}"
-        findings.add([Fault((*where, "placement"), text, entry.placement, "best-fit, or no scheduling.defragment")])
+        findings.add([Issue((*where, "placement"), text, entry.placement, "best-fit, or no scheduling.defragment")])
     ratio = entry.oversubscription or 1.0
     equal_cost = entry.kind == FAT_TREE and ratio == 1.0
     return Fabric(
@@ -661,7 +661,7 @@ def jobs_of(
     jobs = file.jobs
     given = [key for key in ("trace", "count", "at_once") if getattr(jobs, key) is not None]
     if len(given) != 1:
-        findings.add([Fault(("jobs",), "one of trace, count and at_once is needed", allowed="one of them, no more")])
+        findings.add([Issue(("jobs",), "one of trace, count and at_once is needed", allowed="one of them, no more")])
         return ()
     if jobs.at_once is not None:
         _refuse(jobs, OF_ARRIVALS, "plays no part for jobs at once", "with count", findings)
@@ -677,20 +677,20 @@ def jobs_of(
     for index, _ in mix:
         if classes[index].iterations is None and classes[index].duration_s is None:
             text, allowed = "how long its jobs are is missing", "iterations or duration_s"
-            findings.add([Fault(("classes", index), text, allowed=allowed)])
+            findings.add([Issue(("classes", index), text, allowed=allowed)])
     rates = [key for key in ("rate_per_s", "load") if getattr(jobs, key) is not None]
     if jobs.arrival == "together":
         if rates:
-            findings.add([Fault(("jobs", rates[0]), "plays no part for jobs that arrive together")])
+            findings.add([Issue(("jobs", rates[0]), "plays no part for jobs that arrive together")])
     elif len(rates) != 1:
-        findings.add([Fault(("jobs",), "one of rate_per_s and load is needed", allowed="one of them, not both")])
+        findings.add([Issue(("jobs",), "one of rate_per_s and load is needed", allowed="one of them, not both")])
     return DrawnJobs(jobs.count or 0, mix, jobs.rate_per_s, jobs.load, jobs.spread or "fixed")
 
 
 def _refuse(jobs: JobsStatement, keys: tuple[str, ...], message: str, allowed: str, findings: Findings) -> None:
     for key in keys:
         if getattr(jobs, key) is not None:
-            findings.add([Fault(("jobs", key), message, allowed=allowed)])
+            findings.add([Issue(("jobs", key), message, allowed=allowed)])
 
 
 def _mix(jobs: JobsStatement, classes: tuple[JobClass, ...], findings: Findings) -> tuple[tuple[int, float], ...]:
@@ -698,10 +698,10 @@ def _mix(jobs: JobsStatement, classes: tuple[JobClass, ...], findings: Findings)
     index = {row.name: number for number, row in enumerate(classes)}
     mix = {row.name: 1.0 for row in classes} if jobs.mix is None else jobs.mix
     if not mix:
-        findings.add([Fault(("jobs", "mix"), "no classes", allowed="at least one class with its weight")])
+        findings.add([Issue(("jobs", "mix"), "no classes", allowed="at least one class with its weight")])
     for name in mix:
         if name not in index:
-            findings.add([Fault(("jobs", "mix", name), "unknown class", name, nearest_text(name, index))])
+            findings.add([Issue(("jobs", "mix", name), "unknown class", name, nearest_text(name, index))])
     return tuple((index[name], weight) for name, weight in mix.items() if name in index)
 
 
@@ -716,13 +716,13 @@ def _at_once(
     for number, load in enumerate(loads):
         where = ("jobs", "at_once", number)
         if load in loads[:number]:
-            findings.add([Fault(where, "load given twice", str(load))])
+            findings.add([Issue(where, "load given twice", str(load))])
         if load > n // largest:
             allowed = f"at most {n // largest} jobs of {largest} servers"
-            findings.add([Fault(where, "more jobs than fit", str(load), allowed)])
+            findings.add([Issue(where, "more jobs than fit", str(load), allowed)])
     total = sum(loads) * repetitions
     if total > MAX_DRAWN_JOBS:
-        findings.add([Fault(("jobs", "repetitions"), "too many jobs in all", str(total), f"at most {MAX_DRAWN_JOBS}")])
+        findings.add([Issue(("jobs", "repetitions"), "too many jobs in all", str(total), f"at most {MAX_DRAWN_JOBS}")])
     return JobsAtOnce(
         loads=loads,
         repetitions=repetitions,

@@ -15,7 +15,7 @@ from annotated_types import Ge, Len
 from topoopt.core.data import STRICT, FileName, SchemaVersion
 from topoopt.core.proofs import Argument, StopReason
 from topoopt.core.result import Certificate, Objective, Result, SearchResult
-from topoopt.core.search_settings import SearchSettings, Stated
+from topoopt.core.search_settings import ProblemBase, SearchSettings
 from topoopt.files import codec
 from topoopt.files.documents import Document, canonical_sha256
 from topoopt.files.findings import Findings
@@ -28,7 +28,7 @@ from topoopt.verify.checker import Checker
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PickProblem(Stated):
+class PickProblem(ProblemBase):
     """Pick `count` of `values`."""
 
     name: str

@@ -202,7 +202,7 @@ def test_bad_demand_is_refused(demand: NDArray[np.float64], words: str) -> None:
         route(directed(3, [(0, 1), (1, 2), (2, 0)]), demand)
 
 
-def test_all_faults_are_listed_at_once() -> None:
+def test_all_issues_are_listed_at_once() -> None:
     """Unknown server, self-link and negative demand are reported together."""
     demand = uniform(3)
     demand[0, 1] = -2

@@ -284,7 +284,7 @@ def test_one_hop_networks_and_alternation_never_lose() -> None:
         assert after[1].theta <= routing.theta * (1 + 1e-9), name
 
 
-def test_bad_problems_are_refused_with_all_faults() -> None:
+def test_bad_problems_are_refused_with_all_issues() -> None:
     """Several faults are listed at once; running networks are not silently ignored."""
     bad = TopologyProblem("bad", 3, 0, ONE_WAY, -np.ones((3, 3)), forbidden=((0, 5),), kept=((0, 1),))
     with pytest.raises(InputError) as caught:

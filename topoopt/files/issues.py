@@ -21,7 +21,7 @@ MAX_COMPARED = 2000
 
 
 @dataclass(frozen=True)
-class Fault:
+class Issue:
     """One thing wrong at `path`.
 
     `line` is set when it is already known (broken syntax, duplicate keys). A `general` fault is not worth telling when
@@ -93,7 +93,7 @@ REMOVED: Mapping[tuple[str, str, str | None], str] = {
 """Messages by kind, path in the file, and value (None: the field itself)."""
 
 
-def said_removed(kind: object, issue: Fault) -> Fault:
+def said_removed(kind: object, issue: Issue) -> Issue:
     """The fault, with what replaced the field or the value where it was removed."""
     path = path_text(issue.path) or ""
     text = REMOVED.get((str(kind), path, issue.value)) or REMOVED.get((str(kind), path, None))
