@@ -10,6 +10,7 @@ from typing import Any
 from topoopt.core.comparison import ComparedBy, Figure, Published, Scalar, Table
 from topoopt.page.render import Card, render_page
 from topoopt.page.text import counted, number
+from topoopt.page.vega import MISSING, installed
 from topoopt.studies.figures import Compared, Drawing, agreement, draw, set_beside, signed_percent
 from topoopt.studies.results import (
     FAILED,
@@ -111,7 +112,9 @@ def render_study(page: StudyPage) -> str:
     rows = page.rows
     figures = page.figures or PLAIN_FIGURES
     drawings: list[Drawing] = [
-        draw(figure, rows, page.factors, page.comparison, page.published, page.names) for figure in figures
+        draw(figure, rows, page.factors, page.comparison, page.published, page.names)
+        for figure in figures
+        if installed() or figure.kind == "heat-map"
     ]
     beside = set_beside(page.published, rows)
     return render_page(
@@ -122,6 +125,7 @@ def render_study(page: StudyPage) -> str:
         comparison=_comparison_grid(page),
         published=_published_grid(beside) if beside else None,
         drawings=[drawing for drawing in drawings if drawing.picture],
+        left_out="" if installed() else MISSING,
         undrawn=[drawing.title for drawing in drawings if not drawing.picture],
         grids=[grid for table in page.tables if (grid := _grid(table, rows, page.names)).lines],
         failures=[_line(row, page.factors) for row in rows if row.get("outcome") in FAILED],
