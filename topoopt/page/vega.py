@@ -45,6 +45,9 @@ CONFIG: Mapping[str, Any] = {
 LARGE = 1e5
 """From here on ticks have the prefixes of SI."""
 
+LEAST_SPREAD = 1e-9
+"""Part of the largest value below which values differ by rounding alone."""
+
 HOST = "https://vega.github.io/vega-datasets/"
 """What Vega puts before an address within the page."""
 
@@ -104,8 +107,12 @@ def number_axis(channel: str, title: str, values: Sequence[float], *, log: bool 
     low, high = min(values, default=0.0), max(values, default=1.0)
     kind = "log" if log and low > 0 else "linear"
     ticks = alt.Axis(tickCount=7, **({"format": "~s"} if high >= LARGE else {}))
-    near = zero or 0 <= low < 0.15 * high
-    scale = alt.Scale(type=kind) if kind == "log" else alt.Scale(type=kind, zero=near, nice=True)
+    pad = 0.1 * (max(abs(high), 1.0) if kind == "linear" else low)
+    if high - low <= LEAST_SPREAD * max(abs(low), abs(high)):  # equal to rounding: an axis around them, not between
+        scale = alt.Scale(type=kind, domain=[0.0 if zero and low > 0 else low - pad, high + pad], nice=True)
+    else:
+        near = zero or 0 <= low < 0.15 * high
+        scale = alt.Scale(type=kind) if kind == "log" else alt.Scale(type=kind, zero=near, nice=True)
     make = alt.X if channel == "x" else alt.Y
     return make(f"{channel}:Q", title=title, scale=scale, axis=ticks)
 

@@ -380,7 +380,7 @@ def box(material: Material) -> Drawing:
     figure = material.figure
     x, y = figure.x or material.comparison.by, figure.y or "gap"
     names = [text_of(value) for value in in_order(row.get(x) for row in material.rows)][:MOST_SERIES]
-    marks = [
+    marks: list[Mark] = [
         {"x": text_of(row.get(x)), "y": value, "tip": tip(row, x, y), "href": anchor(row)}
         for row in material.rows
         if text_of(row.get(x)) in names and (value := number_of(row, y)) is not None
@@ -398,7 +398,7 @@ def bars(material: Material) -> Drawing:
     x, y = figure.x or "instance", figure.y or material.comparison.value
     column, groups = rows_by_series(material, "method")
     names = [text_of(value) for value in in_order(row.get(x) for row in material.rows)][:MOST_SERIES]
-    marks = []
+    marks: list[Mark] = []
     for name, rows in groups:
         for value in names:
             peers = [row for row in rows if text_of(row.get(x)) == value and number_of(row, y) is not None]
