@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import csv
 import re
-from importlib.resources import files
 from pathlib import Path
 
 import pytest
 
 from tests.support.gallery import PAGES, TEMPLATES, page_of
-from tests.support.page_rules import field_names, issues_of
+from tests.support.page_rules import field_names, glossary_terms, issues_of
 from tests.support.paths import ROOT
-from topoopt.page.render import TERMS, finished
+from topoopt.page.render import with_scroll_boxes
 
-SHELL = '<!doctype html><html><body><main>{}\n<!-- glossary -->\n</main><p class="answer">One.</p></body></html>'
+SHELL = '<!doctype html><html><body><main>{}</main><p class="answer">One.</p></body></html>'
 
 
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_keeps_the_rules(name: str, tmp_path: Path) -> None:
-    """Words instead of names of fields, figures of six digits, one arrow, plurals, terms, tables and marks in reach."""
+    """Words instead of names of fields, figures of six digits, one arrow, plurals, tables and marks in reach."""
     assert issues_of(page_of(name, tmp_path)) == {}
 
 
@@ -44,7 +42,6 @@ def test_every_template_is_looked_at() -> None:
         ("<p>a KPI of ours</p>", "every abbreviation explained"),
         ('<svg aria-label="links"><path><title>a link</title></path></svg>', "marks by keyboard"),
         ("<p>open", "well-formed"),
-        ('<a class="term" href="#term-gap">gap</a>', "terms lead to their meaning"),
     ],
 )
 def test_each_rule_finds_its_issue(inside: str, rule: str) -> None:
@@ -56,30 +53,17 @@ def test_wide_tables_get_a_box_and_a_hint_once() -> None:
     """A table in a box of the template keeps it; any other gets one."""
     plain, boxed = "<table><tr><td>1</td></tr></table>", '<div class="scroll"><table><tr><td>1</td></tr></table></div>'
     for inside in (plain, boxed, f"<div>{boxed}</div>{plain}"):
-        page = finished(SHELL.format(inside))
+        page = with_scroll_boxes(SHELL.format(inside))
         assert issues_of(page) == {}
         assert page.count('class="scroll"') == inside.count("<table>")
     assert "tables say that they scroll" in issues_of(SHELL.format(plain))
 
 
-def test_terms_lead_to_their_meaning_once_a_section() -> None:
-    """First places in each section, none in links, pictures and scripts, and only terms of the page are listed."""
-    text = "<section><p>theta and theta</p><a>theta</a><svg><text>gap</text></svg></section><section>theta</section>"
-    page = finished(SHELL.format(text))
-    assert page.count('class="term"') == 2
-    assert re.findall(r'<dt id="([^"]*)">', page) == ["term-theta"]
-    assert issues_of(page) == {}
-    assert "glossary" not in finished(SHELL.format("<p>nothing</p>"))
-
-
-def test_the_glossary_is_in_order_and_is_that_of_the_documentation() -> None:
-    """No term twice, and the page of the documentation says the same of each."""
-    names = [term.name for term in TERMS]
-    assert names == sorted(set(names), key=str.lower)
-    rows = list(csv.DictReader(files("topoopt.page").joinpath("glossary.csv").read_text("utf-8").splitlines()))
-    assert len(rows) == len(names)
-    told = " ".join((ROOT / "docs" / "glossary.md").read_text(encoding="utf-8").split())
-    assert [term.name for term in TERMS if f"**{term.name}** : {term.meaning}" not in told] == []
+def test_terms_are_not_linked_unasked() -> None:
+    """Words of the glossary stay plain text; the glossary names each term once, in order."""
+    assert with_scroll_boxes(SHELL.format("<p>theta</p>")) == SHELL.format("<p>theta</p>")
+    names = re.findall(r"^\*\*(.+)\*\*$", (ROOT / "docs" / "glossary.md").read_text("utf-8"), re.M)
+    assert names == sorted(glossary_terms(), key=str.lower)
 
 
 def test_names_of_fields_are_known() -> None:

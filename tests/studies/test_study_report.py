@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.study_cases import routing, study
 from topoopt.core.comparison import ComparedBy, Figure
-from topoopt.page.charts import Axis, Point, Series, legend, name_axis, number_axis
+from topoopt.page.charts import Axis, Point, Series, legend, number_axis
 from topoopt.studies.expand import read_study
 from topoopt.studies.figures import KINDS, draw
 from topoopt.studies.report import study_report
@@ -112,7 +112,6 @@ def test_lines_that_can_be_told_apart_do_not_coincide() -> None:
     assert number_axis("t", [3.0, 4.0], zero=True).low == 0
     assert number_axis("t", []).high == 1.0
     assert number_axis("t", [5.0, 5.0]).at(5.0) == pytest.approx(0.5)
-    assert name_axis("t", ["a", "b"]).at(1) == pytest.approx(0.75)
     assert Axis("t", 0.0, 1.0).marks(2)
 
 
@@ -126,7 +125,7 @@ def test_every_kind_of_figure(kind: str) -> None:
     figure = Figure(kind, x="size" if kind in {"lines", "scatter"} else None, columns=columns)
     drawn = draw(figure, [{**one, "at.1": 1.0, "at.2": one["objective"]} for one in ROWS], FACTORS, ComparedBy())
     root = ElementTree.fromstring(str(drawn.picture))
-    tips = [title.text or "" for title in root.iter("title")]
+    tips = [title.text or "" for title in root.iter("{http://www.w3.org/2000/svg}title")]
     assert any("a" in tip for tip in tips)
     assert len(tips) >= 5 - (kind == "bars")
     empty = draw(figure, [row("a", "one", None)], FACTORS, ComparedBy())
@@ -136,7 +135,7 @@ def test_every_kind_of_figure(kind: str) -> None:
 def test_points_at_zero_on_a_logarithmic_axis_are_not_lost_silently() -> None:
     """A linear axis is taken instead when a value is 0."""
     drawn = draw(Figure("scatter", x="size", y="gap", log_y=True), ROWS, FACTORS, ComparedBy())
-    assert len(re.findall('class="dot', str(drawn.picture))) == 5
+    assert str(drawn.picture).count("<title>") == 5
     assert drawn.note == ""
 
 

@@ -61,12 +61,15 @@ def compare(
     output = Output.choose(as_json)
 
     def command() -> int:
+        nonlocal plot
         from topoopt.core.comparison import compared, record
         from topoopt.library.compare import entrants_of, starts_of
         from topoopt.page.comparison import comparison_answer
         from topoopt.page.long_run import attended
+        from topoopt.page.vega import drawable
 
         require_targets(csv_file, plot)
+        plot = drawable(plot, output)
         memory = memory_bytes(memory_limit)
         with attended(output, None) as run:
             entrants, refused = run.first(lambda: entrants_of(instances))

@@ -91,6 +91,8 @@ class CheckError(TopooptError):
 EXTRAS = {
     "pyarrow": "studies",
     "duckdb": "studies",
+    "altair": "studies",
+    "vl_convert": "studies",
     "submitit": "slurm",
     "distributed": "dask",
     "pandas": "notebook",

@@ -1,10 +1,9 @@
-"""Charts of results have axes, points, lines, bars, boxes, and heat maps."""
+"""Charts of results: points and lines over two axes, sorted bars, and heat maps."""
 
 from __future__ import annotations
 
 import base64
 import math
-import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -56,21 +55,17 @@ class Axis:
 
     Attributes:
         title: quantity with its unit.
-        low, high: ends; for names 0 and their number.
+        low, high: ends.
         log: logarithmic (low above 0).
-        names: categories in order; empty for numbers.
     """
 
     title: str
     low: float
     high: float
     log: bool = False
-    names: tuple[str, ...] = ()
 
     def at(self, value: float) -> float:
-        """Part of the way from the low end; for names `value` is the place in the list."""
-        if self.names:
-            return (value + 0.5) / len(self.names)
+        """Part of the distance from the low end to the high one."""
         if self.log:
             return (math.log(value) - math.log(self.low)) / (math.log(self.high) - math.log(self.low))
         return (value - self.low) / (self.high - self.low)
@@ -78,7 +73,7 @@ class Axis:
     @property
     def power(self) -> int:
         """Of ten, by which the ticks are multiplied: a multiple of 3, 0 where they stand for themselves."""
-        plain = self.names or self.high < LARGE or (self.log and len(decade_ticks(self.low, self.high)) >= 2)
+        plain = self.high < LARGE or (self.log and len(decade_ticks(self.low, self.high)) >= 2)
         return 0 if plain else 3 * (math.floor(math.log10(self.high)) // 3)
 
     @property
@@ -88,8 +83,6 @@ class Axis:
 
     def marks(self, target: int) -> list[tuple[float, str]]:
         """Values of the ticks, with their texts."""
-        if self.names:
-            return [(float(place), name) for place, name in enumerate(self.names)]
         if self.log:
             return self._log_marks()
         values, unit = ticks(self.low, self.high, target), 10.0**self.power
@@ -115,10 +108,7 @@ def _power_text(value: float) -> str:
 
 
 def number_axis(title: str, values: Iterable[float], *, log: bool = False, zero: bool = False) -> Axis:
-    """An axis that holds all values; logarithmic only when all are above 0.
-
-    `zero`: it begins at 0, as bars must (not for logarithms).
-    """
+    """An axis that holds all values, and 0 with `zero`; logarithmic only when all are above 0."""
     known = [value for value in values if math.isfinite(value)]
     if not known:
         return Axis(title, 0.0, 1.0)
@@ -132,20 +122,9 @@ def number_axis(title: str, values: Iterable[float], *, log: bool = False, zero:
     return Axis(title, bottom, high + room)
 
 
-def name_axis(title: str, names: Sequence[str]) -> Axis:
-    """An axis of categories."""
-    return Axis(title, 0.0, float(len(names)), names=tuple(names))
-
-
 HEIGHT = 320.0
 TOP = 26.0
 BOTTOM = 44.0
-LONGEST_NAME = 22
-LETTER, PLOT = 6.3, 460.0
-"""Mean width of a letter, and of a plot beside another one on a wide page; longer rows of names are set at a slant."""
-
-HOLLOW = "dot hollow"
-"""CSS classes of what others published."""
 
 LEVEL, APART = 2e-3, 0.01
 """Lines coincide where they differ by less than this part of the highest value, and of all that is shown."""
@@ -153,33 +132,21 @@ LEVEL, APART = 2e-3, 0.01
 
 @dataclass(frozen=True)
 class Point:
-    """A value in a chart: position, what is shown when pointed at, and the address behind it."""
+    """A value in a chart: position, and what is shown when pointed at."""
 
     x: float
     y: float
     tip: str
-    href: str | None = None
 
 
 @dataclass(frozen=True)
 class Series:
-    """Points of one name; `line` joins them in order, `dots` marks each.
-
-    `beside` names the series next to which published values are set: they have its colour and shape, hollow.
-    """
+    """Points of one name; `line` joins them in order, `dots` marks each."""
 
     name: str
     points: tuple[Point, ...]
     line: bool = False
     dots: bool = True
-    beside: str | None = None
-
-
-def _place(series: Sequence[Series], place: int) -> tuple[int, bool]:
-    """Whose marks the n-th series has, and whether they are hollow."""
-    own = [one.name for one in series]
-    beside = series[place].beside
-    return (own.index(beside), True) if beside in own else (place, False)
 
 
 def legend(names: Sequence[str], series: Sequence[Series] = ()) -> Markup:
@@ -199,18 +166,11 @@ def legend(names: Sequence[str], series: Sequence[Series] = ()) -> Markup:
     seen = max(values, default=0.0) - min(values, default=0.0)
     short = [name.partition(":")[0] for name in names]
     called = [word if short.count(word) == 1 else name for word, name in zip(short, names, strict=True)]
-    hollow = [place for place in order if series and _place(series, place)[1]]
     items = []
     for place in order:
-        if place in hollow:
-            continue
         twin = next((k for k in range(min(place, len(series))) if _coincide(series[k], series[place], seen)), None)
         text = names[place] if twin is None else f"{names[place]} (on the line of {called[twin]})"
         items.append(element("li", _sample(place, series), element("span", text)))
-    if hollow:
-        shape = mark(0, x=6.0, y=6.0, css=HOLLOW)
-        shown = element("svg", shape, width=12, height=12, aria_hidden="true")
-        items.append(element("li", shown, element("span", "published")))
     return element("ul", *items, class_="legend flat")
 
 
@@ -246,69 +206,8 @@ def xy_chart(series: Sequence[Series], x: Axis, y: Axis, label: str, *, radius: 
     size = _radius(series) if radius is None else radius
     for place, one in enumerate(series):
         if one.dots:
-            like, hollow = _place(series, place)
-            css = f"{HOLLOW} {colour(like)}" if hollow else None
-            shapes += [_dot(point, x, y, like, size * (1.6 if hollow else 1.0), css=css) for point in one.points]
+            shapes += [_dot(point, x, y, place, size) for point in one.points]
     return picture(*shapes, label=label, class_="chart", height=int(HEIGHT))
-
-
-def box_chart(series: Sequence[Series], x: Axis, y: Axis, label: str) -> Markup:
-    """Medians, quartiles and single values of each series, side by side over the names of `x`."""
-    shapes = _frame(x, y)
-    width = 1.0 / max(1, len(x.names))
-    for place, one in enumerate(series):
-        values = sorted(point.y for point in one.points)
-        if not values:
-            continue
-        low, middle, high = _quartiles(values)
-        left, right = x.at(place) - 0.3 * width, x.at(place) + 0.3 * width
-        top, bottom = _height(high, y), _height(low, y)
-        shapes.append(
-            element(
-                "rect",
-                x=percentage(left),
-                y=top,
-                width=percentage(right - left),
-                height=max(1.0, bottom - top),
-                class_=f"box {colour(place)}",
-            )
-        )
-        at = _height(middle, y)
-        shapes.append(element("line", x1=percentage(left), x2=percentage(right), y1=at, y2=at, class_="median"))
-        spread = 0.22 * width
-        for index, point in enumerate(one.points):
-            shift = spread * (2 * ((index * 0.618034) % 1.0) - 1)
-            shapes.append(_dot(point, x, y, place, _radius(series), at=x.at(place) + shift))
-    return picture(*shapes, label=label, class_=_class(x), height=int(HEIGHT))
-
-
-def bar_chart(series: Sequence[Series], x: Axis, y: Axis, label: str) -> Markup:
-    """Bars of each series beside each other over the names of `x`; the points' x is the place of the name."""
-    shapes = _frame(x, y)
-    base = HEIGHT - BOTTOM
-    width = 0.8 / max(1, len(x.names)) / max(1, len(series))
-    for place, one in enumerate(series):
-        for point in one.points:
-            left = x.at(point.x) + (place - len(series) / 2) * width
-            top = _height(point.y, y)
-            bar = element(
-                "rect",
-                element("title", point.tip),
-                x=percentage(left),
-                y=top,
-                width=percentage(0.94 * width),
-                height=max(0.5, base - top),
-                class_=f"bar {colour(place)}",
-            )
-            shapes.append(bar if point.href is None else element("a", bar, href=point.href))
-    return picture(*shapes, label=label, class_=_class(x), height=int(HEIGHT))
-
-
-def _quartiles(values: list[float]) -> tuple[float, float, float]:
-    if len(values) == 1:
-        return values[0], values[0], values[0]
-    low, middle, high = statistics.quantiles(values, n=4, method="inclusive")
-    return low, middle, high
 
 
 def _height(value: float, y: Axis) -> float:
@@ -322,12 +221,9 @@ def _radius(series: Sequence[Series]) -> float:
     return 4.0 if points <= 200 else 3.0 if points <= 600 else 2.0
 
 
-def _dot(
-    point: Point, x: Axis, y: Axis, series: int, radius: float, *, at: float | None = None, css: str | None = None
-) -> Markup:
-    across = percentage(x.at(point.x) if at is None else at)
-    dot = mark(series, element("title", point.tip), x=across, y=_height(point.y, y), radius=radius, css=css)
-    return dot if point.href is None else element("a", dot, href=point.href)
+def _dot(point: Point, x: Axis, y: Axis, series: int, radius: float) -> Markup:
+    across = percentage(x.at(point.x))
+    return mark(series, element("title", point.tip), x=across, y=_height(point.y, y), radius=radius)
 
 
 def _frame(x: Axis, y: Axis) -> list[Markup]:
@@ -339,31 +235,13 @@ def _frame(x: Axis, y: Axis) -> list[Markup]:
         shapes.append(element("line", x1=0, x2="100%", y1=at, y2=at, class_="gridline"))
         shapes.append(element("text", text, x=-6, y=at + 4, text_anchor="end"))
     shapes.append(element("text", y.heading, x=-6, y=12, text_anchor="start"))
-    marks, slanted = x.marks(8), _crowded(x)
-    for value, text in marks:
+    for value, text in x.marks(8):
         at_x = percentage(x.at(value))
-        if not x.names:
-            shapes.append(element("line", x1=at_x, x2=at_x, y1=TOP, y2=base, class_="gridline"))
-        shown = text if len(text) <= LONGEST_NAME else f"{text[: LONGEST_NAME - 1]}…"
-        if slanted:
-            turned = element("text", shown, x=0, y=0, text_anchor="end", transform="rotate(-35)")
-            shapes.append(element("svg", turned, x=at_x, y=base + 14, overflow="visible", class_="name"))
-        else:
-            shapes.append(element("text", shown, x=at_x, y=base + 16, text_anchor="middle"))
+        shapes.append(element("line", x1=at_x, x2=at_x, y1=TOP, y2=base, class_="gridline"))
+        shapes.append(element("text", text, x=at_x, y=base + 16, text_anchor="middle"))
     shapes.append(element("line", x1=0, x2="100%", y1=base, y2=base, class_="axis"))
-    if not slanted:
-        shapes.append(element("text", x.heading, x="100%", y=base + 36, text_anchor="end"))
+    shapes.append(element("text", x.heading, x="100%", y=base + 36, text_anchor="end"))
     return shapes
-
-
-def _crowded(x: Axis) -> bool:
-    """Whether names side by side would run into each other."""
-    longest = max((min(len(name), LONGEST_NAME) for name in x.names), default=0)
-    return len(x.names) > 1 and longest * LETTER * len(x.names) > PLOT
-
-
-def _class(x: Axis) -> str:
-    return "chart slanted" if _crowded(x) else "chart"
 
 
 SORTED_HEIGHT = 190.0

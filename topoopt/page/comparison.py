@@ -2,165 +2,86 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import median
-
-from markupsafe import Markup
+from typing import Any
 
 from topoopt.core.comparison import ComparedRun, Comparison, best_of
 from topoopt.core.process import versions_text
 from topoopt.core.proofs import Tolerance
 from topoopt.page.render import render_page
-from topoopt.page.svg import (
-    COLOURS,
-    coordinate,
-    decade_ticks,
-    element,
-    joined,
-    mark,
-    picture,
-    standalone,
-    tick_text,
-    ticks,
-)
 from topoopt.page.text import counted, number, objective_text, percent, shortened
+from topoopt.page.vega import MISSING, altair, colours, installed, rows, svg, svg_text
 
-WIDTH = 1140.0
-HEAD = 62.0
-ROW = 25.0
-FOOT = 48.0
-NAMES = 176.0
-DOTS = (NAMES, 500.0)
-NOTES = 512.0
-SCATTER = (720.0, WIDTH - 16.0)
-LEAST_HEIGHT = 150.0
 LEAST_S = 1e-3
-LEAST_AXIS = 0.0106
-"""Gap, as a fraction, that the axis reaches at least; a little more than the mark of 1 %."""
+LEAST_AXIS = 1.06
+"""Gap, in per cent, that the axis reaches at least; a little more than the mark of 1 %."""
+ROW = 24
+LEAST_HEIGHT = 130
+BAD = "#b3261e"
+GAP = "gap to the best bound, %"
 
 
-@dataclass(frozen=True)
-class ComparisonPanel:
-    """The drawing of one instance, its origin at the top left, and its height."""
-
-    drawing: Markup
-    height: float
-    label: str
-
-
-@dataclass(frozen=True)
-class _Axes:
-    """Scales of one panel: gaps as fractions from 0 to `gap`, seconds from `first` to `last`; plots end at `base`."""
-
-    gap: float
-    first: float
-    last: float
-    base: float
-
-    def across(self, gap: float) -> float:
-        return DOTS[0] + (DOTS[1] - DOTS[0]) * gap / self.gap
-
-    def up(self, gap: float) -> float:
-        return self.base - (self.base - HEAD) * gap / self.gap
-
-    def at_time(self, seconds: float) -> float:
-        part = math.log(max(seconds, LEAST_S) / self.first) / math.log(self.last / self.first)
-        return SCATTER[0] + (SCATTER[1] - SCATTER[0]) * part
-
-
-def panel(rows: Sequence[Comparison]) -> ComparisonPanel:
-    """Draw all runs on one instance."""
-    methods = list(dict.fromkeys(row.run.method for row in rows))
-    found = [row for row in rows if row.gap_to_bound is not None]
-    base = HEAD + max(LEAST_HEIGHT, ROW * len(methods))
-    axes = _axes(found, base)
-    shapes = [*_heading(rows), *_frame(axes, any_found=bool(found))]
-    for place, method in enumerate(methods):
-        mine = [row for row in rows if row.run.method == method]
-        shapes += _row(mine, place, HEAD + ROW * (place + 0.5), axes)
-    for row in found:
-        place = methods.index(row.run.method)
-        at = axes.at_time(row.run.wall_s), axes.up(row.gap_to_bound or 0.0)
-        shapes.append(_dot(place, *at, _tip(row), row.run.rejected))
-    return ComparisonPanel(joined(shapes), base + FOOT, f"Gaps and times on {rows[0].run.instance}")
-
-
-def _axes(found: Sequence[Comparison], base: float) -> _Axes:
-    gap = max((row.gap_to_bound or 0.0 for row in found), default=0.0)
-    seconds = [max(row.run.wall_s, LEAST_S) for row in found] or [1.0]
-    first = 10.0 ** math.floor(math.log10(min(seconds)))
-    last = 10.0 ** math.ceil(math.log10(max(seconds)))
-    return _Axes(max(1.06 * gap, LEAST_AXIS), first, last if last > first else 10.0 * first, base)
+def panel(runs: Sequence[Comparison]) -> Any:
+    """Return the chart of all runs on one instance: gaps by method, what to say of each, and gaps over times."""
+    alt = altair()
+    methods = list(dict.fromkeys(row.run.method for row in runs))
+    marks: list[dict[str, Any]] = []
+    summary: list[dict[str, Any]] = []
+    for method in methods:
+        own = [row for row in runs if row.run.method == method]
+        gaps = [100 * row.gap_to_bound for row in own if row.gap_to_bound is not None]
+        summary.append({"series": method, "note": _note(own)})
+        if len(gaps) > 1:
+            summary[-1] |= {"low": min(gaps), "middle": median(gaps), "high": max(gaps)}
+        marks += [
+            {
+                "series": method,
+                "gap": 100 * row.gap_to_bound,
+                "s": max(row.run.wall_s, LEAST_S),
+                "rejected": row.run.rejected,
+                "tip": _tip(row),
+            }
+            for row in own
+            if row.gap_to_bound is not None
+        ]
+    highest = max([LEAST_AXIS, *(1.06 * mark["gap"] for mark in marks)])
+    gap_scale, height = alt.Scale(domain=[0, highest], nice=False), max(LEAST_HEIGHT, ROW * len(methods))
+    channels = colours(methods, legend=None)
+    by_method = alt.Y("series:N", title=None, scale=alt.Scale(domain=methods), sort=None)
+    gap_axis = alt.X("gap:Q", title=GAP, scale=gap_scale, axis=alt.Axis(tickCount=6))
+    ranges = alt.Chart(rows([row for row in summary if "low" in row])).encode(y=by_method, color=channels["color"])
+    dots = alt.Chart(rows(marks)).encode(**{**channels, "color": alt.when("datum.rejected").then(alt.value(BAD))
+                                            .otherwise(channels["color"])}, description="tip:N")  # fmt: skip
+    dots = dots.mark_point(filled=True, size=55, opacity=0.85)
+    left = alt.layer(
+        ranges.encode(x=alt.X("low:Q", title=GAP, scale=gap_scale), x2="high:Q").mark_rule(aria=False, opacity=0.5),
+        ranges.encode(x=alt.X("middle:Q", title=GAP, scale=gap_scale)).mark_tick(aria=False, thickness=2, size=18),
+        dots.encode(x=gap_axis, y=by_method),
+    ).properties(width=330, height=height)
+    notes = alt.Chart(rows(summary), width=190, height=height).encode(text="note:N", x=alt.value(0))
+    notes = notes.encode(y=by_method.axis(None)).mark_text(align="left", aria=False, fontSize=12)
+    times = alt.X("s:Q", title="time, s", scale=alt.Scale(type="log"), axis=alt.Axis(tickCount=4))
+    over = dots.encode(x=times, y=alt.Y("gap:Q", title="gap, %", scale=gap_scale)).properties(width=400, height=height)
+    title = alt.Title(shortened(runs[0].run.instance, 80), subtitle=_subtitle(runs))
+    return alt.hconcat(left, notes, over, spacing=12).properties(title=title)
 
 
-def _heading(rows: Sequence[Comparison]) -> list[Markup]:
-    first = rows[0].run
-    best = best_of([row.run for row in rows])
+def _subtitle(runs: Sequence[Comparison]) -> str:
+    """Return kind, best value and bound of an instance."""
+    best = best_of([row.run for row in runs])
     if best.by is None or best.bound is None:
-        text = "nothing was found"
-    else:
-        named = best.by.objective.replace("_", " ")
-        unit = f" {best.by.unit}" if best.by.unit in {"ms", "s"} else ""
-        verdict = "so it is optimal" if best.proven else "not reached"
-        bound = f"{number(best.bound.value)}{unit} ({shortened(best.bound.proved_by, 60)}), {verdict}"
-        text = f"{first.kind}: best {named} {number(best.value or 0.0)}{unit}, bound {bound}"
-    return [
-        element("text", shortened(first.instance, 80), x=0, y=18, class_="title"),
-        element("text", text, x=0, y=38, class_="quiet"),
-    ]
+        return f"{runs[0].run.kind}: nothing was found"
+    unit = f" {best.by.unit}" if best.by.unit in {"ms", "s"} else ""
+    verdict = "so it is optimal" if best.proven else "not reached"
+    bound = f"{number(best.bound.value)}{unit} ({shortened(best.bound.proved_by, 60)}), {verdict}"
+    named = best.by.objective.replace("_", " ")
+    return f"{runs[0].run.kind}: best {named} {number(best.value or 0.0)}{unit}, bound {bound}"
 
 
-def _frame(axes: _Axes, any_found: bool) -> list[Markup]:
-    shapes = []
-    if any_found:
-        marks = ticks(0.0, 100 * axes.gap, 5)
-        step = marks[1] - marks[0] if len(marks) > 1 else marks[0]
-        for mark in marks:
-            x, y, text = axes.across(mark / 100), axes.up(mark / 100), tick_text(mark, step)
-            shapes += [
-                element("line", x1=x, x2=x, y1=HEAD, y2=axes.base, class_="gridline"),
-                element("text", text, x=x, y=axes.base + 16, text_anchor="middle", class_="quiet"),
-                element("line", x1=SCATTER[0], x2=SCATTER[1], y1=y, y2=y, class_="gridline"),
-                element("text", text, x=SCATTER[0] - 7, y=y + 4, text_anchor="end", class_="quiet"),
-            ]
-        for seconds in decade_ticks(axes.first, axes.last):
-            x = axes.at_time(seconds)
-            shapes += [
-                element("line", x1=x, x2=x, y1=HEAD, y2=axes.base, class_="gridline"),
-                element("text", f"{seconds:g}", x=x, y=axes.base + 16, text_anchor="middle", class_="quiet"),
-            ]
-    below = axes.base + 36
-    return [
-        *shapes,
-        element("line", x1=DOTS[0], x2=DOTS[1], y1=axes.base, y2=axes.base, class_="axis"),
-        element("line", x1=SCATTER[0], x2=SCATTER[1], y1=axes.base, y2=axes.base, class_="axis"),
-        element("text", "gap to the best bound, %", x=sum(DOTS) / 2, y=below, text_anchor="middle", class_="quiet"),
-        element("text", "time, s", x=sum(SCATTER) / 2, y=below, text_anchor="middle", class_="quiet"),
-        element("text", "gap, %", x=SCATTER[0] - 7, y=HEAD - 8, text_anchor="end", class_="quiet"),
-    ]
-
-
-def _row(rows: Sequence[Comparison], place: int, y: float, axes: _Axes) -> list[Markup]:
-    """Name, runs, their range and median, and what to say beside them."""
-    method = rows[0].run.method
-    gaps = [row.gap_to_bound for row in rows if row.gap_to_bound is not None]
-    shapes = [_dot(place, 8.0, y, method, False), element("text", shortened(method, 24), x=20, y=y + 4)]
-    if len(gaps) > 1:
-        colour = f"k{place % COLOURS}"
-        low, middle, high = axes.across(min(gaps)), axes.across(median(gaps)), axes.across(max(gaps))
-        shapes.append(element("line", x1=low, x2=high, y1=y, y2=y, class_=f"range {colour}"))
-        shapes.append(element("line", x1=middle, x2=middle, y1=y - 9, y2=y + 9, class_=f"middle {colour}"))
-    for row in rows:
-        if row.gap_to_bound is not None:
-            shapes.append(_dot(place, axes.across(row.gap_to_bound), y, _tip(row), row.run.rejected))
-    text, wrong = _note(rows, gaps)
-    return [*shapes, element("text", text, x=NOTES, y=y + 4, class_="wrong" if wrong else "quiet")]
-
-
-def _note(rows: Sequence[Comparison], gaps: Sequence[float]) -> tuple[str, bool]:
+def _note(rows: Sequence[Comparison]) -> str:
     """Gap (several: their median), and how many runs found nothing and why; whether the checker rejects one."""
+    gaps = [row.gap_to_bound for row in rows if row.gap_to_bound is not None]
     rejected = sum(row.run.rejected for row in rows)
     parts = []
     if gaps:
@@ -174,7 +95,7 @@ def _note(rows: Sequence[Comparison], gaps: Sequence[float]) -> tuple[str, bool]
         parts.append(outcome if count == len(rows) else f"{count} {outcome}")
     if rejected:
         parts.append("rejected" if len(rows) == 1 else f"{rejected} rejected")
-    return ", ".join(parts) or "no gap", rejected > 0
+    return ", ".join(parts) or "no gap"
 
 
 def _tip(row: Comparison) -> str:
@@ -184,51 +105,32 @@ def _tip(row: Comparison) -> str:
     return f"{run.method}, seed {run.seed}: {run.outcome}{value}{gap}, {number(run.wall_s)} s"
 
 
-def _dot(place: int, x: float, y: float, tip: str, wrong: bool) -> Markup:
-    """A mark of the method in this place."""
-    return mark(place, element("title", tip), x=x, y=y, css="dot wrong" if wrong else None)
-
-
 TEMPLATE = "page/comparison.html.j2"
-GUTTER = 26.0
-EDGE = 20.0
 LEVEL = 1e-6
 """Gap to the best value that is rounding."""
 
 
-def _panels(rows: Sequence[Comparison]) -> list[ComparisonPanel]:
-    names = dict.fromkeys(row.run.file for row in rows)
-    return [panel([row for row in rows if row.run.file == name]) for name in names]
+def _panels(runs: Sequence[Comparison]) -> list[Any]:
+    files = dict.fromkeys(row.run.file for row in runs)
+    return [panel([row for row in runs if row.run.file == file]) for file in files]
 
 
-def comparison_svg(rows: Sequence[Comparison]) -> str:
-    """All panels one below the other; styles inside, so that the file needs nothing else."""
-    parts, top = [], EDGE
-    for each in _panels(rows):
-        parts.append(element("g", each.drawing, transform=f"translate({coordinate(EDGE)} {coordinate(top)})"))
-        top += each.height + GUTTER
-    width, height = WIDTH + 2 * EDGE, max(top, 2 * EDGE)
-    return standalone(*parts, label="Comparison of methods", width=width, height=height)
+def comparison_svg(runs: Sequence[Comparison]) -> str:
+    """Return an SVG file of all panels, one below the other."""
+    return svg_text(altair().vconcat(*_panels(runs), spacing=36))
 
 
 def comparison_html(rows: Sequence[Comparison]) -> str:
     """The panels and the table of all runs; names from the instances are escaped."""
     instances = list(dict.fromkeys(row.run.file for row in rows))
     methods = list(dict.fromkeys(row.run.method for row in rows))
-    runs = counted(len(rows), "run")
+    runs, drawn = counted(len(rows), "run"), installed()
     return render_page(
         TEMPLATE,
         comparison_answer(rows),
         subtitle=f"{counted(len(instances), 'instance')}, {counted(len(methods), 'method')}, {runs}",
-        panels=[
-            picture(
-                each.drawing,
-                label=each.label,
-                viewBox=f"0 0 {coordinate(WIDTH)} {coordinate(each.height)}",
-                class_="comparison",
-            )
-            for each in _panels(rows)
-        ],
+        panels=[svg(chart, f"Gaps and times, panel {k}") for k, chart in enumerate(_panels(rows), 1)] if drawn else [],
+        left_out="" if drawn else MISSING,
         rows=[_cells(row) for row in rows],
         priced=any(row.run.value_per_million_usd is not None for row in rows),
         versions=versions_text(),

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import csv
 import re
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import rich.table
 from markupsafe import Markup
-from markupsafe import escape as escape_markupsafe
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
@@ -88,73 +85,20 @@ def show_end(console: Console, solution: SolutionHead, files: Iterable[Path]) ->
     console.print(f"[dim]{escape(f'written: {written}')}[/]", soft_wrap=True, highlight=False)
 
 
-@dataclass(frozen=True)
-class GlossaryEntry:
-    """An entry of the glossary.
-
-    Attributes:
-        name: how it stands in the list.
-        spelt: regular expression of how it stands in a text.
-        meaning: a sentence or two.
-    """
-
-    name: str
-    spelt: str
-    meaning: str
-
-    @property
-    def anchor(self) -> str:
-        """Of the entry on a page."""
-        return "term-" + re.sub(r"[^a-z0-9]+", "-", self.name.lower()).strip("-")
-
-
-def _read_glossary() -> tuple[GlossaryEntry, ...]:
-    text = files("topoopt.page").joinpath("glossary.csv").read_text(encoding="utf-8")
-    return tuple(GlossaryEntry(row["term"], row["spelt"], row["meaning"]) for row in csv.DictReader(text.splitlines()))
-
-
-TERMS = _read_glossary()
-"""In the order of the alphabet."""
-
-_SPELT = "|".join(f"(?P<t{place}>{term.spelt})" for place, term in enumerate(TERMS))
-_EVERY = re.compile(rf"(?<![\w-])(?:{_SPELT})(?![\w-])")
-
-
-def found_terms(text: str) -> Iterable[tuple[int, int, GlossaryEntry]]:
-    """Where terms stand in a text: begin, end, entry."""
-    for match in _EVERY.finditer(text):
-        group = match.lastgroup
-        if group is not None:
-            yield match.start(), match.end(), TERMS[int(group[1:])]
-
-
 _TAG = re.compile(r"(<[^>]*>)")
 _NAME = re.compile(r"</?([a-zA-Z0-9]+)")
-VOID = {"meta", "br", "hr", "img", "input", "link"}
-UNTOUCHED = {"head", "script", "style", "svg", "a", "button", "title", "h1", "nav", "code", "label", "summary"}
-"""Whose text stays as it is: no page, a picture, or what does something already."""
-
 SCROLLER = (
     '<div class="scroller"><div class="scroll" tabindex="0" role="region" aria-label="{label}, scrolls sideways">',
     '</div><p class="hint screen" hidden>scrolls sideways →</p></div>',
 )
-GLOSSARY = "<!-- glossary -->"
-"""Where a page has the meaning of its terms."""
 
 
-def finished(page: str) -> str:
-    """The page with a link at the first place of every term in a section, and the glossary of those terms.
+def with_scroll_boxes(page: str) -> str:
+    """Put every table into a box that scrolls sideways, can be reached by keys, and says so.
 
     Args:
         page: well formed; markup stands in it only as such, everything else is escaped.
     """
-    used: dict[str, GlossaryEntry] = {}
-    text = "".join(_linked(_scrolling(page), used))
-    return text.replace(GLOSSARY, _glossary(used))
-
-
-def _scrolling(page: str) -> str:
-    """Every table in a box that scrolls sideways, can be reached by keys, and says so."""
     parts: list[str] = []
     boxes: list[bool] = []  # of each open div, whether it scrolls
     wrapped: list[bool] = []  # of each open table, whether it has got a box here
@@ -174,51 +118,6 @@ def _scrolling(page: str) -> str:
         else:
             parts.append(part)
     return "".join(parts)
-
-
-def _linked(page: str, used: dict[str, GlossaryEntry]) -> Iterator[str]:
-    """Parts of the page, terms linked, each once a section."""
-    closed: list[str] = []
-    seen: set[str] = set()
-    for part in _TAG.split(page):
-        if part.startswith("<"):
-            name = _tag_name(part)
-            if name == "section" and not part.startswith("</"):
-                seen = set()
-            if name in UNTOUCHED and not part.endswith("/>"):
-                if part.startswith("</"):
-                    closed.pop()
-                else:
-                    closed.append(name)
-            yield part
-        elif closed or not part.strip():
-            yield part
-        else:
-            yield _with_terms(part, seen, used)
-
-
-def _with_terms(text: str, seen: set[str], used: dict[str, GlossaryEntry]) -> str:
-    parts, at = [], 0
-    for begin, end, term in found_terms(text):
-        if term.name in seen:
-            continue
-        seen.add(term.name)
-        used[term.name] = term
-        tip = escape_markupsafe(f"{term.name}: {term.meaning}")
-        parts += [text[at:begin], f'<a class="term" href="#{term.anchor}" data-tip="{tip}">{text[begin:end]}</a>']
-        at = end
-    return "".join([*parts, text[at:]])
-
-
-def _glossary(used: dict[str, GlossaryEntry]) -> str:
-    if not used:
-        return ""
-    entries = "\n".join(
-        f'<dt id="{term.anchor}">{escape_markupsafe(term.name)}</dt><dd>{escape_markupsafe(term.meaning)}</dd>'
-        for term in TERMS
-        if term.name in used
-    )
-    return Markup(f'<section id="glossary">\n<h2>Terms</h2>\n<dl class="glossary">\n{entries}\n</dl>\n</section>')
 
 
 def _tag_name(part: str) -> str:
@@ -314,7 +213,7 @@ def render_page(template: str, answer: str, check: CheckResult | None = None, **
             **values,
         )
     )
-    return finished(page)
+    return with_scroll_boxes(page)
 
 
 TEMPLATE = "page/page.html.j2"

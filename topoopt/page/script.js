@@ -88,10 +88,6 @@
     event.preventDefault();
     tell(picture, ...step);
   });
-  document.addEventListener("focusin", (event) => {
-    const box = event.target.getBoundingClientRect();
-    if (event.target.matches(".term")) show(event.target.dataset.tip, box.left, box.bottom);
-  });
   document.addEventListener("focusout", () => {
     if (byPointer) return;
     show("");

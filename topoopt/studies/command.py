@@ -163,6 +163,7 @@ def report(
 
     def command() -> int:
         from topoopt.files.atomic import write_text_atomically
+        from topoopt.page.vega import MISSING, installed
         from topoopt.studies.report import answer, study_report
         from topoopt.studies.results import TABLE_FILE, collect_rows, write_parquet
 
@@ -171,6 +172,8 @@ def report(
         write_text_atomically(file, study_report(directory))
 
         def show(console: Console) -> None:
+            if not installed():
+                console.print(MISSING, markup=False, highlight=False, soft_wrap=True)
             console.print(f"written: {file}, {table}", markup=False, soft_wrap=True, highlight=False)
 
         output.result({"rows": len(rows), "report": str(file), "table": str(table)}, show, answer(rows))

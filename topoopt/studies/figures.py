@@ -6,30 +6,19 @@ from __future__ import annotations
 
 import re
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from markupsafe import Markup
 
 from topoopt.core.arrays import Floats
 from topoopt.core.comparison import ComparedBy, Figure, Published
-from topoopt.page.charts import (
-    LINEAR,
-    LOGARITHMIC,
-    Axis,
-    Point,
-    Series,
-    bar_chart,
-    box_chart,
-    heat_map,
-    legend,
-    name_axis,
-    number_axis,
-    xy_chart,
-)
+from topoopt.page.charts import LINEAR, LOGARITHMIC, heat_map
 from topoopt.page.text import byte_size, counted, number
+from topoopt.page.vega import bar_chart, box_chart, finite, number_axis, svg, xy_chart
 from topoopt.studies.results import (
     STATISTICS,
     Row,
@@ -51,11 +40,10 @@ MOST_SERIES = 24
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure of the report: title, picture, legend, and what was left out."""
+    """A figure of the report: title, picture, and what was left out."""
 
     title: str
     picture: Markup
-    legend: Markup
     note: str
 
 
@@ -118,40 +106,43 @@ def title_of(figure: Figure, text: str) -> str:
 
 def no_values(material: Material, text: str) -> Drawing:
     """A figure without a picture."""
-    return Drawing(title_of(material.figure, text), Markup(""), Markup(""), NO_VALUES)
+    return Drawing(title_of(material.figure, text), Markup(""), NO_VALUES)
 
 
-def mean_point(name: str, position: float, rows: list[Row], x: str, y: str) -> Point:
-    """The mean of column y over rows, which have one, with their range."""
+Mark = dict[str, Any]
+"""Where it is (`x`, `y`), its `series`, what it tells (`tip`), and the address behind it (`href`)."""
+
+
+def mean_mark(name: str, x_value: float | str, rows: Sequence[Row], x: str, y: str) -> Mark:
+    """The mean of column y over rows, which have one, with their range; x and y are named as given."""
     values = [value for row in rows if (value := number_of(row, y)) is not None]
     mean = statistics.fmean(values)
     spread = (
         f"\n{counted(len(values), 'run')}: {number(min(values))} to {number(max(values))}" if len(values) > 1 else ""
     )
-    return Point(position, mean, f"{name}\n{x}: {number(position)}\n{y}: {number(mean)}{spread}", anchor(rows[0]))
+    text = f"{name}\n{x}: {x_value if isinstance(x_value, str) else number(x_value)}\n{y}: {number(mean)}{spread}"
+    return {"x": x_value, "y": mean, "series": name, "tip": text, "href": anchor(rows[0])}
 
 
-def over_numbers(material: Material, series: list[Series], x: str, y: str, text: str) -> Drawing:
+def over_numbers(
+    material: Material,
+    marks: Sequence[Mark],
+    x: str,
+    y: str,
+    text: str,
+    line: str = "linear",
+    published: Sequence[Mark] = (),
+) -> Drawing:
     """Points and lines over two axes of numbers with the titles x and y; `text` says what they are."""
     figure = material.figure
-    across = number_axis(x, (point.x for line in series for point in line.points), log=figure.log_x)
-    up = number_axis(y, (point.y for line in series for point in line.points), log=figure.log_y)
-    shown = positive(series, across, up)
-    left_out = sum(len(line.points) for line in series) - sum(len(line.points) for line in shown)
-    note = f"{counted(left_out, 'point')} at or below 0 cannot be shown on a logarithmic axis." if left_out else ""
-    names = [line.name for line in series]
-    return Drawing(title_of(figure, text), xy_chart(shown, across, up, text), legend(names, shown), note)
-
-
-def positive(series: list[Series], x: Axis, y: Axis) -> list[Series]:
-    """Points that have a place on the axes."""
-    return [
-        replace(
-            line,
-            points=tuple(point for point in line.points if (not x.log or point.x > 0) and (not y.log or point.y > 0)),
-        )
-        for line in series
-    ]
+    if not marks:
+        return no_values(material, text)
+    every = [*marks, *published]
+    names = list(dict.fromkeys(mark["series"] for mark in every))
+    across = number_axis("x", x, finite(mark["x"] for mark in every), log=figure.log_x)
+    up = number_axis("y", y, finite(mark["y"] for mark in every), log=figure.log_y)
+    picture = svg(xy_chart(marks, names, across, up, line=line, published=published), text)
+    return Drawing(title_of(figure, text), picture, "Hollow: published." if published else "")
 
 
 def matrix_plot(material: Material) -> Drawing:
@@ -171,7 +162,7 @@ def matrix_plot(material: Material) -> Drawing:
     if len(matrices) > 1:
         note += f" The first of {counted(len(matrices), 'run')}."
     picture = heat_map(matrix, title, scales=(LOGARITHMIC if figure.log_y else LINEAR,))
-    return Drawing(title, picture, Markup(""), note)
+    return Drawing(title, picture, note)
 
 
 def matrix_of(row: Row, pattern: str) -> Floats | None:
@@ -275,28 +266,28 @@ def _pair(figure: Compared) -> str:
     return f"ours {number(ours)}, published {number(figure.published.value)}, {signed_percent(difference)}"
 
 
-def published_points(
+def published_marks(
     published: Sequence[Published], figure: Figure, x: str, y: str, names: Mapping[str, str]
-) -> list[Series]:
+) -> list[Mark]:
     """Those that have a place in a figure of lines: of its columns, with an x of their own, none of another case.
 
     `names` says what columns are called.
     """
     case = {column: text_of(value) for column, value in figure.where}
-    points_of: dict[str, list[Point]] = {}
-    for item in published:
-        own = dict(item.where)
+    marks: list[Mark] = []
+    for target in published:
+        own = dict(target.where)
         fits = all(text_of(own[column]) == value for column, value in case.items() if column in own)
-        position = number_of(own, x) if item.column in (figure.columns or (y,)) else None
+        position = number_of(own, x) if target.column in (figure.columns or (y,)) else None
         for pattern in figure.columns:
-            position = starred(item.column, pattern) if position is None else position
-        if item.over is not None or not fits or position is None:
+            position = starred(target.column, pattern) if position is None else position
+        if target.over is not None or not fits or position is None:
             continue
         part = text_of(own.get(figure.series or ""))
-        name = series_name(figure.series or "", part, names) if part else names.get(item.column, item.column)
-        tip = f"published: {item.what}\n{number(item.value)}\n{item.source}"
-        points_of.setdefault(name, []).append(Point(position, item.value, tip))
-    return [Series(f"{name}, published", tuple(points), beside=name) for name, points in points_of.items()]
+        name = series_name(figure.series or "", part, names) if part else names.get(target.column, target.column)
+        text = f"published: {target.what}\n{number(target.value)}\n{target.source}"
+        marks.append({"x": position, "y": target.value, "series": name, "tip": text})
+    return marks
 
 
 MOST_POINTS = 20_000
@@ -328,24 +319,25 @@ def lines(material: Material) -> Drawing:
     figure = material.figure
     x, y = figure.x or "servers", figure.y or material.comparison.value
     if figure.columns:
-        wanted = [(material.word(name), list(material.rows), name) for name in figure.columns]
-        title, text = figure.y or "value (mean)", f"{', '.join(name for name, _, _ in wanted)} over {material.word(x)}"
+        targets = [(material.word(name), list(material.rows), name) for name in figure.columns]
+        title, text = figure.y or "value (mean)", f"{', '.join(name for name, _, _ in targets)} over {material.word(x)}"
     else:
         column, groups = rows_by_series(material, "method")
-        wanted = [(name, rows, y) for name, rows in groups]
+        targets = [(name, rows, y) for name, rows in groups]
         title, text = (
             f"{material.word(y)} (mean)",
             f"{material.word(y)} over {material.word(x)}, by {material.word(column)}",
         )
-    series = [
-        Series(name, points, line=True)
-        for name, rows, value in wanted
-        if (points := _line(name, rows, x, value, material.word(x)))
-    ]
-    if not series:
-        return no_values(material, text)
-    series += published_points(material.published, figure, x, y, material.names)
-    return over_numbers(material, series, material.word(x), title, text)
+    marks: list[Mark] = []
+    for name, rows, value in targets:
+        cells: dict[float, list[Row]] = {}
+        for row in rows:
+            position = number_of(row, x)
+            if position is not None and number_of(row, value) is not None:
+                cells.setdefault(position, []).append(row)
+        marks += [mean_mark(name, position, cells[position], material.word(x), value) for position in sorted(cells)]
+    others = published_marks(material.published, figure, x, y, material.names)
+    return over_numbers(material, marks, material.word(x), title, text, published=others)
 
 
 def across(material: Material) -> Drawing:
@@ -354,7 +346,7 @@ def across(material: Material) -> Drawing:
     figure = material.figure
     column, groups = rows_by_series(material, "instance")
     x, y = figure.x or "x", figure.y or "value"
-    series = []
+    marks: list[Mark] = []
     for pattern in figure.columns:
         for name, rows in groups:
             cells: dict[float, tuple[str, list[Row]]] = {}
@@ -365,23 +357,9 @@ def across(material: Material) -> Drawing:
                         cells.setdefault(position, (key, []))[1].append(row)
             label = material.names.get(pattern) or pattern.partition("*")[0].strip(".")
             named = name if len(figure.columns) == 1 else f"{label}, {name}" if len(groups) > 1 else label
-            points = [mean_point(named, position, own, x, key) for position, (key, own) in sorted(cells.items())]
-            if points:
-                series.append(Series(named, tuple(points), line=True))
-    text = f"{y} over {x}, by {column}"
-    if not series:
-        return no_values(material, text)
-    series += published_points(material.published, figure, x, y, material.names)
-    return over_numbers(material, series, x, y, text)
-
-
-def _line(name: str, rows: Sequence[Row], x: str, y: str, x_name: str) -> tuple[Point, ...]:
-    cells: dict[float, list[Row]] = {}
-    for row in rows:
-        position = number_of(row, x)
-        if position is not None and number_of(row, y) is not None:
-            cells.setdefault(position, []).append(row)
-    return tuple(mean_point(name, position, cells[position], x_name, y) for position in sorted(cells))
+            marks += [mean_mark(named, position, own, x, key) for position, (key, own) in sorted(cells.items())]
+    others = published_marks(material.published, figure, x, y, material.names)
+    return over_numbers(material, marks, x, y, f"{y} over {x}, by {column}", published=others)
 
 
 def scatter(material: Material) -> Drawing:
@@ -389,22 +367,14 @@ def scatter(material: Material) -> Drawing:
     figure = material.figure
     x, y = figure.x or "solve_wall_s", figure.y or material.comparison.value
     column, groups = rows_by_series(material, "method")
-    series = [Series(name, points) for name, rows in groups if (points := tuple(_run_points(rows, x, y)[:MOST_POINTS]))]
+    marks = [
+        {"x": position, "y": value, "series": name, "tip": tip(row, x, y), "href": anchor(row)}
+        for name, rows in groups
+        for row in rows
+        if (position := number_of(row, x)) is not None and (value := number_of(row, y)) is not None
+    ]
     text = f"{y} over {x}, by {column}"
-    return (
-        over_numbers(material, series, material.word(x), material.word(y), text)
-        if series
-        else no_values(material, text)
-    )
-
-
-def _run_points(rows: Iterable[Row], x: str, y: str) -> list[Point]:
-    points = []
-    for row in rows:
-        position, value = number_of(row, x), number_of(row, y)
-        if position is not None and value is not None:
-            points.append(Point(position, value, tip(row, x, y), anchor(row)))
-    return points
+    return over_numbers(material, marks[:MOST_POINTS], material.word(x), material.word(y), text, line="")
 
 
 def box(material: Material) -> Drawing:
@@ -412,21 +382,16 @@ def box(material: Material) -> Drawing:
     figure = material.figure
     x, y = figure.x or material.comparison.by, figure.y or "gap"
     names = [text_of(value) for value in in_order(row.get(x) for row in material.rows)][:MOST_SERIES]
-    series = []
-    for name in names:
-        points = [
-            Point(0.0, value, tip(row, x, y), anchor(row))
-            for row in material.rows
-            if text_of(row.get(x)) == name and (value := number_of(row, y)) is not None
-        ]
-        series.append(Series(name, tuple(points[:MOST_POINTS])))
+    marks: list[Mark] = [
+        {"x": text_of(row.get(x)), "y": value, "tip": tip(row, x, y), "href": anchor(row)}
+        for row in material.rows
+        if text_of(row.get(x)) in names and (value := number_of(row, y)) is not None
+    ]
     text = f"{y} by {x}"
-    values = [point.y for line in series for point in line.points]
-    if not values:
+    if not marks:
         return no_values(material, text)
-    up = number_axis(y, values, log=figure.log_y)
-    shown = positive(series, name_axis(x, names), up)
-    return Drawing(title_of(figure, text), box_chart(shown, name_axis(x, names), up, text), Markup(""), "")
+    up = number_axis("y", y, [mark["y"] for mark in marks], log=figure.log_y)
+    return Drawing(title_of(figure, text), svg(box_chart(marks[:MOST_POINTS], names, x, up), text), "")
 
 
 def bars(material: Material) -> Drawing:
@@ -435,70 +400,57 @@ def bars(material: Material) -> Drawing:
     x, y = figure.x or "instance", figure.y or material.comparison.value
     column, groups = rows_by_series(material, "method")
     names = [text_of(value) for value in in_order(row.get(x) for row in material.rows)][:MOST_SERIES]
-    series = []
+    marks: list[Mark] = []
     for name, rows in groups:
-        points = []
-        for index, at in enumerate(names):
-            there = [row for row in rows if text_of(row.get(x)) == at and number_of(row, y) is not None]
-            if there:
-                point = mean_point(name, float(index), there, x, y)
-                points.append(Point(point.x, point.y, f"{at}\n{point.tip}", anchor(there[0])))
-        series.append(Series(name, tuple(points)))
+        for value in names:
+            peers = [row for row in rows if text_of(row.get(x)) == value and number_of(row, y) is not None]
+            if peers:
+                marks.append(mean_mark(name, value, peers, x, y))
     text = f"{y} by {x} and {column}"
-    values = [point.y for line in series for point in line.points]
-    if not values:
+    if not marks:
         return no_values(material, text)
-    up = number_axis(f"{material.word(y)} (mean)", values, log=figure.log_y, zero=True)
-    picture = bar_chart(positive(series, name_axis(x, names), up), name_axis(x, names), up, text)
-    return Drawing(title_of(figure, text), picture, legend([line.name for line in series]), "")
+    up = number_axis("y", f"{material.word(y)} (mean)", [mark["y"] for mark in marks], log=figure.log_y, zero=True)
+    return Drawing(title_of(figure, text), svg(bar_chart(marks, names, [name for name, _ in groups], x, up), text), "")
 
 
 def distribution(material: Material) -> Drawing:
     """Cumulative distribution of y, one line for each value of `series`."""
-    figure = material.figure
-    y = figure.y or material.comparison.value
+    y = material.figure.y or material.comparison.value
     column, groups = rows_by_series(material, "method")
-    series = []
+    marks: list[Mark] = []
     for name, rows in groups:
-        pairs = [(value, row) for row in rows if (value := number_of(row, y)) is not None]
-        pairs.sort(key=lambda pair: pair[0])
-        points = [
-            Point(
-                value,
-                (index + 1) / len(pairs),
-                f"{name}\n{number(value)} or less: {index + 1} of {len(pairs)}",
-                anchor(row),
-            )
-            for index, (value, row) in enumerate(pairs)
+        values = sorted(((value, row) for row in rows if (value := number_of(row, y)) is not None), key=lambda p: p[0])
+        marks += [
+            {
+                "x": value,
+                "y": rank / len(values),
+                "series": name,
+                "tip": f"{name}\n{number(value)} or less: {rank} of {len(values)}",
+                "href": anchor(row),
+            }
+            for rank, (value, row) in enumerate(values[:MOST_POINTS], start=1)
         ]
-        if points:
-            series.append(Series(name, tuple(points[:MOST_POINTS]), line=True))
-    text = f"distribution of {y}, by {column}"
-    return over_numbers(material, series, y, "part of the runs", text) if series else no_values(material, text)
+    return over_numbers(material, marks, y, "part of the runs", f"distribution of {y}, by {column}", "step-after")
 
 
 def profile(material: Material) -> Drawing:
     """Performance profile (Dolan and More, 2002): part of all cases a method solves within a factor of the best."""
     steps = performance_profile(compared(material.rows, material.factors, material.comparison))
     against = material.comparison.baseline or "the best"
-    series = []
-    for name, points in steps.items():
-        path: list[Point] = []
-        for factor, part in points:
-            before = path[-1].y if path else 0.0
-            tip = f"{name}\nwithin a factor of {number(factor)}: {part:.0%} of its runs"
-            path += [Point(factor, before, tip), Point(factor, part, tip)]
-        if path:
-            series.append(Series(name, tuple(path), line=True))
-    value = material.comparison.value
-    text = f"performance profile: part of the runs whose {value} is within a factor of {against}"
-    if not series:
-        return no_values(material, text)
-    end = max(point.x for line in series for point in line.points)
-    series = [
-        Series(line.name, (*line.points, Point(end, line.points[-1].y, line.points[-1].tip)), True) for line in series
+    end = max((points[-1][0] for points in steps.values() if points), default=1.0)
+    marks = [
+        {
+            "x": factor,
+            "y": part,
+            "series": name,
+            "tip": f"{name}\nwithin a factor of {number(factor)}: {part:.0%} of its runs",
+        }
+        for name, points in steps.items()
+        if points
+        for factor, part in (*points, (end, points[-1][1]))
     ]
-    return over_numbers(material, series, f"factor of {against}", "part of the runs", text)
+    text = f"performance profile: part of the runs whose {material.comparison.value} is within a factor of {against}"
+    return over_numbers(material, marks, f"factor of {against}", "part of the runs", text, "step-after")
 
 
 KINDS: Mapping[str, Callable[[Material], Drawing]] = {

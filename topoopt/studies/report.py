@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from topoopt.core.comparison import Figure, Scalar, Study, Table
 from topoopt.page.render import Card, render_page
 from topoopt.page.text import counted, number
+from topoopt.page.vega import MISSING, installed
 from topoopt.studies.figures import Compared, Drawing, agreement, draw, set_beside, signed_percent
 from topoopt.studies.results import (
     FAILED,
@@ -69,7 +70,9 @@ def render_study(study: Study, rows: Sequence[Row], factors: Sequence[str]) -> s
     """
     figures = study.figures or PLAIN_FIGURES
     drawings: list[Drawing] = [
-        draw(figure, rows, factors, study.comparison, study.published, study.names) for figure in figures
+        draw(figure, rows, factors, study.comparison, study.published, study.names)
+        for figure in figures
+        if installed() or figure.kind == "heat-map"
     ]
     beside = set_beside(study.published, rows)
     provenance = (
@@ -86,6 +89,7 @@ def render_study(study: Study, rows: Sequence[Row], factors: Sequence[str]) -> s
         comparison=_comparison_grid(study, rows, factors),
         published=_published_grid(beside) if beside else None,
         drawings=[drawing for drawing in drawings if drawing.picture],
+        left_out="" if installed() else MISSING,
         undrawn=[drawing.title for drawing in drawings if not drawing.picture],
         grids=[grid for table in study.tables if (grid := _grid(table, rows, study.names)).lines],
         failures=[_line(row, factors) for row in rows if row.get("outcome") in FAILED],
