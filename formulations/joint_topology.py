@@ -417,8 +417,8 @@ def _symmetry(rows: Rows, data: JointTopology) -> None:
         rows.row(f"parent_{j}", 1, np.inf, [(x[u, j], 1) for u in range(j)])
     for j in range(1, n - 1):
         for i in range(j - 1):
-            found = [(x[u, j], -float(data.most_links)) for u in range(i + 1)]
-            rows.row(f"prefix_{i}_{j + 1}", -np.inf, 0, [(x[i, j + 1], 1.0), *found])
+            rows_of_pair = [(x[u, j], -float(data.most_links)) for u in range(i + 1)]
+            rows.row(f"prefix_{i}_{j + 1}", -np.inf, 0, [(x[i, j + 1], 1.0), *rows_of_pair])
 
 
 ROW_FAMILIES = (
@@ -453,16 +453,16 @@ def hop_lp_arrays(data: HopLp) -> LpArrays:
     n, d = data.servers, data.degree
     tail, head, number, i, k, j = _pairs_and_walks(n)
     pairs, walks = len(tail), len(i)
-    asked = data.guess * data.demand[tail, head]
-    once, again = np.minimum(1.0, asked), np.minimum(1.0, np.maximum(asked - 1.0, 0.0))
-    walk_asked = data.guess * data.demand[i, j]
+    requested = data.guess * data.demand[tail, head]
+    once, again = np.minimum(1.0, requested), np.minimum(1.0, np.maximum(requested - 1.0, 0.0))
+    demand_of_walk = data.guess * data.demand[i, j]
     ik, kj, ij = number[i, k], number[k, j], number[i, j]
     every, walk = np.arange(pairs), np.arange(walks)
     made = Families()
     load = made.columns(1, upper=data.guess, cost=-1.0)
     x, y = made.columns(pairs, upper=d), made.columns(pairs, upper=1.0)
-    p, f1 = made.columns(walks, upper=1.0), made.columns(pairs, upper=np.minimum(asked, d))
-    f2, f3 = made.columns(walks, upper=walk_asked), made.columns(pairs, upper=asked)
+    p, f1 = made.columns(walks, upper=1.0), made.columns(pairs, upper=np.minimum(requested, d))
+    f2, f3 = made.columns(walks, upper=demand_of_walk), made.columns(pairs, upper=requested)
     g = made.columns(pairs, upper=d)
 
     def family(count: int, bound: float, *terms: tuple[Ints | int, Ints, Floats | float]) -> None:
@@ -478,7 +478,7 @@ def hop_lp_arrays(data: HopLp) -> LpArrays:
     family(walks, 0.0, (walk, p, 1.0), (walk, y[ik], -1.0))
     family(walks, 0.0, (walk, p, 1.0), (walk, y[kj], -1.0))
     family(pairs, 0.0, (every, f1, 1.0), (every, y, again - once), (every, x, -again))
-    family(walks, 0.0, (walk, f2, 1.0), (walk, p, -walk_asked))
+    family(walks, 0.0, (walk, f2, 1.0), (walk, p, -demand_of_walk))
     wanted = data.demand[tail, head]
     family(pairs, 0.0, (every, load, wanted), (every, f1, -1.0), (ij, f2, -1.0), (every, f3, -1.0))
     family(pairs, 0.0, (every, f1, 1.0), (ik, f2, 1.0), (kj, f2, 1.0), (every, g, 1.0), (every, x, -1.0))
@@ -527,7 +527,7 @@ def multipliers(data: HopLp, row_dual: Floats) -> dict[str, Floats]:
     n = data.servers
     tail, head, _, i, k, j = _pairs_and_walks(n)
     sizes = {"out": n, "into": n, "leave": n, "enter": n, "long": 1}
-    found: dict[str, Floats] = {}
+    parts: dict[str, Floats] = {}
     at = 0
     for name in ROW_FAMILIES:
         walk = name in ("first", "second", "two_hop")
@@ -535,11 +535,11 @@ def multipliers(data: HopLp, row_dual: Floats) -> dict[str, Floats]:
         part = np.maximum(-row_dual[at : at + count], 0.0)
         at += count
         if name in sizes:
-            found[name] = part
+            parts[name] = part
         elif walk:
-            found[name] = np.zeros((n, n, n))
-            found[name][i, k, j] = part
+            parts[name] = np.zeros((n, n, n))
+            parts[name][i, k, j] = part
         else:
-            found[name] = np.zeros((n, n))
-            found[name][tail, head] = part
-    return found
+            parts[name] = np.zeros((n, n))
+            parts[name][tail, head] = part
+    return parts

@@ -157,9 +157,9 @@ class LatencyModel:
             ]
             model.add_exactly_one(row)
             self.at.append(row)
-        for d, room in enumerate(a.room.tolist()):
-            if g.memory.sum() > room:
-                model.add(cp_model.LinearExpr.weighted_sum([row[d] for row in self.at], g.memory.tolist()) <= room)
+        for d, capacity in enumerate(a.room.tolist()):
+            if g.memory.sum() > capacity:
+                model.add(cp_model.LinearExpr.weighted_sum([row[d] for row in self.at], g.memory.tolist()) <= capacity)
         if devices_alike(a) and not fixed:
             for rank, group in enumerate(_by_work(g)[: len(a.room) - 1]):
                 for d in range(rank + 1, len(a.room)):

@@ -173,53 +173,41 @@ def _opens(function: ast.expr) -> bool:
 
 
 REFUSED_WORDS = frozenset(
-    [
-        "found",
-        "known",
-        "told",
-        "asked",
-        "worth",
-        "way",
-        "ways",
-        "due",
-        "stated",
-        "heat",
-        "dust",
-        "hurry",
-        "room",
-        "laid",
-        "wanting",
-        "fault",
-        "faults",
-    ]
+    "found known told asked worth way ways due stated heat dust hurry room laid wanting fault faults".split()  # noqa: SIM905
 )
 """Words that say too little, or something else in this field, as a part of any name."""
 
 REFUSED_NAMES = frozenset({"place", "one", "each"})
 """Names that hide what they stand for."""
 
-LIBRARIES_SAY = frozenset({"ModuleNotFoundError", "FileNotFoundError", "PackageNotFoundError"})
-"""Names of other packages."""
+NAMED_ELSEWHERE = frozenset({"PackageNotFoundError", "sample_ways", "channel_ways", "reduce_ways", "room"})
+"""A class of Python's library, keys of instance files, and a field that native code reads by its name."""
 
 
 def plain_names(tree: Tree) -> Iterator[str]:
     """Names are those of the field's textbooks: a result, an incumbent, a path, an index."""
     for module in tree.values():
+        fields = {id(node.target) for cls in module.nodes if isinstance(cls, ast.ClassDef) for node in _fields(cls)}
         for node in module.nodes:
-            for name in _names_given(node):
-                if (name in REFUSED_NAMES or _words(name) & REFUSED_WORDS) and name not in LIBRARIES_SAY:
+            for name, variable in _names_given(node):
+                hides = variable and name in REFUSED_NAMES and id(node) not in fields
+                if (hides or _words(name) & REFUSED_WORDS) and name not in NAMED_ELSEWHERE:
                     yield f"{module.file}:{getattr(node, 'lineno', 1)}: the name {name} says too little"
 
 
-def _names_given(node: ast.AST) -> list[str]:
-    """Names that a node of a syntax tree defines: of functions, classes, parameters, variables and fields."""
+def _fields(cls: ast.ClassDef) -> list[ast.AnnAssign]:
+    return [node for node in cls.body if isinstance(node, ast.AnnAssign)]
+
+
+def _names_given(node: ast.AST) -> list[tuple[str, bool]]:
+    """Names that a node of a syntax tree defines, and whether they are those of variables and parameters."""
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        return [node.name]
+        return [(node.name, False)]
     if isinstance(node, ast.arg):
-        return [node.arg]
+        return [(node.arg, True)]
     if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-        return [node.id]
-    return [node.asname] if isinstance(node, ast.alias) and node.asname else []
+        return [(node.id, True)]
+    return [(node.asname, True)] if isinstance(node, ast.alias) and node.asname else []
 
 
 def _words(name: str) -> set[str]:

@@ -38,7 +38,7 @@ TimeMs = Annotated[float, Field(ge=0, le=MAX_MS)]
 Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
 PositiveCount = Annotated[int, Field(ge=1, le=MAX_COUNT)]
 Bytes = Annotated[int, Field(ge=0, le=MAX_BYTES)]
-Ways = Annotated[int, Field(ge=1, le=MAX_SERVERS)]
+PartCount = Annotated[int, Field(ge=1, le=MAX_SERVERS)]
 Seed = Annotated[int, Field(ge=0, le=2**63 - 1)]
 
 _FILE_NAME = r"^[A-Za-z0-9][A-Za-z0-9._+-]*$"

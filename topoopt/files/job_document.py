@@ -164,7 +164,7 @@ class _Reader:
             return None
         return float(value)
 
-    def ways(self, table: Mapping[str, Any], path: str, servers: int | None) -> int | None:
+    def parts(self, table: Mapping[str, Any], path: str, servers: int | None) -> int | None:
         """Number of parts P of a `pc_str`."""
         text = self.field(table, "pc_str", path)
         if text is None and "pc_str" not in table:
@@ -222,7 +222,7 @@ def read_profile(path: Path | str) -> Profile:
         name = reader.field(entry, "name", where)
         if "name" in entry and (not isinstance(name, str) or not 0 < len(name) <= 200):
             reader.refuse("not a name", f"{where}name", name, "text of 1 to 200 characters")
-        parts = reader.ways(entry, where, servers)
+        parts = reader.parts(entry, where, servers)
         forward = reader.milliseconds(entry, "fw_time", where)
         backward = reader.milliseconds(entry, "bw_time", where)
         memory = reader.integer(entry, "mem_req", where, 0, MAX_MEMORY)

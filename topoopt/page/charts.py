@@ -45,7 +45,7 @@ LARGE = 1e6
 LEAST_SPREAD = 1e-9
 """Part of the largest value below which values differ by rounding alone."""
 
-ROOM = 0.05
+MARGIN = 0.05
 """Part of the span left free at both ends of a linear axis."""
 
 
@@ -109,17 +109,17 @@ def _power_text(value: float) -> str:
 
 def number_axis(title: str, values: Iterable[float], *, log: bool = False, zero: bool = False) -> Axis:
     """An axis that holds all values, and 0 with `zero`; logarithmic only when all are above 0."""
-    known = [value for value in values if math.isfinite(value)]
-    if not known:
+    finite = [value for value in values if math.isfinite(value)]
+    if not finite:
         return Axis(title, 0.0, 1.0)
-    low, high = min(known), max(known)
+    low, high = min(finite), max(finite)
     if log and low > 0:
-        ratio = (high / low) ** ROOM if high > low else 1.5
+        ratio = (high / low) ** MARGIN if high > low else 1.5
         return Axis(title, low / ratio, high * ratio, log=True)
     spread = high - low > LEAST_SPREAD * max(abs(low), abs(high))
-    room = ROOM * (high - low) if spread else max(abs(high), 1.0) * 0.1
-    bottom = 0.0 if low == 0 or (zero and low > 0) or 0 < low < 0.15 * high else low - room
-    return Axis(title, bottom, high + room)
+    margin = MARGIN * (high - low) if spread else max(abs(high), 1.0) * 0.1
+    bottom = 0.0 if low == 0 or (zero and low > 0) or 0 < low < 0.15 * high else low - margin
+    return Axis(title, bottom, high + margin)
 
 
 HEIGHT = 320.0
@@ -161,52 +161,52 @@ def legend(names: Sequence[str], series: Sequence[Series] = ()) -> Markup:
         return Markup("")
     order = list(range(len(names)))
     if series:
-        order.sort(key=lambda place: -series[place].points[-1].y if series[place].points else 0.0)
-    values = [point.y for one in series for point in one.points]
+        order.sort(key=lambda index: -series[index].points[-1].y if series[index].points else 0.0)
+    values = [point.y for line in series for point in line.points]
     seen = max(values, default=0.0) - min(values, default=0.0)
     short = [name.partition(":")[0] for name in names]
     called = [word if short.count(word) == 1 else name for word, name in zip(short, names, strict=True)]
     items = []
-    for place in order:
-        twin = next((k for k in range(min(place, len(series))) if _coincide(series[k], series[place], seen)), None)
-        text = names[place] if twin is None else f"{names[place]} (on the line of {called[twin]})"
-        items.append(element("li", _sample(place, series), element("span", text)))
+    for index in order:
+        twin = next((k for k in range(min(index, len(series))) if _coincide(series[k], series[index], seen)), None)
+        text = names[index] if twin is None else f"{names[index]} (on the line of {called[twin]})"
+        items.append(element("li", _sample(index, series), element("span", text)))
     return element("ul", *items, class_="legend flat")
 
 
-def _sample(place: int, series: Sequence[Series]) -> Markup:
+def _sample(index: int, series: Sequence[Series]) -> Markup:
     """The mark of a series; of what is drawn in areas, which have no marks, its colour."""
     if series:
-        return sample(place, line=series[place].line, dots=series[place].dots)
-    return element("svg", mark(0, x=6.0, y=6.0, css=f"dot {colour(place)}"), width=12, height=12, aria_hidden="true")
+        return sample(index, line=series[index].line, dots=series[index].dots)
+    return element("svg", mark(0, x=6.0, y=6.0, css=f"dot {colour(index)}"), width=12, height=12, aria_hidden="true")
 
 
-def _coincide(one: Series, other: Series, seen: float) -> bool:
+def _coincide(line: Series, other: Series, seen: float) -> bool:
     """Whether two series have the same points, to what can be seen where the values of all span `seen`."""
-    if not one.points or len(one.points) != len(other.points):
+    if not line.points or len(line.points) != len(other.points):
         return False
-    high = max(abs(point.y) for point in one.points) or 1.0
+    high = max(abs(point.y) for point in line.points) or 1.0
     least = max(min(LEVEL * high, APART * seen), LEAST_SPREAD * high)
-    return all(a.x == b.x and abs(a.y - b.y) <= least for a, b in zip(one.points, other.points, strict=True))
+    return all(a.x == b.x and abs(a.y - b.y) <= least for a, b in zip(line.points, other.points, strict=True))
 
 
 def xy_chart(series: Sequence[Series], x: Axis, y: Axis, label: str, *, radius: float | None = None) -> Markup:
     """Points, and lines where asked, over two axes; the size of marks follows from their number unless it is given."""
     shapes = _frame(x, y)
     base = HEIGHT - BOTTOM
-    for place, one in enumerate(series):
-        if one.line and len(one.points) > 1:
+    for index, curve in enumerate(series):
+        if curve.line and len(curve.points) > 1:
             path = "L".join(
                 f"{coordinate(1000 * x.at(point.x))} {coordinate(base - (base - TOP) * y.at(point.y))}"
-                for point in one.points
+                for point in curve.points
             )
-            line = element("path", d=f"M{path}", class_=f"run {colour(place)} {dash(place)}")
+            line = element("path", d=f"M{path}", class_=f"run {colour(index)} {dash(index)}")
             box = f"0 0 1000 {HEIGHT:.0f}"
             shapes.append(element("svg", line, viewBox=box, preserveAspectRatio="none", width="100%", height=HEIGHT))
     size = _radius(series) if radius is None else radius
-    for place, one in enumerate(series):
-        if one.dots:
-            shapes += [_dot(point, x, y, place, size) for point in one.points]
+    for index, curve in enumerate(series):
+        if curve.dots:
+            shapes += [_dot(point, x, y, index, size) for point in curve.points]
     return picture(*shapes, label=label, class_="chart", height=int(HEIGHT))
 
 
@@ -217,7 +217,7 @@ def _height(value: float, y: Axis) -> float:
 
 def _radius(series: Sequence[Series]) -> float:
     """Smaller dots where there are many."""
-    points = sum(len(one.points) for one in series)
+    points = sum(len(line.points) for line in series)
     return 4.0 if points <= 200 else 3.0 if points <= 600 else 2.0
 
 
@@ -286,9 +286,9 @@ def sorted_chart(
     count = len(ordered)
     outlines: dict[str, list[str]] = {}
     ends = [*(np.flatnonzero(np.diff(ordered)) + 1).tolist(), count]
-    for place, end in zip([0, *ends], ends, strict=False):
-        level, left = coordinate(height(float(ordered[place]))), coordinate(1000 * place / count)
-        outline = outlines.setdefault(css(float(ordered[place]) * scale), [f"M{left} {coordinate(BASE)}"])
+    for index, end in zip([0, *ends], ends, strict=False):
+        level, left = coordinate(height(float(ordered[index]))), coordinate(1000 * index / count)
+        outline = outlines.setdefault(css(float(ordered[index]) * scale), [f"M{left} {coordinate(BASE)}"])
         outline.append(f"L{left} {level}H{coordinate(1000 * end / count)}")
     plot = element(
         "svg",
@@ -335,7 +335,7 @@ STOPS: tuple[Colour, ...] = ((223, 239, 214), (140, 203, 181), (63, 151, 182), (
 
 SIDE = 400.0
 LEFT = 46.0
-HEAT_MAP_TOP = 34.0
+PLOT_TOP = 34.0
 
 
 def in_blocks(matrix: Floats, most: int = MAX_CELLS) -> tuple[Floats, int]:
@@ -362,10 +362,10 @@ def colour_index(matrix: Floats, logarithmic: bool) -> NDArray[np.uint8]:
     index = np.zeros(matrix.shape, dtype=np.uint8)
     some = matrix > 0
     if logarithmic:
-        place = np.log(np.maximum(matrix[some], low) / low) / np.log(high / low) if high > low else np.ones(some.sum())
+        shade = np.log(np.maximum(matrix[some], low) / low) / np.log(high / low) if high > low else np.ones(some.sum())
     else:
-        place = matrix[some] / high
-    index[some] = 1 + np.rint(np.clip(place, 0, 1) * (LEVELS - 1)).astype(np.uint8)
+        shade = matrix[some] / high
+    index[some] = 1 + np.rint(np.clip(shade, 0, 1) * (LEVELS - 1)).astype(np.uint8)
     return index
 
 
@@ -377,9 +377,9 @@ def _axis(n: int) -> Markup:
     labels = []
     for server in range(0, n, step):
         at = (server + 0.5) * cell
-        labels.append(element("text", str(server), x=LEFT + at, y=HEAT_MAP_TOP - 7, text_anchor="middle"))
-        labels.append(element("text", str(server), x=LEFT - 6, y=HEAT_MAP_TOP + at + 4, text_anchor="end"))
-    middle = HEAT_MAP_TOP + SIDE / 2
+        labels.append(element("text", str(server), x=LEFT + at, y=PLOT_TOP - 7, text_anchor="middle"))
+        labels.append(element("text", str(server), x=LEFT - 6, y=PLOT_TOP + at + 4, text_anchor="end"))
+    middle = PLOT_TOP + SIDE / 2
     turned = element("text", "sender", x=10, y=middle, text_anchor="middle", transform=f"rotate(-90 10 {middle:.0f})")
     return joined([*labels, element("text", "receiver", x=LEFT + SIDE / 2, y=11, text_anchor="middle"), turned])
 
@@ -387,18 +387,18 @@ def _axis(n: int) -> Markup:
 def _legend(matrix: Floats, logarithmic: bool, text_of: Callable[[float], str]) -> Markup:
     low, high = scale_range(matrix, logarithmic)
     middle = (low * high) ** 0.5 if logarithmic else high / 2
-    top = HEAT_MAP_TOP + SIDE + 14
+    top = PLOT_TOP + SIDE + 14
     strip = palette_png(np.arange(1, LEVELS + 1, dtype=np.uint8)[None, :], [(0, 0, 0), *ramp(STOPS, LEVELS)])
     marks = ((low, 0.0, "start"), (middle, 0.5, "middle"), (high, 1.0, "end")) if high > low else ((high, 1.0, "end"),)
     texts = [
-        element("text", text_of(value), x=LEFT + SIDE * place, y=top + 26, text_anchor=anchor)
-        for value, place, anchor in marks
+        element("text", text_of(value), x=LEFT + SIDE * shade, y=top + 26, text_anchor=anchor)
+        for value, shade, anchor in marks
     ]
     image = element("image", href=data_uri(strip), x=LEFT, y=top, width=SIDE, height=10.0, preserveAspectRatio="none")
     return joined([image, *texts])
 
 
-def heat_map(
+def intensity_plot(
     matrix: Floats,
     title: str,
     unit: str = "bytes",
@@ -421,25 +421,24 @@ def heat_map(
     for css in scales:
         logarithmic = css == LOGARITHMIC
         uri = data_uri(palette_png(colour_index(cells, logarithmic), palette))
-        image = element("image", href=uri, x=LEFT, y=HEAT_MAP_TOP, width=SIDE, height=SIDE, preserveAspectRatio="none")
+        image = element("image", href=uri, x=LEFT, y=PLOT_TOP, width=SIDE, height=SIDE, preserveAspectRatio="none")
         layers.append(element("g", image, _legend(cells, logarithmic, text_of), class_=css))
     grid = Markup("")
     if n <= 32:
         lines = "".join(
-            f"M{LEFT + i * SIDE / n:.1f} {HEAT_MAP_TOP:.0f}v{SIDE:.0f}"
-            f"M{LEFT:.0f} {HEAT_MAP_TOP + i * SIDE / n:.1f}h{SIDE:.0f}"
+            f"M{LEFT + i * SIDE / n:.1f} {PLOT_TOP:.0f}v{SIDE:.0f}M{LEFT:.0f} {PLOT_TOP + i * SIDE / n:.1f}h{SIDE:.0f}"
             for i in range(1, n)
         )
         grid = element("path", d=lines, class_="grid")
-    frame = element("rect", x=LEFT, y=HEAT_MAP_TOP, width=SIDE, height=SIDE, class_="frame")
+    frame = element("rect", x=LEFT, y=PLOT_TOP, width=SIDE, height=SIDE, class_="frame")
     return picture(
         *layers,
         grid,
         frame,
-        element("rect", x=LEFT, y=HEAT_MAP_TOP, width=SIDE, height=SIDE, class_="catch"),
+        element("rect", x=LEFT, y=PLOT_TOP, width=SIDE, height=SIDE, class_="catch"),
         _axis(n),
         label=f"{title}: {unit} from sender (row) to receiver (column)",
-        viewBox=f"0 0 {LEFT + SIDE + 8:.0f} {HEAT_MAP_TOP + SIDE + 48:.0f}",
+        viewBox=f"0 0 {LEFT + SIDE + 8:.0f} {PLOT_TOP + SIDE + 48:.0f}",
         class_="heat",
         data_rows=len(cells),
         data_block=block,

@@ -139,9 +139,11 @@ def comparison_html(rows: Sequence[Comparison]) -> str:
 
 def _why(run: ComparedRun) -> str:
     """What proves the bound and what is claimed beside it, or why there is no solution."""
-    told = () if run.bound is None else (run.bound.proved_by,)
+    provers = () if run.bound is None else (run.bound.proved_by,)
     claim = run.claimed_bound
-    return "; ".join((*told, *(() if claim is None else (f"{number(claim.value)} {claim.proved_by}",)))) or run.reason
+    return (
+        "; ".join((*provers, *(() if claim is None else (f"{number(claim.value)} {claim.proved_by}",)))) or run.reason
+    )
 
 
 def _cells(row: Comparison) -> dict[str, str]:
@@ -174,11 +176,14 @@ def comparison_answer(rows: Sequence[Comparison]) -> str:
     files = list(dict.fromkeys(row.run.file for row in rows))
     if not files:
         return "No run was made."
-    told = [_best_methods([row for row in rows if row.run.file == file]) for file in files]
+    sentences = [_best_methods([row for row in rows if row.run.file == file]) for file in files]
     if len(files) == 1:
-        return told[0]
+        return sentences[0]
     proven = sum(any(row.proven for row in rows if row.run.file == file) for file in files)
-    return f"Of {len(files)} instances {proven} {'is' if proven == 1 else 'are'} solved to a proven optimum. " + told[0]
+    return (
+        f"Of {len(files)} instances {proven} {'is' if proven == 1 else 'are'} solved to a proven optimum. "
+        + sentences[0]
+    )
 
 
 def _best_methods(rows: Sequence[Comparison]) -> str:
@@ -187,12 +192,15 @@ def _best_methods(rows: Sequence[Comparison]) -> str:
     name = rows[0].run.instance
     if best.value is None:
         return f"No method finds anything for {name} that the checker accepts."
-    found = [row for row in rows if row.run.checked and row.gap_to_best is not None and row.gap_to_best <= LEVEL]
-    methods = list(dict.fromkeys(row.run.method for row in found))
-    if not found:  # no bound is verified that the gap could be to
+    best_rows = [row for row in rows if row.run.checked and row.gap_to_best is not None and row.gap_to_best <= LEVEL]
+    methods = list(dict.fromkeys(row.run.method for row in best_rows))
+    if not best_rows:  # no bound is verified that the gap could be to
         values = [row.run for row in rows if row.run.checked and row.run.value == best.value]
-        methods, found = list(dict.fromkeys(run.method for run in values)), [row for row in rows if row.run in values]
-    first = min(found, key=lambda row: row.run.wall_s).run
+        methods, best_rows = (
+            list(dict.fromkeys(run.method for run in values)),
+            [row for row in rows if row.run in values],
+        )
+    first = min(best_rows, key=lambda row: row.run.wall_s).run
     count = len({row.run.method for row in rows})
     unit = f" {first.unit}" if first.unit in {"ms", "s", "us", "Gbit/s", "GB/s"} else ""
     value = f"{objective_text(first.objective)} {number(best.value)}{unit}"

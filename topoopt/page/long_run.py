@@ -59,7 +59,7 @@ def counting_bar(output: Output) -> Progress:
 
 @contextmanager
 def solving_bar(output: Output) -> Iterator[Callable[[str, int, int | None], None]]:
-    """The same for a solve, as a function that is told (what is done, steps done, of how many; None: nobody knows)."""
+    """The same for a solve, as a function that is on_signal (what is done, steps done, of how many; None: nobody knows)."""
     with counting_bar(output) as bar:
         task = bar.add_task("", total=None)
 
@@ -94,7 +94,7 @@ class AttendedRun:
         self.timing.stop.deadline = None if seconds is None else self.began.at_s + seconds
 
     def telling(self, show: Tell) -> Tell:
-        """The same, which also remembers what is told."""
+        """The same, which also remembers what is on_signal."""
 
         def tell(what: str, done: int, total: int | None) -> None:
             self.doing = what
@@ -170,14 +170,14 @@ def attended(
     """
     run = AttendedRun()
 
-    def told(signals: int) -> None:
+    def on_signal(signals: int) -> None:
         if run.doing is None:
             return
         doing = run.doing.split(":", 1)[0]
         text = f"finishing: {doing}; Ctrl-C again to stop with what is there" if signals == 1 else "stopping"
         os.write(2, f"\n{text}\n".encode())  # a handler of signals must not wait for a lock of the console
 
-    with stop_on_signals(None, two_stage=True, notify=told) as stop:
+    with stop_on_signals(None, two_stage=True, notify=on_signal) as stop:
         run.timing.stop, run.timing.cpu_began_s = stop, run.began.cpu_s
         run.limit(time_limit_s)
         stop.memory.limit_bytes = memory_limit_bytes

@@ -85,8 +85,8 @@ def _kautz_links(n: int, degree: int, *, joined: bool) -> set[tuple[int, int]]:
 
 def _shapes(n: int) -> Iterator[tuple[int, ...]]:
     """Lengths of two axes or more whose product is n, few axes first."""
-    found = sorted(_factored(n), key=len)
-    return (dims for dims in found if len(dims) > 1)
+    shapes = sorted(_factored(n), key=len)
+    return (dims for dims in shapes if len(dims) > 1)
 
 
 def _factored(n: int) -> Iterator[tuple[int, ...]]:
@@ -104,16 +104,16 @@ def _numbers(dims: Sequence[int]) -> list[tuple[int, ...]]:
 def _first_row(dims: Sequence[int], *, wrapped: bool) -> set[int]:
     """Neighbours of server 0: told at once, before all links are."""
     strides = [math.prod(dims[axis + 1 :]) for axis in range(len(dims))]
-    found = {stride for stride, length in zip(strides, dims, strict=True) if length > 1}
+    firsts = {stride for stride, length in zip(strides, dims, strict=True) if length > 1}
     if wrapped:
-        found |= {(length - 1) * stride for stride, length in zip(strides, dims, strict=True)}
-    return found
+        firsts |= {(length - 1) * stride for stride, length in zip(strides, dims, strict=True)}
+    return firsts
 
 
 def _lattice_links(dims: Sequence[int], *, wrapped: bool) -> set[tuple[int, int]]:
     """Links between neighbours on every axis; on an axis of two the way round is the same link."""
     points = _numbers(dims)
-    number = {point: place for place, point in enumerate(points)}
+    number = {point: index for index, point in enumerate(points)}
     links = set()
     for point in points:
         for axis, length in enumerate(dims):
@@ -129,11 +129,11 @@ def _lattice_places(dims: Sequence[int]) -> list[Point]:
     """Axes in turn to the right, down, and slanted; a fourth and fifth begin again, farther apart."""
     steps: list[Point] = []
     right, down = 1.0, 1.0
-    for place, length in enumerate(reversed(dims)):
-        if place % 3 == 0:
+    for index, length in enumerate(reversed(dims)):
+        if index % 3 == 0:
             steps.append((right, 0.0))
             right *= length + 0.6
-        elif place % 3 == 1:
+        elif index % 3 == 1:
             steps.append((0.0, down))
             down *= length + 0.6
         else:
@@ -158,24 +158,24 @@ def _fitted(points: Sequence[Point]) -> tuple[Point, ...]:
 
 
 def _column(n: int, x: float) -> tuple[Point, ...]:
-    return tuple((x, EDGE + (SIZE - 2 * EDGE) * place / (n - 1)) for place in range(n))
+    return tuple((x, EDGE + (SIZE - 2 * EDGE) * row / (n - 1)) for row in range(n))
 
 
 def bent(start: Point, end: Point, places: Sequence[Point]) -> str:
     """Path data of a link, straight to a neighbour, bent where others stand on its way."""
     (x1, y1), (x2, y2) = start, end
     long = math.hypot(x2 - x1, y2 - y1)
-    on_the_way = any(_between(start, end, place) for place in places)
-    if not on_the_way or long == 0:
+    crossing = any(_between(start, end, point) for point in places)
+    if not crossing or long == 0:
         return f"M{x1:.1f} {y1:.1f}L{x2:.1f} {y2:.1f}"
     side = min(0.22 * long, 46.0)
     mx, my = (x1 + x2) / 2 + (y2 - y1) / long * side, (y1 + y2) / 2 - (x2 - x1) / long * side
     return f"M{x1:.1f} {y1:.1f}Q{mx:.1f} {my:.1f} {x2:.1f} {y2:.1f}"
 
 
-def _between(start: Point, end: Point, place: Point) -> bool:
+def _between(start: Point, end: Point, point: Point) -> bool:
     """Whether a place is on the line from start to end, within some points, but at neither."""
-    (x1, y1), (x2, y2), (x, y) = start, end, place
+    (x1, y1), (x2, y2), (x, y) = start, end, point
     length = math.hypot(x2 - x1, y2 - y1)
     along = ((x - x1) * (x2 - x1) + (y - y1) * (y2 - y1)) / length if length else 0.0
     across = abs((x - x1) * (y2 - y1) - (y - y1) * (x2 - x1)) / length if length else 0.0
@@ -194,8 +194,8 @@ def fewest_hops(topology: Topology) -> Ints:
 
     arcs = topology.arcs
     linked = csr_array((np.ones(len(arcs), dtype=np.int8), (arcs[:, 0], arcs[:, 1])), shape=(n, n))
-    found = shortest_path(linked, method="D", unweighted=True)
-    return np.where(np.isinf(found), -1, found).astype(np.int64)
+    hops = shortest_path(linked, method="D", unweighted=True)
+    return np.where(np.isinf(hops), -1, hops).astype(np.int64)
 
 
 def box_of(topology: Topology) -> RingBox | None:
@@ -293,15 +293,15 @@ def families(topology: Topology, links: tuple[DrawnLink, ...], rest: str = "matc
         count[link.family] += int(multiplicity[list(link.arcs)].max())
     rings = sorted(int(name.removeprefix("ring-")) for name in count if name.startswith("ring-"))
     sign = "+" if topology.links is LinkDirection.UNIDIRECTIONAL else "±"
-    found = [
-        LegendEntry(f"k{place % RING_COLOURS}", f"ring distance {sign}{p}", count[f"ring-{p}"])
-        for place, p in enumerate(rings)
+    listed = [
+        LegendEntry(f"k{index % RING_COLOURS}", f"ring distance {sign}{p}", count[f"ring-{p}"])
+        for index, p in enumerate(rings)
     ]
     if count["group"]:
-        found.append(LegendEntry("kg", "rings of server groups", count["group"]))
+        listed.append(LegendEntry("kg", "rings of server groups", count["group"]))
     if count["matching"]:
-        found.append(LegendEntry("km", rest, count["matching"]))
-    return tuple(found)
+        listed.append(LegendEntry("km", rest, count["matching"]))
+    return tuple(listed)
 
 
 def label_step(n: int) -> int:
@@ -319,9 +319,9 @@ def position(server: int, n: int, radius: float = RADIUS) -> tuple[float, float]
 
 
 def _tip(topology: Topology, link: DrawnLink, arc_text: Callable[[int], str]) -> str:
-    two_way = len(link.arcs) == 2
+    bidirectional = len(link.arcs) == 2
     parallel = int(topology.multiplicity[list(link.arcs)].max())
-    lines = [f"{link.tail} {'↔' if two_way else '→'} {link.head}, distance {link.distance}"]
+    lines = [f"{link.tail} {'↔' if bidirectional else '→'} {link.head}, distance {link.distance}"]
     if parallel > 1:
         lines[0] += f", {parallel} parallel links"
     for arc in link.arcs:
@@ -348,7 +348,7 @@ def topology_svg(
     """
     n = topology.servers
     names = sorted({link.family for link in links if link.family.startswith("ring-")}, key=lambda text: int(text[5:]))
-    colour = {name: f"k{place % RING_COLOURS}" for place, name in enumerate(names)} | {"group": "kg", "matching": "km"}
+    colour = {name: f"k{index % RING_COLOURS}" for index, name in enumerate(names)} | {"group": "kg", "matching": "km"}
     width = 2.2 if n <= 32 else 1.4 if n <= 64 else 0.9 if n <= 256 else 0.5
     directed = topology.links is LinkDirection.UNIDIRECTIONAL and n <= 64
     layout = layout_of(topology)
@@ -498,15 +498,17 @@ def circle_of_circuits(circuits: Sequence[DrawnCircuits], tips: Sequence[str], l
     """
     drawn, nodes, labels, n = [], [], [], len(tips)
     apart = 5.0 if n <= 16 else 3.0
-    for each in circuits:
-        (x1, y1), (x2, y2) = position(each.one, n), position(each.other, n)
+    for circuit in circuits:
+        (x1, y1), (x2, y2) = position(circuit.one, n), position(circuit.other, n)
         long = math.hypot(x2 - x1, y2 - y1) or 1.0
-        lines = min(each.count, MOST_LINES)
+        lines = min(circuit.count, MOST_LINES)
         for k in range(lines):
             by = apart * (k - (lines - 1) / 2)
             dx, dy = -(y2 - y1) / long * by, (x2 - x1) / long * by
             path = f"M{x1 + dx:.1f} {y1 + dy:.1f}L{x2 + dx:.1f} {y2 + dy:.1f}"
-            drawn.append(element("path", element("title", each.text), class_=f"lk {use_class(each.share)}", d=path))
+            drawn.append(
+                element("path", element("title", circuit.text), class_=f"lk {use_class(circuit.share)}", d=path)
+            )
     dot = 16.0 if n <= 16 else 8.0 if n <= 64 else 3.0
     for node, tip in enumerate(tips):
         x, y = position(node, n)

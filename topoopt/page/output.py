@@ -32,7 +32,7 @@ _OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202
 
 def shown(text: str) -> str:
     """The text with what a terminal would obey written out: `\\x1b`."""
-    return _OBEYED.sub(lambda found: ascii(found[0])[1:-1], text)
+    return _OBEYED.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
 class SafeConsole(Console):
@@ -156,8 +156,8 @@ class Output:
                 raise KeyboardInterrupt from None
             raise
 
-    def fail(self, error: TopooptError, known: Mapping[str, Any] | None = None) -> int:
-        """Say what was wrong: every problem on its own line, and in the JSON object, with what else is `known`.
+    def fail(self, error: TopooptError, columns: Mapping[str, Any] | None = None) -> int:
+        """Say what was wrong: every problem on its own line, and in the JSON object, with what else is `columns`.
 
         Returns:
             The exit code of the error.
@@ -166,7 +166,7 @@ class Output:
         if self.as_json:
             self._print_json(
                 {
-                    **(known or {}),
+                    **(columns or {}),
                     "status": Status.INFEASIBLE if isinstance(error, InfeasibleError) else Status.UNKNOWN,
                     "stopped_by": StopReason.ERROR,
                     "exit_code": error.exit_code,

@@ -57,7 +57,7 @@ def verdict_of(solution: SolutionHead) -> str:
     check = solution.check
     if check.cut_off:
         return f"not made: {CUT_OFF.reason}"
-    left_out = f"; not recomputed: {', '.join(one.figure for one in check.not_recomputed)}"
+    left_out = f"; not recomputed: {', '.join(entry.figure for entry in check.not_recomputed)}"
     count = len(check.violations)
     verdict = check.outcome if check.ok else f"FAILED: {count} violation{'' if count == 1 else 's'}"
     return verdict + (left_out if check.not_recomputed else "")
@@ -142,10 +142,10 @@ def check_card(check: CheckResult) -> Card:
     """Verdict of the checker."""
     if check.cut_off:
         return Card("independent check", "not made", CUT_OFF.reason, "claimed")
-    found = "no violations" if check.ok else f"{counted(len(check.violations), 'violation')}, listed below"
+    verdict = "no violations" if check.ok else f"{counted(len(check.violations), 'violation')}, listed below"
     left_out = f"; not recomputed: {counted(len(check.not_recomputed), 'figure')}" if check.not_recomputed else ""
     css = "good" if check.holds else "claimed" if check.ok else "bad"
-    return Card("independent check", check.outcome, found + left_out, css)
+    return Card("independent check", check.outcome, verdict + left_out, css)
 
 
 def closing_cards(solution: SolutionHead) -> tuple[Card, ...]:

@@ -117,30 +117,30 @@ CORNERS = {
 """Of the shapes that are no circle, for a radius of 1."""
 
 
-def colour(place: int) -> str:
+def colour(index: int) -> str:
     """CSS class of the n-th series."""
-    return f"k{place % COLOURS}"
+    return f"k{index % COLOURS}"
 
 
-def dash(place: int) -> str:
+def dash(index: int) -> str:
     """CSS class of its line."""
-    return f"dash{place % DASHES}"
+    return f"dash{index % DASHES}"
 
 
 def mark(
-    place: int, *children: Markup, x: float | str, y: float, radius: float = 5.0, css: str | None = None
+    index: int, *children: Markup, x: float | str, y: float, radius: float = 5.0, css: str | None = None
 ) -> Markup:
     """The mark of the n-th series at a point; colours and shapes repeat after 40.
 
     Args:
-        place: of the series.
+        index: of the series.
         children: its tip, if it has one.
         x, y: the point; `x` may be a percentage.
         radius: about half its size.
         css: classes, where not those of the series.
     """
-    style = css or f"dot {colour(place)}"
-    shape = place % SHAPES
+    style = css or f"dot {colour(index)}"
+    shape = index % SHAPES
     if shape == 0:
         return element("circle", *children, cx=x, cy=y, r=radius, class_=style)
     left, top = (0.0, 0.0) if isinstance(x, str) else (x, y)
@@ -150,12 +150,12 @@ def mark(
     return element("svg", drawn, x=x, y=y, overflow="visible") if isinstance(x, str) else drawn
 
 
-def sample(place: int, *, line: bool, dots: bool = True) -> Markup:
+def sample(index: int, *, line: bool, dots: bool = True) -> Markup:
     """The mark in a legend, on a piece of its line if it has one; the line alone where points have no marks."""
-    shown = mark(place, x=17.0 if line else 6.0, y=6.0) if dots else Markup("")
+    shown = mark(index, x=17.0 if line else 6.0, y=6.0) if dots else Markup("")
     if not line:
         return element("svg", shown, width=12, height=12, aria_hidden="true")
-    piece = element("path", d="M0 6H34", class_=f"run {colour(place)} {dash(place)}")
+    piece = element("path", d="M0 6H34", class_=f"run {colour(index)} {dash(index)}")
     return element("svg", piece, shown, width=34, height=12, aria_hidden="true")
 
 
@@ -191,41 +191,41 @@ SLOWDOWN_CLASSES = (
 
 def slowdown_class(part: float) -> str:
     """Colour class of a slow-down, as a part of the worst."""
-    return next(one.css for one in SLOWDOWN_CLASSES if part <= one.up_to)
+    return next(use.css for use in SLOWDOWN_CLASSES if part <= use.up_to)
 
 
 def use_class(utilisation: float) -> str:
     """Colour class of a utilisation."""
-    return next(one.css for one in USE_CLASSES if utilisation <= one.up_to)
+    return next(use.css for use in USE_CLASSES if utilisation <= use.up_to)
 
 
 def utilisation_legend() -> tuple[tuple[str, str], ...]:
     """Colour class and range of each class, the fullest last."""
     rows, low = [], 0.0
-    for one in USE_CLASSES:
-        last = one is USE_CLASSES[-1]
-        rows.append((one.css, f">{100 * low:.0f} %" if last else f"{100 * low:.0f}–{100 * one.up_to:.0f} %"))
-        low = one.up_to
+    for use in USE_CLASSES:
+        last = use is USE_CLASSES[-1]
+        rows.append((use.css, f">{100 * low:.0f} %" if last else f"{100 * low:.0f}–{100 * use.up_to:.0f} %"))
+        low = use.up_to
     return tuple(rows)
 
 
 def use_style() -> Markup:
     """Style sheet of the classes: colours as variables, strokes of links, fills of areas."""
     both = (*USE_CLASSES, *SLOWDOWN_CLASSES)
-    light = " ".join(f"--{one.css}: {one.light};" for one in both)
-    dark = " ".join(f"--{one.css}: {one.dark};" for one in both)
+    light = " ".join(f"--{use_class_of.css}: {use_class_of.light};" for use_class_of in both)
+    dark = " ".join(f"--{use_class_of.css}: {use_class_of.dark};" for use_class_of in both)
     rules = [f":root {{ {light} }}", f"@media screen and (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}"]
-    for one in both:
-        strokes = f".legend .{one.css}, .use-colours .{one.css}, #by-use:checked ~ .split .links .{one.css}"
-        rules.append(f"{strokes} {{ stroke: var(--{one.css}); stroke-dasharray: none; }}")
-        rules.append(f".area.{one.css}, .cell.{one.css} {{ fill: var(--{one.css}); }}")
-        rules.append(f"i.key.{one.css} {{ background: var(--{one.css}); }}")
+    for use_class_of in both:
+        strokes = f".legend .{use_class_of.css}, .use-colours .{use_class_of.css}, #by-use:checked ~ .split .links .{use_class_of.css}"
+        rules.append(f"{strokes} {{ stroke: var(--{use_class_of.css}); stroke-dasharray: none; }}")
+        rules.append(f".area.{use_class_of.css}, .cell.{use_class_of.css} {{ fill: var(--{use_class_of.css}); }}")
+        rules.append(f"i.key.{use_class_of.css} {{ background: var(--{use_class_of.css}); }}")
     return Markup("\n".join(rules))  # no text of an instance is in it
 
 
 def plain_style(scope: str) -> str:
     """Strokes without variables, for a picture that stands in a page of others, as in a notebook."""
-    return "\n".join(f"{scope} .{one.css} {{ stroke: {one.light}; }}" for one in USE_CLASSES)
+    return "\n".join(f"{scope} .{use.css} {{ stroke: {use.light}; }}" for use in USE_CLASSES)
 
 
 Colour = tuple[int, int, int]

@@ -233,9 +233,9 @@ def claims(check: CheckResult) -> str:
     """What is said behind an answer that rests on figures which the check left out; empty where it rests on none."""
     if not check.ok or not check.claimed:
         return ""
-    parts = {one.decides for one in check.claimed}
+    parts = {claim.decides for claim in check.claimed}
     rests = "value" if parts == {Decides.VALUE} else "bound" if parts == {Decides.BOUND} else "value and the bound"
-    left = "; ".join(f"{one.figure} ({one.reason})" for one in check.claimed[:3])
+    left = "; ".join(f"{claim.figure} ({claim.reason})" for claim in check.claimed[:3])
     more = f"; and {len(check.claimed) - 3} more" if len(check.claimed) > 3 else ""
     on = "rests on" if rests in ("value", "bound") else "rest on"
     return f"It holds as far as looked at: the {rests} {on} what was not recomputed: {left}{more}."

@@ -58,11 +58,11 @@ def lane_bar(span: Span, total: float, y: float, css: str, kind: str) -> Markup:
     needed = len(label) * LETTER_PX + 8
     zoom = next((factor for factor in ZOOMS if share * WIDTH_PX * factor >= needed), None)
     box = element("rect", element("title", tip), class_=f"c-{css} block", width="100%", height="100%")
-    place = {"x": percentage(span.start_ms / total), "y": y, "width": percentage(share), "height": COMPUTE}
+    shape = {"x": percentage(span.start_ms / total), "y": y, "width": percentage(share), "height": COMPUTE}
     if zoom is None:
-        return element("rect", element("title", tip), class_=f"c-{css} block", **place)
+        return element("rect", element("title", tip), class_=f"c-{css} block", **shape)
     name = element("text", label, x=4, y=COMPUTE - 3, class_=f"on on-{css} z{zoom}")
-    return element("svg", box, name, **place)
+    return element("svg", box, name, **shape)
 
 
 def sending(run: list[Span], total: float, y: float, verb: str = "sends") -> Markup:
@@ -144,7 +144,11 @@ TRANSFERS = {"send": "k0", "reduce": "k6", "gather": "k6"}
 def ports_legend(stages: Sequence[StagePorts], *, sent: bool) -> tuple[tuple[str, str], ...]:
     """Classes of colours and what they mean: of what the ports of these stages serve, and of what is sent."""
     served = {
-        use for ports in stages for one in (ports.pipeline, ports.inside, ports.data) for use in PortUse if one.of(use)
+        use
+        for ports in stages
+        for split in (ports.pipeline, ports.inside, ports.data)
+        for use in PortUse
+        if split.of(use)
     }
     return (
         *((f"f-{css}", f"ports serve {use.value}") for use, css in COLOURS.items() if use in served),
@@ -169,20 +173,20 @@ def ports_picture(
         events: what is sent and when, where that is to be drawn.
     """
     ranks = min(len(stages), MOST_STAGES)
-    moved = [one for one in events if one.what in TRANSFERS and one.rank < ranks]
-    begin = min([0.0, *(one.begin_s for one in changes), *(one.begin_s for one in events)])
+    moved = [event for event in events if event.what in TRANSFERS and event.rank < ranks]
+    begin = min([0.0, *(event.begin_s for event in changes), *(event.begin_s for event in events)])
     total = step_s - begin
     shapes, names = [], []
     for rank, ports in enumerate(stages[:ranks]):
         y = STAGE_HEAD + STAGE_LANE * rank
         names.append(element("text", f"stage {rank}", x=0, y=y + 16))
-        own = [one for one in changes if one.rank == rank]
+        own = [event for event in changes if event.rank == rank]
         held, at = own[-1].after if own else ports.pipeline, begin
-        for one in own:
-            shapes += _serving(rank, held, at - begin, one.begin_s - begin, total, y)
-            held, at = one.after, min(one.begin_s + delay_s, step_s)
-            text = f"stage {rank}: {one.boundary}"
-            shapes.append(_bar(text, DARK, one.begin_s - begin, at - begin, total, y, STAGE_LANE - 4))
+        for event in own:
+            shapes += _serving(rank, held, at - begin, event.begin_s - begin, total, y)
+            held, at = event.after, min(event.begin_s + delay_s, step_s)
+            text = f"stage {rank}: {event.boundary}"
+            shapes.append(_bar(text, DARK, event.begin_s - begin, at - begin, total, y, STAGE_LANE - 4))
         shapes += _serving(rank, held, at - begin, total, total, y)
     for sent in moved[:MOST_MOVED]:
         y = STAGE_HEAD + STAGE_LANE * sent.rank + STAGE_LANE - 4 - MOVED
@@ -207,7 +211,7 @@ def _serving(rank: int, split: PortSplit, begin: float, end: float, total: float
     """What ports serve for a time: uses one above the other, by their ports."""
     if end <= begin:
         return []
-    text = f"stage {rank}: " + ", ".join(f"{split.of(one)} {one.value}" for one in PortUse if split.of(one))
+    text = f"stage {rank}: " + ", ".join(f"{split.of(kind)} {kind.value}" for kind in PortUse if split.of(kind))
     shapes, high = [], (STAGE_LANE - 4) / max(split.total, 1)
     for use in PortUse:
         if split.of(use):

@@ -141,10 +141,10 @@ def xy_chart(
     base, channels = alt.Chart(rows(data)).encode(x=x, y=y), colours(names)
     joined = base.encode(color=channels["color"]).mark_line(interpolate=line or "linear", strokeWidth=1.8, aria=False)
     layers = [joined] if line else []
-    layers.append(_told(base.encode(**channels), data).mark_point(filled=True, size=size, opacity=0.9))
+    layers.append(_with_tips(base.encode(**channels), data).mark_point(filled=True, size=size, opacity=0.9))
     if published:
         hollow = alt.Chart(rows(published)).encode(x=x, y=y, **channels)
-        layers.append(_told(hollow, published).mark_point(filled=False, size=110))
+        layers.append(_with_tips(hollow, published).mark_point(filled=False, size=110))
     return alt.layer(*layers).properties(width=WIDTH, height=HEIGHT)
 
 
@@ -156,7 +156,7 @@ def box_chart(data: Sequence[Datum], names: Sequence[str], x: str, y: Any) -> An
     silent = {"aria": False, "opacity": 0.4}
     median = {"aria": False, "color": "#57606c", "strokeWidth": 2}
     boxes = base.mark_boxplot(extent="min-max", color=PALETTE[0], box=silent, rule=silent, median=median)
-    points = _told(base, data).encode(xOffset=alt.XOffset("shift:Q", scale=alt.Scale(domain=[-0.5, 1.5])))
+    points = _with_tips(base, data).encode(xOffset=alt.XOffset("shift:Q", scale=alt.Scale(domain=[-0.5, 1.5])))
     marks = points.mark_point(filled=True, size=30, opacity=0.8, color=PALETTE[0])
     return alt.layer(boxes, marks).properties(width=WIDTH, height=HEIGHT)
 
@@ -166,10 +166,10 @@ def bar_chart(data: Sequence[Datum], names: Sequence[str], series: Sequence[str]
     alt = altair()
     base = alt.Chart(rows(data)).encode(x=name_axis(x, names), y=y, color=colours(series)["color"])
     beside = alt.XOffset("series:N", sort=list(series))
-    return _told(base, data).encode(xOffset=beside).mark_bar().properties(width=WIDTH, height=HEIGHT)
+    return _with_tips(base, data).encode(xOffset=beside).mark_bar().properties(width=WIDTH, height=HEIGHT)
 
 
-def _told(chart: Any, data: Sequence[Datum]) -> Any:
+def _with_tips(chart: Any, data: Sequence[Datum]) -> Any:
     """Return the chart with what its marks tell, and the addresses behind them where they have any."""
     chart = chart.encode(description="tip:N")
     return chart.encode(href="href:N") if any(datum.get("href") for datum in data) else chart

@@ -16,7 +16,7 @@ from markupsafe import Markup
 
 from topoopt.core.arrays import Floats
 from topoopt.core.comparison import ComparedBy, Figure, Published
-from topoopt.page.charts import LINEAR, LOGARITHMIC, heat_map
+from topoopt.page.charts import LINEAR, LOGARITHMIC, intensity_plot
 from topoopt.page.text import byte_size, counted, number
 from topoopt.page.vega import bar_chart, box_chart, finite, number_axis, svg, xy_chart
 from topoopt.studies.results import (
@@ -161,7 +161,7 @@ def matrix_plot(material: Material) -> Drawing:
     )
     if len(matrices) > 1:
         note += f" The first of {counted(len(matrices), 'run')}."
-    picture = heat_map(matrix, title, scales=(LOGARITHMIC if figure.log_y else LINEAR,))
+    picture = intensity_plot(matrix, title, scales=(LOGARITHMIC if figure.log_y else LINEAR,))
     return Drawing(title, picture, note)
 
 

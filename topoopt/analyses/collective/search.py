@@ -403,9 +403,9 @@ class AllReduceCost:
 Preference = Callable[[ScoredTopology], Any]
 
 PREFERENCES: Mapping[str, Preference] = {
-    "steps": lambda one: (one.steps, one.bandwidth, -one.all_to_all),
-    "bandwidth": lambda one: (one.bandwidth, one.steps, -one.all_to_all),
-    "all-to-all": lambda one: (-one.all_to_all, one.steps, one.bandwidth),
+    "steps": lambda score: (score.steps, score.bandwidth, -score.all_to_all),
+    "bandwidth": lambda score: (score.bandwidth, score.steps, -score.all_to_all),
+    "all-to-all": lambda score: (-score.all_to_all, score.steps, score.bandwidth),
 }
 """What comes first; the others decide where that is equal."""
 

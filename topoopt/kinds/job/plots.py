@@ -15,7 +15,7 @@ from topoopt.core.cluster import LinkDirection
 from topoopt.core.job import ConvergencePoint, Span
 from topoopt.kinds.job.figures import JobFigures
 from topoopt.page.blocks import Swatch
-from topoopt.page.charts import LINEAR, heat_map
+from topoopt.page.charts import LINEAR, intensity_plot
 from topoopt.page.networks import RADIUS, SIZE, Layout, chord, families, find_links, on_circle, topology_svg
 from topoopt.page.svg import coordinate, element, percentage, picture, tick_text, ticks
 from topoopt.page.text import byte_size, counted, milliseconds, percent, shortened
@@ -163,7 +163,7 @@ def topology_plot(figures: JobFigures) -> Markup:
         order = [server for group in groups for server in group] or list(range(topology.servers))
         matrix = topology.adjacency()[np.ix_(order, order)].astype(np.float64)
         title = "Links between servers in the order of their groups" if groups else "Links between servers"
-        return heat_map(matrix, title, "links", lambda value: f"{value:g}", (LINEAR,))
+        return intensity_plot(matrix, title, "links", lambda value: f"{value:g}", (LINEAR,))
     if groups:
         return _by_groups(figures, groups)
     links = find_links(topology, figures.plan.rings)

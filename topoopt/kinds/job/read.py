@@ -28,9 +28,9 @@ from topoopt.files.fields import (
     Count,
     KindName,
     LatencyUs,
+    PartCount,
     PositiveCount,
     TimeMs,
-    Ways,
 )
 from topoopt.files.findings import Findings
 from topoopt.files.issues import MAX_LISTED, Issue, Path, nearest_text, value_text
@@ -111,11 +111,11 @@ class SplitFile:
 
     __pydantic_config__ = STRICT
 
-    sample_ways: Ways
+    sample_ways: PartCount
     """parts along the batch; divides samples"""
-    channel_ways: Ways = 1
+    channel_ways: PartCount = 1
     """parts along the output channels"""
-    reduce_ways: Ways = 1
+    reduce_ways: PartCount = 1
     """parts along the input channels"""
     forward_ms: TimeMs
     """forward time of one part on one server, ms"""

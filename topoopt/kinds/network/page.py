@@ -14,7 +14,7 @@ from topoopt.core.result import Result
 from topoopt.core.topology import Topology
 from topoopt.kinds.network.figures import FULL, NetworkFigures, RobustFigures, moore_counts, moore_hops
 from topoopt.page.blocks import Block, Column, Fact, Page, Plot, Section, Side, Swatch, Table, Text
-from topoopt.page.charts import LINEAR, LOGARITHMIC, MAX_CELLS, heat_map, sorted_chart
+from topoopt.page.charts import LINEAR, LOGARITHMIC, MAX_CELLS, intensity_plot, sorted_chart
 from topoopt.page.networks import DrawnLink, dark_ports, diameter_and_mean_hops, find_links, switch_rows, topology_svg
 from topoopt.page.svg import element, percentage, use_class, utilisation_legend
 from topoopt.page.text import by_how_much, counted, full, number, objective_text, percent, ratio, rejection, surety_of
@@ -259,7 +259,7 @@ def topology_section(figures: NetworkFigures) -> Section:
     if topology.servers > DRAWN_SERVERS:
         loads = np.zeros((topology.servers, topology.servers))
         loads[topology.arcs[:, 0], topology.arcs[:, 1]] = np.maximum(figures.utilisation, 1e-12)
-        picture = Plot(lambda: heat_map(loads, "Utilisation of the links", "of a link", number, (LINEAR,)))
+        picture = Plot(lambda: intensity_plot(loads, "Utilisation of the links", "of a link", number, (LINEAR,)))
         block = -(-topology.servers // MAX_CELLS)
         note = "Row: sender, column: receiver. A cell is dark where the link from one to the other is busy."
         cells = "" if block == 1 else f" A cell is the sum over {block} × {block} servers."
@@ -480,7 +480,7 @@ def demand_blocks(figures: NetworkFigures) -> list[Block]:
 def matrix_plot(demand: np.ndarray[Any, Any]) -> Markup:
     """Draw a demand, on a logarithmic scale where its entries differ much."""
     wide = float(demand.max()) > SPREAD * float(demand[demand > 0].min())
-    return heat_map(demand, "Demand", UNIT, number, (LOGARITHMIC if wide else LINEAR,))
+    return intensity_plot(demand, "Demand", UNIT, number, (LOGARITHMIC if wide else LINEAR,))
 
 
 def demand_text(figures: NetworkFigures) -> str:
