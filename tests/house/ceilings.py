@@ -23,22 +23,22 @@ class Size(NamedTuple):
 
 
 CEILINGS: dict[str, Size] = {
-    "formulations": Size(8150, 21, 55),
-    "solvers": Size(30892, 85, 251),
-    "topoopt.analyses": Size(8730, 24, 50),
-    "topoopt.cli": Size(2753, 11, 12),
-    "topoopt.core": Size(10376, 32, 315),
+    "formulations": Size(8072, 21, 48),
+    "solvers": Size(30192, 84, 178),
+    "topoopt.analyses": Size(8792, 24, 50),
+    "topoopt.cli": Size(2746, 11, 10),
+    "topoopt.core": Size(10385, 32, 311),
     "topoopt.costs": Size(748, 4, 8),
-    "topoopt.files": Size(5698, 18, 65),
-    "topoopt.formats": Size(11424, 37, 78),
-    "topoopt.kinds": Size(21583, 70, 166),
-    "topoopt.library": Size(1353, 6, 6),
+    "topoopt.files": Size(5448, 18, 56),
+    "topoopt.formats": Size(11442, 37, 76),
+    "topoopt.kinds": Size(21134, 70, 124),
+    "topoopt.library": Size(1321, 6, 6),
     "topoopt.native": Size(141, 2, 0),
-    "topoopt.page": Size(3291, 12, 29),
-    "topoopt.simulate": Size(9184, 25, 88),
-    "topoopt.studies": Size(3857, 12, 41),
-    "topoopt.verify": Size(20023, 44, 129),
-    "topoopt.workloads": Size(2456, 9, 24),
+    "topoopt.page": Size(3188, 13, 26),
+    "topoopt.simulate": Size(8778, 25, 64),
+    "topoopt.studies": Size(3634, 12, 31),
+    "topoopt.verify": Size(19503, 44, 83),
+    "topoopt.workloads": Size(2490, 9, 23),
 }
 
 

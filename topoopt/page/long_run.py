@@ -59,7 +59,7 @@ def counting_bar(output: Output) -> Progress:
 
 @contextmanager
 def solving_bar(output: Output) -> Iterator[Callable[[str, int, int | None], None]]:
-    """The same for a solve, as a function that is on_signal (what is done, steps done, of how many; None: nobody knows)."""
+    """The same for a solve, as a function of what is done, the steps done, and of how many (None: nobody knows)."""
     with counting_bar(output) as bar:
         task = bar.add_task("", total=None)
 

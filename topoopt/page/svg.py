@@ -212,14 +212,14 @@ def utilisation_legend() -> tuple[tuple[str, str], ...]:
 def use_style() -> Markup:
     """Style sheet of the classes: colours as variables, strokes of links, fills of areas."""
     both = (*USE_CLASSES, *SLOWDOWN_CLASSES)
-    light = " ".join(f"--{use_class_of.css}: {use_class_of.light};" for use_class_of in both)
-    dark = " ".join(f"--{use_class_of.css}: {use_class_of.dark};" for use_class_of in both)
+    light = " ".join(f"--{row.css}: {row.light};" for row in both)
+    dark = " ".join(f"--{row.css}: {row.dark};" for row in both)
     rules = [f":root {{ {light} }}", f"@media screen and (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}"]
-    for use_class_of in both:
-        strokes = f".legend .{use_class_of.css}, .use-colours .{use_class_of.css}, #by-use:checked ~ .split .links .{use_class_of.css}"
-        rules.append(f"{strokes} {{ stroke: var(--{use_class_of.css}); stroke-dasharray: none; }}")
-        rules.append(f".area.{use_class_of.css}, .cell.{use_class_of.css} {{ fill: var(--{use_class_of.css}); }}")
-        rules.append(f"i.key.{use_class_of.css} {{ background: var(--{use_class_of.css}); }}")
+    for row in both:
+        strokes = f".legend .{row.css}, .use-colours .{row.css}, #by-use:checked ~ .split .links .{row.css}"
+        rules.append(f"{strokes} {{ stroke: var(--{row.css}); stroke-dasharray: none; }}")
+        rules.append(f".area.{row.css}, .cell.{row.css} {{ fill: var(--{row.css}); }}")
+        rules.append(f"i.key.{row.css} {{ background: var(--{row.css}); }}")
     return Markup("\n".join(rules))  # no text of an instance is in it
 
 
