@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import threading
@@ -43,6 +44,15 @@ def words_of(command: str, folder: Path) -> list[object]:
         assert run("solve", instance, "--out", folder / "out").code == 0
         return [command, folder / "out" / "solution.json", "--instance", instance]
     return [command, instance, *(["--methods", "alternating"] if command == "compare" else [])]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def loaded() -> None:
+    """What the commands load late is loaded before anything is replaced in it: it would keep the replacement."""
+    for command in ("fabrics", "reconfiguration", "resilience"):
+        importlib.import_module(f"topoopt.analyses.{command}.run")
+    for module in ("compare", "collective.bounds", "collective.search"):
+        importlib.import_module(f"topoopt.{'cli' if module == 'compare' else 'analyses'}.{module}")
 
 
 @pytest.mark.parametrize("command", WORK)

@@ -116,5 +116,5 @@ def test_one_way_links_where_allowed() -> None:
         path_ptr=array([0, 1, 3, 5, 6, 7, 9], TRIANGLE.path_ptr),
         path_link=array([0, 0, 1, 1, 2, 1, 2, 2, 0], TRIANGLE.path_link),
     )
-    assert codes(ring, both_ways=False) == set()
+    assert codes(ring, symmetric=False) == set()
     assert codes(ring) == {"network-one-way"}
