@@ -44,11 +44,11 @@ def lanes_of(document: dict[str, Any]) -> dict[tuple[str, str], list[dict[str, A
 
 
 def spent_us(events: list[dict[str, Any]]) -> float:
-    return sum(event["dur"] for event in events)
+    return float(sum(event["dur"] for event in events))
 
 
 def last_us(document: dict[str, Any]) -> float:
-    return max(event["ts"] + event["dur"] for event in document["traceEvents"] if event["ph"] == "X")
+    return float(max(event["ts"] + event["dur"] for event in document["traceEvents"] if event["ph"] == "X"))
 
 
 @pytest.mark.parametrize("kind", EXPORTER.kinds)

@@ -140,7 +140,8 @@ BARS: Mapping[str, Callable[[Result[Any, Any], ExportOptions], Iterator[Bar]]] =
 
 def events_of(bars: list[Bar]) -> list[dict[str, Any]]:
     """Names of processes and threads, then a complete event for every bar, by their begin."""
-    pids = {name: pid for pid, name in enumerate(dict.fromkeys(bar.process for bar in bars))}
+    numbered = sorted({bar.process for bar in bars}, key=lambda name: (name[-1:].isalpha(), len(name), name))
+    pids = {name: pid for pid, name in enumerate(numbered)}  # server 2 before server 10, and both before AllReduce
     lanes: dict[tuple[str, str], list[tuple[float, int]]] = {}
     tids: dict[tuple[str, str, int], int] = {}
     counts: dict[str, int] = defaultdict(int)
