@@ -24,6 +24,7 @@ EXPORTERS: Mapping[str, Exporter] = PlugIns(
         "nccl-topology": "topoopt.formats.nccl:EXPORTER",
         "ovs": "topoopt.formats.ovs:EXPORTER",
         "patch-list": "topoopt.formats.patch_list:EXPORTER",
+        "trace": "topoopt.formats.trace:EXPORTER",
     },
     "topoopt.exporters",
 )

@@ -96,6 +96,7 @@ READERS: Mapping[str, Callable[[Path], object]] = {
     "nccl-topology": read_nccl,
     "ovs": interpret,
     "patch-list": _patch_list,
+    "trace": lambda folder: json.loads(next(folder.iterdir()).read_bytes()),
 }
 """Of every target: what the files of a folder say, or an InputError where they contradict themselves."""
 

@@ -1,0 +1,194 @@
+"""Time lines as Trace Event JSON, for Perfetto and chrome://tracing: a process a server or stage, a thread a lane.
+
+Bars of a lane that overlap stand in further rows of it, as events of a thread must not overlap.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from topoopt.core.parallelism import PassKind
+from topoopt.core.result import Result
+from topoopt.core.workload import TaskKind
+from topoopt.formats.exporter import Export, Exporter, ExportOptions, plain_name, plan_on, refuse
+
+CLOSE_US = 1e-3
+"""Bars that overlap less than a nanosecond, by rounding, do not overlap."""
+
+SENT = ("send", "reduce", "gather")
+STEPS = "steps one after the other, a barrier between them: a message is drawn as long as its step"
+SECOND = "the instance has no unit of time: one of its units is drawn as a second"
+PARTS = "lane 'parts': of the iteration time, one behind the other; they are no time line"
+FIRST = "the first ranks and micro-batches of the pipeline, without gradients and optimizer"
+
+
+@dataclass(frozen=True)
+class Bar:
+    """Something that lasts from one time to another, in microseconds."""
+
+    process: str
+    lane: str
+    name: str
+    begin_us: float
+    end_us: float
+    args: Mapping[str, Any] = field(default_factory=dict)
+
+
+def _job(solution: Result[Any, Any], _: ExportOptions) -> Iterator[Bar]:
+    """Passes and transfers by server, AllReduces in a process of their own."""
+    figures = solution.figures
+    graph, operators = figures.graph, {row.name: row for row in figures.operators}
+    volumes: dict[tuple[str, str], set[float]] = defaultdict(set)
+    columns = (graph.kind, graph.operator, graph.source, graph.target, graph.bytes)
+    for kind, operator, source, target, volume in zip(*(column.tolist() for column in columns), strict=True):
+        if kind in (TaskKind.TRANSFER, TaskKind.ALLREDUCE) and 0 <= operator < len(graph.operator_names):
+            pair = f" {source}→{target}" if kind == TaskKind.TRANSFER else ""
+            volumes[TaskKind(kind).name.lower(), graph.operator_names[operator] + pair].add(volume)
+    for span in figures.evaluation.timeline:
+        own = volumes.get((span.kind, span.label), set())
+        args: dict[str, Any] = {"kind": span.kind} | ({"bytes": max(own)} if len(own) == 1 else {})
+        if span.kind in ("forward", "backward") and span.label in operators:
+            args |= {"split": operators[span.label].split, "weight_bytes": operators[span.label].weight_bytes}
+        lane = {"transfer": "transfers", "allreduce": "AllReduce"}.get(span.kind, "compute")
+        process = f"server {span.lane}" if span.lane >= 0 else "AllReduce"
+        yield Bar(process, lane, span.label, span.start_ms * 1e3, span.end_ms * 1e3, args)
+
+
+def _dag(solution: Result[Any, Any], _: ExportOptions) -> Iterator[Bar]:
+    """Transfers by pod and direction, tasks in a process of their own."""
+    volumes = {row.name: row.volume for row in solution.figures.problem.transfers}
+    unit = solution.figures.problem.volume_unit or "volume"
+    for step in solution.figures.steps:
+        moved = step.source >= 0
+        process, lane = (f"pod {step.source}", f"to pod {step.target}") if moved else ("tasks", "compute")
+        yield Bar(
+            process, lane, step.name, step.start * 1e6, step.end * 1e6, {unit: volumes[step.name]} if moved else {}
+        )
+
+
+def _training(solution: Result[Any, Any], options: ExportOptions) -> Iterator[Bar]:
+    """Passes by rank of the pipeline and parts of the iteration, or the events of stages on rails."""
+    fabric = plan_on(solution, options.fabric).fabric
+    figures = next(row for row in solution.figures.fabrics if row.fabric == fabric)
+    if figures.rails is not None:
+        for event in figures.rails.step.events:
+            lane = "transfers" if event.what in SENT else "ports" if event.what == "switch" else "compute"
+            numbers = {name: getattr(event, name) for name in ("micro_batch", "stage", "peer")}
+            args = {name: number for name, number in numbers.items() if number >= 0}
+            name = str(event.boundary) if event.boundary else event.what
+            yield Bar(f"stage {event.rank}", lane, name, event.begin_s * 1e6, event.end_s * 1e6, args)
+        return
+    stages = replace(solution.figures.stages, strategy=figures.strategy, rates=figures.rates)
+    spent = {PassKind.FORWARD: stages.forward_s, PassKind.INPUTS: stages.inputs_s, PassKind.WEIGHTS: stages.weights_s}
+    spent[PassKind.BACKWARD] = tuple(map(sum, zip(stages.inputs_s, stages.weights_s, strict=True)))
+    joined_s = 0.0
+    for row, behind in itertools.zip_longest(stages.passes, stages.passes[1:]):
+        kind = PassKind(row.kind)
+        if kind is PassKind.JOINED:  # with the backward pass behind it, which ends at the same time
+            joined_s = spent[PassKind.FORWARD][row.stage] + spent[PassKind.BACKWARD][behind.stage]
+            continue
+        begin_s = max(0.0, row.end_s - (joined_s or spent[kind][row.stage]))
+        name, joined_s = "forward and backward" if joined_s else kind.name.lower(), 0.0
+        args = {"micro_batch": row.micro_batch, "stage": row.stage}
+        yield Bar(f"rank {row.rank}", "compute", name, begin_s * 1e6, row.end_s * 1e6, args)
+    at = 0.0
+    for name, part_s in asdict(figures.breakdown).items() if figures.pods is None else ():
+        yield Bar("iteration", "parts", name, at, at + part_s * 1e6)
+        at += part_s * 1e6
+
+
+def _collective(solution: Result[Any, Any], _: ExportOptions) -> Iterator[Bar]:
+    """What nodes send to others in each step, whose time is the slowest latency and the fullest link."""
+    figures = solution.figures
+    problem, schedule, network = figures.problem, figures.schedule, figures.problem.network
+    arcs = {(tail, head): arc for arc, (tail, head) in enumerate(network.arcs.tolist())}
+    latency, sizes = [0.0] * figures.steps, (schedule.blocks.units * figures.bytes_per_unit).tolist()
+    loads: list[dict[int, float]] = [defaultdict(float) for _ in latency]
+    sent: dict[tuple[int, int, int], list[float]] = defaultdict(list)
+    copied: set[tuple[int, int, int, int]] = set()
+    sends = schedule.sends
+    rows = zip(*(row.tolist() for row in (sends.step, sends.block, sends.tail, sends.head, sends.route)), strict=True)
+    for step, block, tail, head, route in rows:
+        links = [arcs[hop] for hop in itertools.pairwise(schedule.routes[route])]
+        latency[step] = max(latency[step], float(network.latency_us[links].sum()) + problem.message_us)
+        sent[step, tail, head].append(sizes[block])
+        for arc in links:
+            if not problem.multicast or (step, block, tail, arc) not in copied:
+                loads[step][arc] += sizes[block] / (float(network.gbytes_per_s[arc]) * 1e3)
+                copied.add((step, block, tail, arc))
+    spent = (slow + max(load.values(), default=0.0) for slow, load in zip(latency, loads, strict=True))
+    ends = [0.0, *itertools.accumulate(spent)]
+    for (step, tail, head), moved in sorted(sent.items()):
+        args = {"bytes": sum(moved), "blocks": len(moved)}
+        lane = f"to {network.names[head]}"
+        yield Bar(f"node {network.names[tail]}", lane, f"step {step}", ends[step], ends[step + 1], args)
+
+
+BARS: Mapping[str, Callable[[Result[Any, Any], ExportOptions], Iterator[Bar]]] = {
+    "co-optimisation": _job,
+    "collective": _collective,
+    "dag-topology": _dag,
+    "llm-training": _training,
+}
+
+
+def events_of(bars: list[Bar]) -> list[dict[str, Any]]:
+    """Names of processes and threads, then a complete event for every bar, by their begin."""
+    numbered = sorted({bar.process for bar in bars}, key=lambda name: (name[-1:].isalpha(), len(name), name))
+    pids = {name: pid for pid, name in enumerate(numbered)}  # server 2 before server 10, and both before AllReduce
+    lanes: dict[tuple[str, str], list[tuple[float, int]]] = {}
+    tids: dict[tuple[str, str, int], int] = {}
+    counts: dict[str, int] = defaultdict(int)
+    names = [{"ph": "M", "name": "process_name", "pid": pid, "args": {"name": name}} for name, pid in pids.items()]
+    events = []
+    for bar in sorted(bars, key=lambda bar: (bar.begin_us, bar.end_us)):
+        rows, pid = lanes.setdefault((bar.process, bar.lane), []), pids[bar.process]
+        row = heapq.heappop(rows)[1] if rows and rows[0][0] <= bar.begin_us + CLOSE_US else len(rows)
+        heapq.heappush(rows, (bar.end_us, row))
+        key = (bar.process, bar.lane, row)
+        if key not in tids:
+            tids[key] = counts[bar.process]
+            counts[bar.process] += 1
+            head = {"ph": "M", "pid": pid, "tid": tids[key]}
+            names.append({**head, "name": "thread_name", "args": {"name": bar.lane + (f" {row + 1}" if row else "")}})
+            names.append({**head, "name": "thread_sort_index", "args": {"sort_index": tids[key]}})
+        head = {"ph": "X", "pid": pid, "tid": tids[key], "name": bar.name, "cat": bar.lane}
+        events.append({**head, "ts": bar.begin_us, "dur": bar.end_us - bar.begin_us, "args": dict(bar.args)})
+    return [*names, *events]
+
+
+def build(solution: Result[Any, Any], options: ExportOptions) -> Export:
+    """One JSON file, an event a line.
+
+    Raises:
+        InputError: the solution has no time line.
+    """
+    bars = [bar for bar in BARS[solution.kind](solution, options) if bar.end_us > bar.begin_us]
+    if not bars:
+        raise refuse("the solution has no time line: nothing in it takes time", path="plan")
+    notes: tuple[str, ...] = {"collective": (STEPS,), "llm-training": (PARTS, FIRST)}.get(solution.kind, ())
+    if solution.kind == "dag-topology" and not solution.figures.problem.time_unit:
+        notes = (SECOND,)
+    goal = solution.objective
+    other = {"name": solution.name, "kind": solution.kind, "objective": {goal.name: goal.value, "unit": goal.unit}}
+    events = events_of(bars)
+    document = {"traceEvents": events, "displayTimeUnit": "ms", "otherData": other}
+    lines = ",\n".join(json.dumps(event, allow_nan=False) for event in events)
+    text = f'{{"traceEvents": [\n{lines}\n],\n"displayTimeUnit": "ms",\n"otherData": {json.dumps(other)}}}\n'
+    name = f"{plain_name(solution.name)}-trace.json"
+    return Export(((name, text.encode()),), document, (*notes, *EXPORTER.limits))
+
+
+EXPORTER = Exporter(
+    kinds=tuple(BARS),
+    makes="the time line as Trace Event JSON, for Perfetto and chrome://tracing",
+    limits=("what waits for what is not drawn",),
+    folder=False,
+    build=build,
+)
