@@ -21,7 +21,7 @@ from topoopt.core.topology import Topology
 
 Method = Callable[[RoutingProof], int]
 
-LINEAR, SOFTMIN, SYMMETRIC = (f"solvers.network.{name}" for name in ("linear", "softmin", "symmetric"))
+LINEAR, SOFTMIN, SYMMETRIC = "solvers.network.linear", "solvers.network.softmin", "solvers.network.symmetric"
 
 ROUTING_METHODS: dict[str, Method] = {
     "simplex": called_later(LINEAR, "simplex"),

@@ -164,19 +164,10 @@ def rail_study(
     steps = tuple(made[name, delay] for name in schemes for delay in delays if (name, delay) in made)
     late, checked = stragglers(rails, shown, slowdown, MOST_CHECKED)
     broken, said = failed_interfaces(rails, shown, failed, MOST_CHECKED)
+    gbps, boundaries = rails.job.circuit_share * problem.cluster.gpu_gbps, boundaries_of(rails, shown, static_s)
     study = RailStudy(
-        settings.ports,
-        rails.job.circuit_share * problem.cluster.gpu_gbps,
-        rails.electrical_s,
-        static_s,
-        static,
-        steps,
-        shown,
-        boundaries_of(rails, shown, static_s),
-        slowdown,
-        late,
-        failed,
-        broken,
+        *(settings.ports, gbps, rails.electrical_s, static_s, static, steps, shown),
+        *(boundaries, slowdown, late, failed, broken),
     )
     sweep = ReconfigurationSweep(
         name=problem.name,
