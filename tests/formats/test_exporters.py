@@ -177,7 +177,7 @@ def test_names_stay_in_their_folder(name: str, plain: str) -> None:
     idle = TaskGraph(3, none, none, none, none, none, none, none, np.zeros(1, dtype=np.int64), none, ())
     options = replace(OPTIONS, task_graph=idle, job_graph=pipeline(2, 2, 2, 4, 3))
     lined = {target: one for target, one in EXPORTERS.items() if solution.kind in one.kinds and target != "trace"}
-    for one in lined.values():  # the time line of a plan without operators is refused; its file has one name for all
+    for one in lined.values():  # there is no time line of a plan without operators
         assert all("/" not in file and not file.startswith(".") for file, _ in one.build(solution, options).files)
 
 
