@@ -61,5 +61,6 @@ def signalled_callback(which: int, number: int = signal.SIGINT) -> Iterator[list
         threading.setprofile(None)
 
 
-CALLS = ("model_dump", "model_validate", "validate_python", "model_validate_json", "__init__")
+CALLS = ("model_dump", "model_validate", "validate_python", "validate_json", "dump_python", "dump_json")
+CALLS += ("model_validate_json", "__init__")
 """Functions of pydantic that call functions of ours."""
