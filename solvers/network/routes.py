@@ -20,7 +20,7 @@ import numpy as np
 from formulations.mixtures import PathSplit, path_split_arrays, shares_of
 from solvers.backends import BACKENDS, SolverLimits
 from solvers.network.assembly import Digraph, arc_graph, assemble, common_offsets, ring_arcs
-from solvers.network.distances import coins_of, generates, hop_table, interfaces_of
+from solvers.network.distances import generates, hop_table, interfaces_of
 from topoopt import native
 from topoopt.core.arrays import Bools, Floats, Int32s, Ints, stable_order
 from topoopt.core.cluster import LinkDirection
@@ -84,19 +84,6 @@ def decompositions(
                 yield from extend(after, k, (*prefix, coins[k]))
 
     return tuple(islice(extend(displacement % n, 0, ()), limit))
-
-
-def group_descriptors(n: int, distances: Sequence[int], links: LinkDirection, size: int) -> tuple[tuple[int, ...], ...]:
-    """Logical rings of a group of `size` equally spaced servers: each a list of jumps from one member to the next.
-
-    Every multiplier coprime to the size gives a ring order; kept are those of fewest hops, one decomposition each.
-    """
-    coins = coins_of(n, distances, links)
-    hops = hop_table(n, coins)
-    step = n // size
-    reach = [step * q for q in range(1, size) if np.gcd(q, size) == 1 and hops[step * q] > 0]
-    fewest = min((int(hops[g]) for g in reach), default=0)
-    return tuple(decompositions(n, coins, g, hops, fewest, 1)[0] for g in reach if hops[g] == fewest)
 
 
 MOST_DECOMPOSITIONS = 48

@@ -13,7 +13,7 @@ from tests.support import plain_cases as cases
 from tests.support import plain_flexnet as plain
 from tests.support.simulated import times
 from tests.support.taskgraphs import shared
-from topoopt.analyses.replay import replay_network
+from topoopt.analyses.replay import REPLAY_FABRICS
 from topoopt.core.errors import InputError
 from topoopt.core.routing import GroupRings, Ring
 from topoopt.core.workload import TaskKind
@@ -37,7 +37,7 @@ def test_compiled_equals_plain_on_random_graphs(seed: int, with_ties: bool, turn
 def test_compiled_equals_plain_on_shared_graphs(model: str, gbps: int) -> None:
     """Compiled and plain models agree to the last bit on the artifact's 16-server graphs."""
     file = shared(f"{gbps}{model}_16")
-    network = replay_network(file, "ideal-switch", float(gbps))
+    network = REPLAY_FABRICS["ideal-switch"](file, float(gbps))
     start, end = times(file.graph, network, "flexnet")
     assert (start.tolist(), end.tolist()) == plain.plain_flexnet_times(file.graph, network)
 
@@ -45,7 +45,7 @@ def test_compiled_equals_plain_on_shared_graphs(model: str, gbps: int) -> None:
 def test_compiled_equals_plain_on_a_direct_connect_graph() -> None:
     """Compiled and plain models agree to the last bit on the artifact's 12-server plan, with multi-hop routes."""
     file = shared("topoopt_12")
-    network = replay_network(file, "direct-connect", 5.0)
+    network = REPLAY_FABRICS["direct-connect"](file, 5.0)
     start, end = times(file.graph, network, "flexnet")
     assert (start.tolist(), end.tolist()) == plain.plain_flexnet_times(file.graph, network)
 
@@ -66,7 +66,7 @@ def test_compiled_equals_plain_on_a_direct_connect_graph() -> None:
 def test_replay_meets_the_reference(model: str, gbps: int, replayed_ms: float, packet_ms: float) -> None:
     """On the ideal switch the replay gives the known replay figures (CANDLE: ring directions matter up to 2 %)."""
     file = shared(f"{gbps}{model}_16")
-    _, end = times(file.graph, replay_network(file, "ideal-switch", float(gbps)), "flexnet")
+    _, end = times(file.graph, REPLAY_FABRICS["ideal-switch"](file, float(gbps)), "flexnet")
     mixed_model_parallel = model == "candle"
     assert end.max() == pytest.approx(replayed_ms, rel=0.02 if mixed_model_parallel else 1e-3)
     assert end.max() == pytest.approx(packet_ms, rel=0.10 if mixed_model_parallel else 0.05)

@@ -182,11 +182,6 @@ def pinned_graph(instance: CoOptimisation) -> TaskGraph:
     return build_task_graph(instance.cluster, instance.workload, Strategy(placements))
 
 
-def replay_network(source: FlexnetFile | TaskGraph, fabric: str, link_gbps: float) -> Network:
-    """The network on which `replay` runs; arguments as there."""
-    return REPLAY_FABRICS[fabric](source, link_gbps)
-
-
 def _cluster(servers: int, degree: int, link_gbps: float) -> Cluster:
     return Cluster(servers=servers, gpus_per_server=1, degree=degree, link_gbps=link_gbps)
 

@@ -250,11 +250,6 @@ def pages_of(
     return load
 
 
-def at_any_depth(check: Callable[[Any, Any], CheckFindings]) -> Callable[[Any, Any, CheckDepth], CheckFindings]:
-    """For a checker that always does all it can."""
-    return lambda problem, solution, depth: check(problem, solution)
-
-
 def no_problems(problem: Any) -> list[Problem]:
     """For a kind whose reader finds everything."""
     return []

@@ -97,28 +97,6 @@ def follow(problem: DagTopologyProblem, counts: Sequence[int]) -> tuple[list[flo
                     ready.append(follower)
 
 
-def without_transfers(problem: DagTopologyProblem) -> float:
-    """When the job is done if transfers take no time: steps settle once all that they wait for have."""
-    after, transfers = problem.after, len(problem.transfers)
-    later: list[list[int]] = [[] for _ in after]
-    for step, entry in enumerate(after):
-        for before in entry:
-            later[before].append(step)
-    waits = [len(entry) for entry in after]
-    end = [0.0] * len(after)
-    ready = [step for step, count in enumerate(waits) if not count]
-    while ready:
-        step = ready.pop()
-        if step >= transfers:
-            end[step] += problem.tasks[step - transfers].duration
-        for follower in later[step]:
-            end[follower] = max(end[follower], end[step])
-            waits[follower] -= 1
-            if not waits[follower]:
-                ready.append(follower)
-    return max(end)
-
-
 MARGIN = 1e-9
 """Part of the target that counts as rounding of sums."""
 

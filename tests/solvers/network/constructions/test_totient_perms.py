@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import gcd
 
 import networkx as nx
@@ -10,8 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solvers.network.distances import Selection, TotientResult, candidate_distances, hop_table, select_offsets, totient
-from solvers.network.routes import circulant_topology, group_descriptors
+from solvers.network.distances import (
+    Selection,
+    TotientResult,
+    candidate_distances,
+    coins_of,
+    hop_table,
+    select_offsets,
+    totient,
+)
+from solvers.network.routes import circulant_topology, decompositions
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError
 
@@ -198,6 +207,19 @@ def test_result_is_complete() -> None:
     assert result.mean_hops == pytest.approx(hops.sum() / 49)
     assert sum(result.hop_histogram) == 49
     assert result.hop_histogram[0] == len(result.offsets) == 5
+
+
+def group_descriptors(n: int, distances: Sequence[int], links: LinkDirection, size: int) -> tuple[tuple[int, ...], ...]:
+    """Logical rings of a group of `size` equally spaced servers: each a list of jumps from one member to the next.
+
+    Every multiplier coprime to the size gives a ring order; kept are those of fewest hops, one decomposition each.
+    """
+    coins = coins_of(n, distances, links)
+    hops = hop_table(n, coins)
+    step = n // size
+    reach = [step * q for q in range(1, size) if np.gcd(q, size) == 1 and hops[step * q] > 0]
+    fewest = min((int(hops[g]) for g in reach), default=0)
+    return tuple(decompositions(n, coins, g, hops, fewest, 1)[0] for g in reach if hops[g] == fewest)
 
 
 def test_group_descriptors_of_the_12_server_testbed() -> None:
