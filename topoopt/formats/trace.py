@@ -6,7 +6,6 @@ Bars of a lane that overlap stand in further rows of it, as events of a thread m
 from __future__ import annotations
 
 import heapq
-import itertools
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
@@ -85,17 +84,14 @@ def _training(solution: Result[Any, Any], options: ExportOptions) -> Iterator[Ba
             yield Bar(f"stage {event.rank}", lane, name, event.begin_s * 1e6, event.end_s * 1e6, args)
         return
     stages = replace(solution.figures.stages, strategy=figures.strategy, rates=figures.rates)
-    spent = {PassKind.FORWARD: stages.forward_s, PassKind.INPUTS: stages.inputs_s, PassKind.WEIGHTS: stages.weights_s}
-    spent[PassKind.BACKWARD] = tuple(map(sum, zip(stages.inputs_s, stages.weights_s, strict=True)))
-    joined_s = 0.0
-    for row, behind in itertools.zip_longest(stages.passes, stages.passes[1:]):
-        kind = PassKind(row.kind)
-        if kind is PassKind.JOINED:  # with the backward pass behind it, which ends at the same time
-            joined_s = spent[PassKind.FORWARD][row.stage] + spent[PassKind.BACKWARD][behind.stage]
+    joined = False
+    for k, row in enumerate(stages.passes):
+        behind, joined = joined, row.kind == PassKind.JOINED
+        if behind:  # drawn with the forward pass before it, which ends at the same time
             continue
-        begin_s = max(0.0, row.end_s - (joined_s or spent[kind][row.stage]))
-        name, joined_s = "forward and backward" if joined_s else kind.name.lower(), 0.0
+        name = "forward and backward" if joined else PassKind(row.kind).name.lower()
         args = {"micro_batch": row.micro_batch, "stage": row.stage}
+        begin_s = max(0.0, stages.start_s(k))
         yield Bar(f"rank {row.rank}", "compute", name, begin_s * 1e6, row.end_s * 1e6, args)
     at = 0.0
     for name, part_s in asdict(figures.breakdown).items() if figures.pods is None else ():
@@ -104,30 +100,18 @@ def _training(solution: Result[Any, Any], options: ExportOptions) -> Iterator[Ba
 
 
 def _collective(solution: Result[Any, Any], _: ExportOptions) -> Iterator[Bar]:
-    """What nodes send to others in each step, whose time is the slowest latency and the fullest link."""
-    figures = solution.figures
-    problem, schedule, network = figures.problem, figures.schedule, figures.problem.network
-    arcs = {(tail, head): arc for arc, (tail, head) in enumerate(network.arcs.tolist())}
-    latency, sizes = [0.0] * figures.steps, (schedule.blocks.units * figures.bytes_per_unit).tolist()
-    loads: list[dict[int, float]] = [defaultdict(float) for _ in latency]
-    sent: dict[tuple[int, int, int], list[float]] = defaultdict(list)
-    copied: set[tuple[int, int, int, int]] = set()
-    sends = schedule.sends
-    rows = zip(*(row.tolist() for row in (sends.step, sends.block, sends.tail, sends.head, sends.route)), strict=True)
-    for step, block, tail, head, route in rows:
-        links = [arcs[hop] for hop in itertools.pairwise(schedule.routes[route])]
-        latency[step] = max(latency[step], float(network.latency_us[links].sum()) + problem.message_us)
-        sent[step, tail, head].append(sizes[block])
-        for arc in links:
-            if not problem.multicast or (step, block, tail, arc) not in copied:
-                loads[step][arc] += sizes[block] / (float(network.gbytes_per_s[arc]) * 1e3)
-                copied.add((step, block, tail, arc))
-    spent = (slow + max(load.values(), default=0.0) for slow, load in zip(latency, loads, strict=True))
-    ends = [0.0, *itertools.accumulate(spent)]
-    for (step, tail, head), moved in sorted(sent.items()):
-        args = {"bytes": sum(moved), "blocks": len(moved)}
-        lane = f"to {network.names[head]}"
-        yield Bar(f"node {network.names[tail]}", lane, f"step {step}", ends[step], ends[step + 1], args)
+    """What nodes send to others in each step."""
+    figures, names = solution.figures, solution.figures.problem.network.names
+    sizes = (figures.schedule.blocks.units * figures.bytes_per_unit).tolist()
+    moved: dict[tuple[int, int, int], list[float]] = defaultdict(list)
+    sends = figures.schedule.sends
+    rows = zip(*(row.tolist() for row in (sends.step, sends.tail, sends.head, sends.block)), strict=True)
+    for step, tail, head, block in rows:
+        moved[step, tail, head].append(sizes[block])
+    ends = [0.0, *figures.step_ends_us]
+    for (step, tail, head), own in sorted(moved.items()):
+        args = {"bytes": sum(own), "blocks": len(own)}
+        yield Bar(f"node {names[tail]}", f"to {names[head]}", f"step {step}", ends[step], ends[step + 1], args)
 
 
 BARS: Mapping[str, Callable[[Result[Any, Any], ExportOptions], Iterator[Bar]]] = {

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from solvers.collective.options import sized
-from solvers.collective.schedules import ScheduleTimes, timing
+from solvers.collective.schedules import ScheduleTimes, step_loads_us, timing
 from topoopt.core.arrays import Floats
 from topoopt.core.collective import (
     BestBySize,
@@ -59,6 +59,13 @@ class CollectiveFigures:
     def time_us(self) -> float:
         """All steps one after the other, a barrier between them."""
         return self.timing.step_us
+
+    @cached_property
+    def step_ends_us(self) -> list[float]:
+        """When each step ends, which takes its slowest latency and the time of its fullest link."""
+        loads, latency = step_loads_us(self.problem, self.schedule)
+        ends: list[float] = np.cumsum(latency + loads.max(axis=1, initial=0.0)).tolist()
+        return ends
 
     @property
     def makespan_us(self) -> float:

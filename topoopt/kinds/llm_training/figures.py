@@ -35,7 +35,7 @@ from topoopt.core.llm_training_plan import (
     shape_outcomes,
     shapes_of,
 )
-from topoopt.core.parallelism import ParallelStrategy, PipelineSchedule, StageCosts
+from topoopt.core.parallelism import ParallelStrategy, PassKind, PipelineSchedule, StageCosts
 from topoopt.core.proofs import Argument, Bound
 from topoopt.core.result import Certificate, Columns, Objective, Result
 from topoopt.core.switching import PortChange, StagePorts, SwitchedStep, SwitchMode, changes_of
@@ -157,6 +157,20 @@ class StageFigures:
                 end = line.costs.seconds(int(line.ends[k]))
                 rows.append(TimedPass(rank, kind, i, stage % len(self.costs.forward_s), end))
         return tuple(rows)
+
+    def start_s(self, k: int) -> float:
+        """Return when pass k starts; two that are joined start as the first of them."""
+        row, forward, inputs, weights = self.passes[k], self.forward_s, self.inputs_s, self.weights_s
+        costs = {
+            PassKind.FORWARD: forward[row.stage],
+            PassKind.BACKWARD: inputs[row.stage] + weights[row.stage],
+            PassKind.INPUTS: inputs[row.stage],
+            PassKind.WEIGHTS: weights[row.stage],
+        }
+        if row.kind != PassKind.JOINED:
+            return row.end_s - costs[PassKind(row.kind)]
+        back = self.passes[k + 1].stage
+        return row.end_s - forward[row.stage] - inputs[back] - weights[back]
 
 
 def stage_figures(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> StageFigures:

@@ -385,22 +385,6 @@ def lanes(drawing: LanesDrawing) -> Markup:
     return markup.format(drawing.names, drawing.bars)
 
 
-def _start(stages: StageFigures, k: int) -> float:
-    """Return when a pass starts; two that are joined are drawn as the first of them."""
-    row = stages.passes[k]
-    forward, inputs, weights = stages.forward_s, stages.inputs_s, stages.weights_s
-    costs = {
-        PassKind.FORWARD: forward[row.stage],
-        PassKind.BACKWARD: inputs[row.stage] + weights[row.stage],
-        PassKind.INPUTS: inputs[row.stage],
-        PassKind.WEIGHTS: weights[row.stage],
-    }
-    if row.kind != PassKind.JOINED:
-        return row.end_s - costs[PassKind(row.kind)]
-    back = stages.passes[k + 1].stage
-    return row.end_s - forward[row.stage] - inputs[back] - weights[back]
-
-
 def pass_kinds(stages: StageFigures) -> list[tuple[str, str]]:
     """Return the colour class and the name of each kind of pass that is drawn."""
     behind = [False, *(row.kind == PassKind.JOINED for row in stages.passes)]
@@ -423,7 +407,7 @@ def schedule_plot(figures: LlmTrainingFigures) -> LanesDrawing:
         behind, joined = joined, row.kind == PassKind.JOINED
         if behind:
             continue
-        start = max(0.0, _start(stages, k))
+        start = max(0.0, stages.start_s(k))
         css, what = COLOURS[PassKind(row.kind)]
         text = f"{what}, micro-batch {row.micro_batch}, stage {row.stage}\n{seconds(start)} to {seconds(row.end_s)}"
         width = percentage((row.end_s - start) / total)
