@@ -31,7 +31,8 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_library_has_its_extra() -> None:
     """The table here says what the distribution says, and the distribution itself needs none of them."""
     project = tomllib.loads(Path(ROOT / "pyproject.toml").read_text())["project"]
-    for library, name in EXTRAS.items():
+    for module, name in EXTRAS.items():
+        library = module.replace("_", "-")  # as distributions are called
         assert any(line.startswith(library) for line in project["optional-dependencies"][name]), library
         assert not any(line.startswith(library) for line in project["dependencies"]), library
 
