@@ -18,7 +18,7 @@ from topoopt.core.arrays import Floats
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.network import RoutingMode, RoutingProblem, SourceFlow, TopologyProblem
 from topoopt.core.proofs import Status
-from topoopt.core.search_settings import SearchSettings
+from topoopt.core.search_settings import RobustSearchSettings
 from topoopt.core.topology import Topology
 from topoopt.kinds import kind_of
 from topoopt.kinds.kind import SolveOptions
@@ -88,7 +88,7 @@ RULES: dict[str, dict[str, Any]] = {
 def test_robust_designs_of_small_demands(rule: str) -> None:
     """Theta after the worst failure is that of the demand as it is, times the factor, under every constraint."""
     demand = drawn(4, 4)
-    settings = SearchSettings(method="robust")
+    settings = RobustSearchSettings(method="robust")
     whole, small = (solve(problem_of(demand * factor, search=settings, **RULES[rule])) for factor in (1.0, 1e-9))
     assert whole.check.ok
     assert small.check.ok
