@@ -49,7 +49,7 @@ def test_setting_links_anew_and_its_break_even() -> None:
     paid, against = every.break_even, every.break_even_rerouted
     assert paid is not None
     assert against is not None
-    assert paid.verdict is against.verdict == "up to"
+    assert paid.verdict == against.verdict == "up to"
     assert paid.wins is not None
     assert against.wins is not None
     assert paid.wins.delay_ms >= against.wins.delay_ms - 1e-9, "adapted routing leaves less to gain"

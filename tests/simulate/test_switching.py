@@ -206,13 +206,13 @@ def test_the_search_finds_what_enumeration_does_and_the_checker_agrees() -> None
             assert job.schedule is PipelineSchedule.ZB_2P
             for plan in itertools.product(*menus):
                 with pytest.raises(ValueError, match="wait for each other"):
-                    Follower(job, plan, delay_s, demand=mode is ON_DEMAND).step()
+                    Follower(job, plan, delay_s, demand=mode == ON_DEMAND).step()
             continue
         fastest, step_s, bound_s = found
         assert 0.95 * step_s < bound_s <= step_s
         proven += bound_s > step_s * (1 - 1e-9)
         plans = list(itertools.product(*menus))
-        demand = mode is ON_DEMAND
+        demand = mode == ON_DEMAND
         times = [Follower(job, plan, delay_s, demand=demand).step() for plan in plans[:: 1 + len(plans) // 20]]
         assert step_s <= min(times) * (1 + 1e-9)
         step = switched_step(job, fastest, delay_s, mode, bound_s)
@@ -233,7 +233,7 @@ def test_ports_are_set_when_the_checker_has_them_set() -> None:
         for _ in range(4):
             plan = tuple(draw.choice(plans_of(job, rank)) for rank in range(job.ranks))
             try:
-                followed = Follower(job, plan, delay_s, demand=mode is ON_DEMAND)
+                followed = Follower(job, plan, delay_s, demand=mode == ON_DEMAND)
                 followed.step()
             except ValueError:  # passes wait for each other
                 continue

@@ -125,10 +125,10 @@ def test_the_dense_sweep(replicas: int) -> None:
             assert ours is not None
             _, step_s, _ = ours
             assert step_s <= theirs
-            assert mode is ON_DEMAND or step_s <= most * electrical
+            assert mode == ON_DEMAND or step_s <= most * electrical
             waited = (step_s - electrical) / delay_s
             assert waited <= (theirs - electrical) / delay_s
-            assert waited <= (3.0 if mode is ON_DEMAND else 0.0) + 1e-6  # one before each hop forward; behind windows
+            assert waited <= (3.0 if mode == ON_DEMAND else 0.0) + 1e-6  # one before each hop forward; behind windows
 
 
 GROUPS = {
