@@ -33,7 +33,7 @@ from typing import Any
 import numpy as np
 
 from formulations.programs import Families, LpArrays
-from topoopt.core.allocation import GBIT_BYTES, AllocationGoal, AllocationProblem
+from topoopt.core.allocation import GBIT_BYTES, AllocationProblem
 from topoopt.core.arrays import Floats, Ints
 
 
@@ -224,7 +224,7 @@ def shares_of(problem: AllocationProblem) -> Shares:
     """How transfers rise under the goal of a problem."""
     transfers = problem.transfers
     gain = np.array([transfer.weight for transfer in transfers])
-    if problem.goal is AllocationGoal.COMPLETION_TIME:
+    if problem.goal == "completion-time":
         gain = np.array([(transfer.size_bytes or 0.0) / GBIT_BYTES for transfer in transfers])
     return Shares(
         base=np.array([transfer.min_gbps for transfer in transfers]),
@@ -262,7 +262,7 @@ def program_of(
 def from_allocation(problem: AllocationProblem, options: Mapping[str, float]) -> LpArrays:
     """The first program of an allocation: all transfers rise together, or the largest total where that is the goal."""
     network, shares = network_of(problem), shares_of(problem)
-    if problem.goal is AllocationGoal.MIN_GUARANTEE and problem.surplus == "sum":
+    if problem.goal == "min-guarantee" and problem.surplus == "sum":
         return build_arrays(program_of(network, shares, weight=shares.gain))
     return build_arrays(program_of(network, shares, gain=shares.gain))
 

@@ -49,12 +49,9 @@ from topoopt.core.arrays import Bools, Floats
 from topoopt.core.hierarchy import (
     Collective,
     Design,
-    Fleet,
-    HierarchicalObjective,
     HierarchicalProblem,
     HierarchicalWorkload,
     LayerPhase,
-    Loop,
 )
 
 
@@ -195,7 +192,7 @@ def timeline_of(workload: HierarchicalWorkload, dimensions: int) -> JobTimeline:
         return sizes
 
     groups, nothing = tuple(moving), Path(0.0, np.zeros(len(moving)), ())
-    if workload.loop is Loop.DAG:
+    if workload.loop == "dag":
         compute = np.array([task.phase.compute_ns for task in workload.tasks])
         sizes = np.array([sizes_of(task.phase) for task in workload.tasks]).reshape(len(compute), len(moving))
         return JobTimeline(
@@ -210,7 +207,7 @@ def timeline_of(workload: HierarchicalWorkload, dimensions: int) -> JobTimeline:
         )
         compute_ns += forward[0] + inputs[0]
         total += forward[1]
-        if workload.loop is Loop.NO_OVERLAP or not inputs[1].any():
+        if workload.loop == "no-overlap" or not inputs[1].any():
             compute_ns += weights[0]
             total += inputs[1] + weights[1]
             continue
@@ -316,7 +313,7 @@ def _has_compute(timeline: JobTimeline) -> bool:
 def program_of(design: Design, problem: HierarchicalProblem) -> BandwidthProgram:
     """The program of a design under the objective of a problem."""
     plain = plain_program(design, problem)
-    return with_ratio(plain) if problem.objective is HierarchicalObjective.TIME_TIMES_COST else plain
+    return with_ratio(plain) if problem.objective == "time-times-cost" else plain
 
 
 def plain_program(design: Design, problem: HierarchicalProblem) -> BandwidthProgram:
@@ -334,7 +331,7 @@ def plain_program(design: Design, problem: HierarchicalProblem) -> BandwidthProg
         names=tuple(dimension.name for dimension in network.dimensions),
         timelines=tuple(timeline_of(workload, d) for workload in design.workloads),
         weights=np.array([workload.weight for workload in design.workloads]),
-        worst_case=problem.fleet is Fleet.WORST_CASE,
+        worst_case=problem.fleet == "worst-case",
         rows=np.array([row[1] for row in rows], dtype=np.float64).reshape(len(rows), d),
         row_lower=np.array([row[2] for row in rows], dtype=np.float64),
         row_upper=np.array([row[3] for row in rows], dtype=np.float64),

@@ -19,7 +19,7 @@ from formulations.placement_joint import JointPlacement, JointTensor, Pair
 from formulations.programs import LpArrays
 from topoopt.core.arrays import bytes_per_ms
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.placement import Latency, PlacementProblem, Sharing
+from topoopt.core.placement import Latency, PlacementProblem
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -70,9 +70,9 @@ def _latency(problem: PlacementProblem, *, shared: bool) -> Latency:
     problems = []
     if not isinstance(settings, Latency):
         problems.append(Problem("this formulation is of objective latency", path="objective", value=settings.name))
-    elif shared and settings.sharing is not Sharing.STATIC:
+    elif shared and settings.sharing != "static":
         text = "this formulation is of rates for pairs of servers"
-        problems.append(Problem(text, path="latency.sharing", value=settings.sharing.value, allowed="static"))
+        problems.append(Problem(text, path="latency.sharing", value=settings.sharing, allowed="static"))
     used = sorted({device.server for device in problem.devices})
     bare = [problem.servers[s].name for s in used if problem.servers[s].network_gbps <= 0]
     if len(used) > 1 and bare:
@@ -92,9 +92,9 @@ def makespan_program(problem: PlacementProblem, options: Mapping[str, float]) ->
         See `_latency`; or transfers that contend (then it is a relaxation, unless option `relax` is 1).
     """
     settings = _latency(problem, shared=False)
-    if settings.sharing is not Sharing.NONE and not options["relax"]:
+    if settings.sharing != "none" and not options["relax"]:
         text = "this formulation has no contention; --option relax=1 takes it as a relaxation"
-        raise InputError([Problem(text, path="latency.sharing", value=settings.sharing.value, allowed="none")])
+        raise InputError([Problem(text, path="latency.sharing", value=settings.sharing, allowed="none")])
 
     def send(t: int, d: int, e: int) -> float:
         return alone_ms(problem, t, d, e)

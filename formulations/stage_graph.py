@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from topoopt.core.arrays import Floats, Ints, bytes_per_ms
-from topoopt.core.placement import PlacementProblem, StageShape, Throughput
+from topoopt.core.placement import PlacementProblem, Throughput
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -245,7 +245,7 @@ def stage_graph(problem: PlacementProblem) -> StageGraph:
     groups = problem.colocated()
     n = len(problem.operators)
     block_of = _numbering(groups, n)
-    ordered = settings.stages is not StageShape.FREE
+    ordered = settings.stages != "free"
     if ordered:
         graph: nx.DiGraph[int] = nx.DiGraph()
         graph.add_nodes_from(range(len(groups)))

@@ -53,7 +53,7 @@ from formulations.programs import LpArrays, Rows, Term
 from formulations.stage_graph import Net, StageGraph, device_slots, stage_graph
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.placement import Communication, PlacementProblem, Schedule, StageShape, Throughput
+from topoopt.core.placement import PlacementProblem, Throughput
 
 PHASES = ("forward", "backward")
 
@@ -170,15 +170,15 @@ def first_slots(data: StageOrder) -> list[list[int]]:
 def data_of(graph: StageGraph, settings: Throughput, *, lower: float = 0.0, upper: float = np.inf) -> StageOrder:
     """Data of a problem; a block slower than the known upper bound on a class cannot be there."""
     k = graph.devices
-    gpipe = settings.schedule is Schedule.GPIPE
+    gpipe = settings.schedule == "gpipe"
     times = graph.time_ms.copy()
     if not gpipe:
         times[:, times.sum(axis=0) > upper] = np.inf
-    fixed = settings.stages is not StageShape.CONTIGUOUS or len(graph.groups) == 1
+    fixed = settings.stages != "contiguous" or len(graph.groups) == 1
     slots: tuple[int, ...] | None = tuple(range(k))
-    if settings.stages is StageShape.INTERLEAVED:
+    if settings.stages == "interleaved":
         slots = tuple(j % k for j in range(k * settings.stages_per_device))
-    elif settings.stages is StageShape.FREE:
+    elif settings.stages == "free":
         slots = None
     return StageOrder(
         time=times,
@@ -194,7 +194,7 @@ def data_of(graph: StageGraph, settings: Throughput, *, lower: float = 0.0, uppe
         ),
         group_host=tuple(group.host for group in graph.groups),
         gpipe=gpipe,
-        overlapped=settings.communication is Communication.OVERLAPPED,
+        overlapped=settings.communication == "overlapped",
         lower=lower,
         upper=upper,
     )

@@ -36,7 +36,7 @@ from solvers.backends import SOLVERS, LpResult, SolverLimits, infeasible_subset
 from solvers.stop import Stop
 from topoopt.core.arrays import Bools, Floats
 from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem
-from topoopt.core.hierarchy import HierarchicalObjective, HierarchicalProblem
+from topoopt.core.hierarchy import HierarchicalProblem
 from topoopt.core.proofs import Status, StopReason
 
 ACCURACY = 1e-9
@@ -521,7 +521,7 @@ def best_design(
         InputError: nothing limits a bandwidth, or cost may vanish. InfeasibleError: nothing satisfies the constraints.
         LimitError: a limit came before there was anything.
     """
-    ratio = problem.objective is HierarchicalObjective.TIME_TIMES_COST
+    ratio = problem.objective == "time-times-cost"
     plains = [plain_program(design, problem) for design in problem.designs]
     formulas = np.array([formula_bound(plain, ratio=ratio) for plain in plains])
     best: tuple[int, Optimum] | None = None

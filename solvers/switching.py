@@ -187,7 +187,7 @@ class RailSteps:
     def static(self, stop: Stop) -> tuple[float, str]:
         """The step on the best topology that is never switched, and what that is; infinite: there is none."""
         options = [(math.inf, "none")]
-        kept = fastest_ports(self.job, self.orders, 0.0, SwitchMode.PROVISIONED, stop, kept=True)
+        kept = fastest_ports(self.job, self.orders, 0.0, "provisioned", stop, kept=True)
         if kept is not None:
             options.append((kept[1], "ports split for good"))
         if self.job.ports > 1:
@@ -282,7 +282,7 @@ class RailsResult:
 
 
 def switch_mode(settings: SwitchSettings) -> SwitchMode:
-    return SwitchMode.PROVISIONED if settings.provisioned else SwitchMode.ON_DEMAND
+    return "provisioned" if settings.provisioned else "on-demand"
 
 
 def best_on_rails(problem: LlmTrainingProblem, candidates: Iterable[RankedStrategy], stop: Stop) -> RailsResult:

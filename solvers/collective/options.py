@@ -22,7 +22,6 @@ from topoopt.core.collective import (
     FEWEST_STEPS,
     TREES,
     BestBySize,
-    CollectiveObjective,
     CollectiveOp,
     CollectiveProblem,
     CollectiveSchedule,
@@ -45,10 +44,10 @@ LARGEST_BYTES = 1 << 50
 def most_pieces(problem: CollectiveProblem, planned: PlannedSchedule) -> int:
     """Pieces up to which a division is tried."""
     whole = planned.schedule
-    if planned.divide is None or problem.objective is CollectiveObjective.LATENCY:
+    if planned.divide is None or problem.objective == "latency":
         return 1
     most = max(min(MAX_PIECES, MOST_SENDS // max(len(whole.sends), 1)), 1)
-    if problem.objective is CollectiveObjective.THROUGHPUT:  # the same whatever the pieces
+    if problem.objective == "throughput":  # the same whatever the pieces
         most = min(most, FEW_PIECES)
     return most if problem.steps is None else min(most, max(problem.steps - whole.steps + 1, 1))
 
@@ -61,7 +60,7 @@ def best_division(problem: CollectiveProblem, planned: PlannedSchedule) -> tuple
     """
     whole = planned.schedule
     too_long = problem.steps is not None and whole.steps > problem.steps
-    if problem.objective is CollectiveObjective.LATENCY:
+    if problem.objective == "latency":
         return (too_long, float(whole.steps)), 1
     loads, latency = step_loads_us(problem, whole)
     pieces = best_pieces(lambda count: pipelined_us(loads, latency, count), most_pieces(problem, planned))
@@ -157,7 +156,7 @@ def allreduce_options(
         CollectiveOp.ALLREDUCE,
         REFERENCE_BYTES,
         message_us=message_us,
-        objective=CollectiveObjective.TIME,
+        objective="time",
     )
     options: list[AllReduceOption] = []
     if choice in (AllReduceChoice.BFB, AllReduceChoice.BEST):

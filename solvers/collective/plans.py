@@ -50,7 +50,6 @@ from solvers.collective.trees import TreePacking, best_scale, fixed_scale, fores
 from solvers.stop import Stop
 from topoopt.core.arrays import Floats, Int32s, Ints, whole_shares
 from topoopt.core.collective import (
-    CollectiveObjective,
     CollectiveOp,
     CollectiveProblem,
     CollectiveSchedule,
@@ -460,7 +459,7 @@ def by_trees(problem: CollectiveProblem, stop: Stop) -> Plans:
     if not problem.relaying or problem.collective is CollectiveOp.ALL_TO_ALL:
         return
     counts = [problem.trees_per_root]
-    if counts == [None] and problem.objective is not CollectiveObjective.THROUGHPUT:
+    if counts == [None] and problem.objective != "throughput":
         counts += FEWER_TREES if len(problem.network.ranks) <= MOST_RANKS_TRIED else ()
     for index, count in enumerate(counts):
         if index and stop.reason() is not None:
@@ -526,7 +525,7 @@ def by_program(problem: CollectiveProblem, stop: Stop) -> Plans:
             return
         reason = next((other for other in ended if other is not StopReason.CONVERGED), StopReason.CONVERGED)
         yield PlannedSchedule(schedule, stopped_by=reason)
-        if problem.objective is CollectiveObjective.LATENCY:
+        if problem.objective == "latency":
             return
 
 

@@ -30,7 +30,6 @@ from topoopt.core.collective import (
     CollectiveSchedule,
     Path,
     Sends,
-    SteppedCollective,
     SwitchedCollective,
     VectorBlocks,
     bytes_per_unit,
@@ -472,9 +471,9 @@ ROUNDS = 100
 def steps_of(problem: SwitchedCollective) -> tuple[tuple[int, float], ...]:
     """Distance (negative: partners by exclusive or) and bytes of every step."""
     n, size = problem.ranks, problem.vector_bytes
-    if problem.collective is SteppedCollective.RING:
+    if problem.collective == "ring":
         return ((1, size / n / 2.0),) * (2 * (n - 1))
-    if problem.collective is SteppedCollective.ALL_TO_ALL:
+    if problem.collective == "all-to-all":
         return tuple((s, size / n) for s in range(1, n // 2 + 1))
     halves = [(-(1 << k), size / 2 ** (k + 1)) for k in range(n.bit_length() - 1)]
     return (*halves, *reversed(halves))

@@ -216,18 +216,18 @@ class PodRow:
         """
         bare = PodCandidate(self.strategy)
         if self.crowded:
-            return bare, PodVerdict.CROWDED, 0.0, None
+            return bare, "crowded", 0.0, None
         if self.early is None:
             if max(self.bound_s, self.floor_s) < value_s * (1 - CLOSE):
-                return bare, PodVerdict.LEFT, self.floor_s, None
+                return bare, "left", self.floor_s, None
             closed = CircuitProof((CLOSED,), 0, ()) if self.floor_s < value_s else None
-            return bare, PodVerdict.SLOWER, value_s, closed
+            return bare, "slower", value_s, closed
         floor_only = self.bound_s <= self.floor_s * (1 + ROUNDING)  # nothing that needs a proof
         bound = min(self.floor_s if floor_only else self.bound_s, self.reached_s)
         searched, early = PodCandidate(self.strategy, tuple(self.early.best.circuits.tolist())), self.early
         if proof is None and not floor_only:
             proof = compact(CircuitProof(early.tree, 0, (), tuple(early.pool.paths), tuple(early.means)))
-        return searched, PodVerdict.SEARCHED, bound, proof
+        return searched, "searched", bound, proof
 
 
 def pod_row(problem: LlmTrainingProblem, strategy: ParallelStrategy, floor_s: float) -> PodRow:

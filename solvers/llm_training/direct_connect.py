@@ -24,7 +24,7 @@ from topoopt.core.arrays import Floats, Int32s, Ints
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError
 from topoopt.core.graphs import torus_steps
-from topoopt.core.llm_training import GpuCluster, InterfaceSplit, LlmTrainingProblem
+from topoopt.core.llm_training import GpuCluster, LlmTrainingProblem
 from topoopt.core.llm_training_plan import RING_FAMILIES
 from topoopt.core.llm_training_plan import TrafficFamily as F
 from topoopt.core.parallelism import ParallelStrategy
@@ -556,7 +556,7 @@ def best_split(problem: LlmTrainingProblem, strategy: ParallelStrategy, groups: 
     search, degree = _Search(problem, strategy, groups), problem.cluster.degree
     if not search.least:
         return search.at({})
-    if problem.degree_split is InterfaceSplit.EVEN:
+    if problem.degree_split == "even":
         return search.at(_even(search, degree))
     split = dict.fromkeys(search.least, 0)
     for family in search.ordered():

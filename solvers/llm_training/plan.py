@@ -20,7 +20,7 @@ from solvers.switching import RailsResult, best_on_rails
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.errors import InfeasibleError, InputError, Problem
 from topoopt.core.graphs import moore_bound
-from topoopt.core.llm_training import GpuCluster, LlmTrainingProblem, RankMap
+from topoopt.core.llm_training import GpuCluster, LlmTrainingProblem
 from topoopt.core.llm_training_plan import (
     IDEAL_SWITCH,
     PHOTONIC_RAILS,
@@ -120,7 +120,7 @@ def best_map(
 ) -> EvaluatedNetwork:
     """The fastest map that exchanges find, beginning with the ranks in order."""
     n = problem.cluster.servers
-    if problem.rank_map is RankMap.IN_ORDER or fabric.routes is None or n > MOST_EXCHANGED or not start.loads:
+    if problem.rank_map == "in-order" or fabric.routes is None or n > MOST_EXCHANGED or not start.loads:
         return start
     source, target = np.nonzero(~np.eye(n, dtype=bool))
     all_pairs = fabric.routes(source, target)

@@ -17,7 +17,6 @@ from topoopt.core.parallelism import (
     RANK_ORDER,
     RANK_ORDERS,
     TENSOR_FIRST,
-    LayerDivision,
     ParallelDimension,
     ParallelStrategy,
     PipelineSchedule,
@@ -116,7 +115,7 @@ def rows_of_shape(problem: LlmTrainingProblem, shape: StrategyShape, *, free: bo
     """
     tables = []
     space, batch = problem.space, problem.batch
-    free = free and (shape.pipeline == 1 or space.layers is LayerDivision.EVEN)
+    free = free and (shape.pipeline == 1 or space.layers == "even")
     zeros = _zeros(problem, shape)
     zeros = [min(zeros)] if free else zeros
     orders = orders_of_shape(problem, shape)
@@ -229,7 +228,7 @@ def _partitions(problem: LlmTrainingProblem, shape: StrategyShape, m: int) -> li
 def ends_of(problem: LlmTrainingProblem, p: int, v: int, schedule: PipelineSchedule) -> list[tuple[float, float]]:
     """How many layers fewer the first and the last rank may have."""
     fewer = problem.space.short_ends
-    if problem.space.layers is LayerDivision.BALANCED and p > 1 and schedule not in BOTH_ENDS:
+    if problem.space.layers == "balanced" and p > 1 and schedule not in BOTH_ENDS:
         return [(BALANCED, BALANCED)]
     if not fewer or p == 1:
         return [(EVEN, EVEN)]

@@ -36,7 +36,6 @@ from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem
 from topoopt.core.network import (
     NetworkProblem,
-    RoutingMode,
     RoutingPlan,
     RoutingProblem,
     TopologyProblem,
@@ -399,7 +398,7 @@ def worst_case(problem: NetworkProblem, goal: float, *, seed: int, stop: Stop) -
         InfeasibleError: servers with demand that nothing joins.
         LimitError: the time was up before anything was found.
     """
-    common = problem.routing is RoutingMode.COMMON
+    common = problem.routing == "common"
     if isinstance(problem, RoutingProblem):
         topologies: Sequence[Topology] = [problem.topology]
     else:

@@ -50,7 +50,7 @@ from solvers.placement.slices import COARSE, THRESHOLDS, Positions, improved, la
 from solvers.stop import Stop
 from topoopt.core.arrays import Bools, Floats, Int32s, Ints
 from topoopt.core.errors import InfeasibleError, LimitError
-from topoopt.core.placement import Communication, PlacementProblem, Schedule, StageShape, Throughput
+from topoopt.core.placement import PlacementProblem, Throughput
 from topoopt.core.proofs import Status, StopReason
 from topoopt.simulate.placement import device_loads, max_load_ms
 
@@ -144,14 +144,11 @@ def _dominated_target(
 
 def reduced(graph: StageGraph, settings: Throughput) -> StageGraph:
     """The graph after B1 and B4, as far as they are exact for it."""
-    if not memory_never_decides(graph) or settings.stages is StageShape.FREE:
+    if not memory_never_decides(graph) or settings.stages == "free":
         return graph
     alike = len(graph.groups) == 1 and not graph.groups[0].host and graph.costs.uniform
     dominated = (
-        alike
-        and settings.schedule is Schedule.ONE_F_ONE_B
-        and settings.communication is Communication.ADDED
-        and settings.stages is StageShape.CONTIGUOUS
+        alike and settings.schedule == "1f1b" and settings.communication == "added" and settings.stages == "contiguous"
     )
     while True:
         pairs: list[tuple[int, int]] = []
@@ -194,7 +191,7 @@ def settings_of(problem: PlacementProblem) -> Throughput:
 
 def work_bound(graph: StageGraph, settings: Throughput) -> float:
     """Mean work over the devices and the largest block, each on its fastest class."""
-    phases = [[0], [1]] if settings.schedule is Schedule.GPIPE else [[0, 1]]
+    phases = [[0], [1]] if settings.schedule == "gpipe" else [[0, 1]]
     total = 0.0
     for phase in phases:
         fastest = graph.time_ms[phase].sum(axis=0).min(axis=1)
@@ -205,7 +202,7 @@ def work_bound(graph: StageGraph, settings: Throughput) -> float:
 def to_devices(graph: StageGraph, settings: Throughput, positions: Positions) -> Int32s:
     """Device of every operator; stages take the devices of their group in file order."""
     k = graph.devices
-    if settings.stages is StageShape.CONTIGUOUS:
+    if settings.stages == "contiguous":
         left = [list(group.devices) for group in graph.groups]
         device_of = np.array([left[q].pop(0) for q in positions.group.tolist()])
     else:
@@ -266,11 +263,11 @@ def slice_orders(search: Search, seed: int, stop: Stop, most: int | None = None)
     Returns the number of orders, which is one at least.
     """
     graph, settings = search.graph, search.settings
-    free = settings.stages is StageShape.FREE
+    free = settings.stages == "free"
     if free:
-        contiguous = replace(settings, stages=StageShape.CONTIGUOUS)
+        contiguous = replace(settings, stages="contiguous")
         graph = stage_graph(replace(search.problem, objective=contiguous))
-    tables = graph.devices * (THRESHOLDS if settings.schedule is Schedule.GPIPE else 1)
+    tables = graph.devices * (THRESHOLDS if settings.schedule == "gpipe" else 1)
     count = int(np.clip(ORDER_WORK / max(min(graph.size, COARSE) ** 2 * tables, 1), 3, MOST_ORDERS))
     if most is not None:
         count = max(1, min(count, most))
@@ -288,7 +285,7 @@ def slice_orders(search: Search, seed: int, stop: Stop, most: int | None = None)
 def offer_order(search: Search, graph: StageGraph, order: list[int]) -> None:
     """Offer the best slices of one topological order of the graph, which for free sets is the contiguous one."""
     settings = search.settings
-    fixed = None if settings.stages is StageShape.CONTIGUOUS else device_slots(graph)
+    fixed = None if settings.stages == "contiguous" else device_slots(graph)
     for average in (False,) if graph.costs.uniform else (False, True):
         slices = slice_order(graph, settings, order, fixed, average=average)
         if slices is not None:
@@ -307,9 +304,9 @@ def polish(search: Search, seed: int, stop: Stop, moves: int | None = None) -> N
     if search.best is None:
         return
     graph, settings, k = search.graph, search.settings, search.graph.devices
-    stages = k * settings.stages_per_device if settings.stages is StageShape.INTERLEAVED else k
+    stages = k * settings.stages_per_device if settings.stages == "interleaved" else k
     slots = [stage % k for stage in range(stages)]
-    contiguous = settings.stages is StageShape.CONTIGUOUS
+    contiguous = settings.stages == "contiguous"
     steps = int(np.clip(500_000 // (graph.size + 10 * k), 1_000, 10_000))
     rng = np.random.default_rng(seed)
     left = POLISHES * steps if moves is None else min(moves, POLISHES * steps)
@@ -493,7 +490,7 @@ class AssignmentTree:
         self._before: list[list[int]] = [[] for _ in self.order]
         for a, b in graph.order.tolist():
             self._before[self._place[b]].append(self._place[a])
-        phases = [[0], [1]] if settings.schedule is Schedule.GPIPE else [[0, 1]]
+        phases = [[0], [1]] if settings.schedule == "gpipe" else [[0, 1]]
         fastest = np.array([graph.time_ms[phase].sum(axis=0).min(axis=1)[self.order] for phase in phases])
         self._phases = phases
         self._left = np.concatenate([np.cumsum(fastest[:, ::-1], axis=1)[:, ::-1], np.zeros((len(phases), 1))], axis=1)
@@ -522,7 +519,7 @@ class AssignmentTree:
             return None
         keep = part.memory[:, d] + self.graph.memory_bytes[block] <= self._capacity[d]
         peers = [e for e in range(d) if self.group[e] == q]
-        if peers and self.settings.stages is not StageShape.INTERLEAVED:
+        if peers and self.settings.stages != "interleaved":
             keep &= (part.device == peers[-1]).any(axis=1)  # like devices are used in file order
         keep &= self._in_order(part, d)
         return self._put(part.rows(keep), d) if keep.any() else None
@@ -530,10 +527,10 @@ class AssignmentTree:
     def _in_order(self, part: Partial, d: int) -> Bools:
         """bool[rows]: whether what the next block needs can come before it."""
         at = part.device.shape[1]
-        if self.settings.stages is StageShape.INTERLEAVED:
+        if self.settings.stages == "interleaved":
             return np.asarray(self._earliest(part, d) < self.k * self.settings.stages_per_device)
         good = np.ones(len(part.bound), dtype=bool)
-        if self.settings.stages is StageShape.CONTIGUOUS:
+        if self.settings.stages == "contiguous":
             for i in self._before[at]:
                 good &= (part.after[:, d] >> part.device[:, i]) & 1 == 0
         return good
@@ -551,14 +548,14 @@ class AssignmentTree:
         compute[:, :, d] += self.graph.time_ms[:, block, self.group[d]]
         memory[:, d] += self.graph.memory_bytes[block]
         after, stage = part.after.copy(), part.stage
-        if self.settings.stages is StageShape.CONTIGUOUS:
+        if self.settings.stages == "contiguous":
             for i in self._before[at]:
                 source = part.device[:, i]
                 later = after[:, d] | 1 << d
                 leads = ((after >> source[:, None]) & 1 == 1) | (np.arange(self.k) == source[:, None])
                 leads &= (source != d)[:, None]
                 after |= np.where(leads, later[:, None], 0)
-        elif self.settings.stages is StageShape.INTERLEAVED:
+        elif self.settings.stages == "interleaved":
             stage = np.column_stack([stage, self._earliest(part, d)])
         device = np.column_stack([part.device, np.full(rows, d)])
         return Partial(device, compute, self._sent(part, device), memory, after, stage, part.bound)
@@ -587,7 +584,7 @@ class AssignmentTree:
         total = np.zeros(len(part.bound))
         for phase, rest in zip(self._phases, left.tolist(), strict=True):
             compute, sent = part.compute[:, phase].sum(axis=1), part.sent[:, phase].sum(axis=1)
-            if self.settings.communication is Communication.ADDED:
+            if self.settings.communication == "added":
                 load = compute + sent
                 mean = load.sum(axis=1)
             else:
@@ -615,10 +612,10 @@ def _positions(tree: AssignmentTree, leaves: Partial, row: int) -> Positions:
 
     device, stage = np.empty(tree.graph.size, dtype=np.int64), np.empty(tree.graph.size, dtype=np.int64)
     device[tree.order] = leaves.device[row]
-    if tree.settings.stages is StageShape.INTERLEAVED:
+    if tree.settings.stages == "interleaved":
         stage[tree.order] = leaves.stage[row]
         return Positions(stage, np.array(tree.group))
-    if tree.settings.stages is StageShape.FREE:
+    if tree.settings.stages == "free":
         return Positions(device, np.array(tree.group))
     later: nx.DiGraph[int] = nx.DiGraph()
     used = set(device.tolist())

@@ -21,7 +21,7 @@ import numpy as np
 
 from formulations.stage_graph import StageGraph
 from topoopt.core.arrays import Floats, Ints
-from topoopt.core.placement import Communication, Schedule, Throughput
+from topoopt.core.placement import Throughput
 
 MOST_STATES = 4096
 """Ways to have used so many devices of each group; beyond, groups are taken one after the other."""
@@ -143,12 +143,9 @@ class SegmentCosts:
         work = self._work[:, :, group]
         compute = work[:, None, :] - work[:, :, None]
         communication = np.zeros_like(compute) if part.host else self._communication[group]
-        if settings.schedule is not Schedule.GPIPE:
+        if settings.schedule != "gpipe":
             compute, communication = compute.sum(axis=0, keepdims=True), communication.sum(axis=0, keepdims=True)
-        if settings.communication is Communication.ADDED:
-            cost = compute + communication
-        else:
-            cost = np.maximum(compute, communication)
+        cost = compute + communication if settings.communication == "added" else np.maximum(compute, communication)
         forbidden = np.tri(self._n + 1, k=-1, dtype=bool) | (compute >= 1e29).any(axis=0)
         if part.memory_bytes is not None:
             forbidden |= self._bytes[None, :] - self._bytes[:, None] > part.memory_bytes
@@ -232,7 +229,7 @@ def slice_order(
     if fixed is None and states > MOST_STATES:
         fixed = tuple(q for q, count in enumerate(counts) for _ in range(count))
     tables = [costs.tables(settings, q) for q in range(len(counts))]
-    if settings.schedule is not Schedule.GPIPE:
+    if settings.schedule != "gpipe":
         value, ends, groups = best_slices([table[0] for table in tables], counts, fixed)
     else:
         value, ends, groups = _two_maxima(tables, counts, fixed)
@@ -360,14 +357,14 @@ class _State:
     def value(self) -> float:
         """The objective, and a little of the mean square of the loads so that plateaus have a slope."""
         settings = self.settings
-        phases = ((0,), (1,)) if settings.schedule is Schedule.GPIPE else ((0, 1),)
+        phases = ((0,), (1,)) if settings.schedule == "gpipe" else ((0, 1),)
         total, slope = 0.0, 0.0
         for phase in phases:
             loads = []
             for where, group in enumerate(self.group):
                 compute = sum(self.compute[where][i] for i in phase)
                 sent = 0.0 if self.graph.groups[group].host else sum(self.sent[where][i] for i in phase)
-                added = settings.communication is Communication.ADDED
+                added = settings.communication == "added"
                 loads.append(compute + sent if added else max(compute, sent))
             worst = max(loads)
             total += worst

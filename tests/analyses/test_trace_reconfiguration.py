@@ -13,7 +13,7 @@ import pytest
 from tests.support.network_cases import HOT_EXPERTS, run
 from topoopt.analyses.reconfiguration.run import EVERY_STEP, best_sequence, trace_sweep
 from topoopt.core.cluster import LinkDirection
-from topoopt.core.comparison import Scheme, WhenBetter
+from topoopt.core.comparison import Scheme
 from topoopt.core.errors import InputError
 from topoopt.core.network import RoutingMode, TopologyProblem
 from topoopt.kinds.pipeline import solve
@@ -34,7 +34,7 @@ def swept(problem: TopologyProblem, *delays_ms: float) -> dict[str, Scheme]:
 
 def test_setting_links_anew_and_its_break_even() -> None:
     """A permutation on links of its own over d = 2 has theta 1/2; at the break-even delay both ways take as long."""
-    problem = shifted(RoutingMode.COMMON)
+    problem = shifted("common")
     found = swept(problem, 0.0, 0.5, 1e7)
     one, rerouted, every, best = found["one-shot"], found["rerouted"], found["every-step"], found["best-sequence"]
     assert every.thetas == pytest.approx((0.5,) * 4, rel=1e-6)
@@ -49,7 +49,7 @@ def test_setting_links_anew_and_its_break_even() -> None:
     paid, against = every.break_even, every.break_even_rerouted
     assert paid is not None
     assert against is not None
-    assert paid.verdict is against.verdict is WhenBetter.UP_TO
+    assert paid.verdict == against.verdict == "up to"
     assert paid.wins is not None
     assert against.wins is not None
     assert paid.wins.delay_ms >= against.wins.delay_ms - 1e-9, "adapted routing leaves less to gain"
@@ -62,7 +62,7 @@ def test_setting_links_anew_and_its_break_even() -> None:
 
 def test_routing_adapted_has_no_scheme_of_its_own() -> None:
     """Where routes are set for every demand anyhow, `rerouted` is the one network itself."""
-    found = swept(shifted(RoutingMode.ADAPTED), 1.0)
+    found = swept(shifted("adapted"), 1.0)
     assert list(found) == ["one-shot", "every-step", "best-sequence"]
     assert found["every-step"].break_even_rerouted is None
 
@@ -81,12 +81,12 @@ def test_best_sequence_is_the_least_of_all() -> None:
 def test_what_is_no_trace_is_refused() -> None:
     """No length of a step, one demand, a scheme that does not exist."""
     for problem in (
-        shifted(RoutingMode.COMMON, None),
+        shifted("common", None),
         TopologyProblem("one", 4, 2, LinkDirection.UNIDIRECTIONAL, np.ones((4, 4)) - np.eye(4), step_ms=1.0),
     ):
         with pytest.raises(InputError):
             trace_sweep(problem, solve(problem), delays_ms=[1.0])
-    problem = shifted(RoutingMode.COMMON)
+    problem = shifted("common")
     with pytest.raises(InputError, match="unknown scheme"):
         trace_sweep(problem, solve(problem), delays_ms=[1.0], schemes=[EVERY_STEP, "sip-ml"])
 

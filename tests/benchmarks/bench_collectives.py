@@ -19,7 +19,7 @@ from tests.benchmarks.figures import Figure, best_of
 from tests.support import collective_networks as nets
 from tests.support import written_schedules as written
 from topoopt.analyses.collective.calls import audit_schedule
-from topoopt.core.collective import CollectiveObjective, CollectiveOp, CollectiveProblem
+from topoopt.core.collective import CollectiveOp, CollectiveProblem
 from topoopt.core.rated_network import RatedNetwork
 from topoopt.kinds.files import read_instance
 from topoopt.kinds.kind import SolveOptions
@@ -56,9 +56,7 @@ def _torus() -> None:
 
 
 def _proven(network: RatedNetwork, collective: CollectiveOp, method: str) -> None:
-    problem = CollectiveProblem(
-        "x", network, collective, 10**9, objective=CollectiveObjective.THROUGHPUT, sha256="0" * 64
-    )
+    problem = CollectiveProblem("x", network, collective, 10**9, objective="throughput", sha256="0" * 64)
     solution = solve(problem, SolveOptions(method=method))
     assert solution.status == "optimal", solution.status
 

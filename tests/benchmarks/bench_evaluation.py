@@ -15,7 +15,7 @@ from solvers.stop import Stop
 from tests.benchmarks.figures import Figure, best_of
 from tests.support.plain_events import plain_times
 from topoopt.core.arrays import Ints
-from topoopt.core.cluster import Cluster, LinkDirection, LocalAllReduce
+from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.workload import Workload, strided_groups
 from topoopt.files.job_document import read_profile
 from topoopt.formats.flexnet.importer import workload_from_profile
@@ -58,7 +58,7 @@ def evaluation_figures() -> list[Figure]:
     figures = []
     for model, file, n, distances, hop_goal, rounds_goal in CASES:
         workload = _workload(model, file)
-        cluster = Cluster(n, 4, 4, 100.0, intra_server_gbps=200.0, local_allreduce=LocalAllReduce.FLEXNET)
+        cluster = Cluster(n, 4, 4, 100.0, intra_server_gbps=200.0, local_allreduce="flexnet")
         topology = circulant_topology(n, 4, LinkDirection.BIDIRECTIONAL, distances)
         network = realise(cluster, topology, strided_groups(n)).network
         start = data_parallel(n, workload)

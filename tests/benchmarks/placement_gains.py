@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tests.support.paths import INSTANCES
-from topoopt.core.placement import Device, Latency, Link, PlacementProblem, Server, Sharing
+from topoopt.core.placement import Device, Latency, Link, PlacementProblem, Server
 from topoopt.kinds.files import read_instance
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
@@ -64,11 +64,11 @@ def problems() -> Iterator[PlacementProblem]:
 
 
 RUNS = {
-    "fair": ("anneal", Latency(Sharing.FAIR)),
-    "fair, compact": ("compact", Latency(Sharing.FAIR)),
-    "FIFO": ("anneal", Latency(Sharing.FIFO)),
-    "uniform static": ("anneal", Latency(Sharing.STATIC, "uniform")),
-    "allocated static": ("anneal", Latency(Sharing.STATIC, "optimised")),
+    "fair": ("anneal", Latency("fair")),
+    "fair, compact": ("compact", Latency("fair")),
+    "FIFO": ("anneal", Latency("fifo")),
+    "uniform static": ("anneal", Latency("static", "uniform")),
+    "allocated static": ("anneal", Latency("static", "optimised")),
 }
 
 

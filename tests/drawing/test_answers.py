@@ -18,7 +18,7 @@ from tests.support.smallest import SMALLEST, problem_of, solution_of
 from topoopt.analyses.resilience.report import answer as failures_answer
 from topoopt.analyses.resilience.report import faster_text
 from topoopt.core.failures import Failure, FailureOutcome, Resilience
-from topoopt.core.network import NetworkProblem, RoutingMode, RoutingPlan
+from topoopt.core.network import NetworkProblem, RoutingPlan
 from topoopt.core.proofs import Argument, Bound, Status
 from topoopt.core.result import CheckResult, Objective
 from topoopt.kinds import KINDS, kind_of
@@ -148,7 +148,7 @@ def test_networks_say_whether_the_demand_fits() -> None:
     )
     assert "the busiest link is 100 % full; " in said(1.0, bound=Bound(0.9, Argument.LAYERED_MOORE))
     assert "no routing over these links carries more (proven)" in said(2.0, status=Status.OPTIMAL)
-    two = replace(base.problem, demand=np.stack([base.problem.demand] * 2), routing=RoutingMode.ADAPTED)
+    two = replace(base.problem, demand=np.stack([base.problem.demand] * 2), routing="adapted")
     several = replace(base, plan=loaded(0.25, 0.5), objective=Objective("worst-theta", 0.5, ""), problem=two)
     assert answer_of(several).startswith("The worst of 2 demands fits: the busiest link is 50 % full, and 2.00×")
 

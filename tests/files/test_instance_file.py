@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.file_cases import instance_document
 from tests.support.refused import errors, save
-from topoopt.core.cluster import LinkDirection, LocalAllReduce
+from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError
 from topoopt.core.job import BaselineSettings
 from topoopt.core.search_settings import JobSearchSettings
@@ -27,7 +27,7 @@ def test_a_graph_in_full_becomes_the_domain_object(tmp_path: Path, graph_instanc
     instance = read_instance(save(tmp_path / "a.json", graph_instance))
     cluster = instance.cluster
     assert (cluster.servers, cluster.gpus_per_server, cluster.degree, cluster.link_gbps) == (4, 2, 2, 100.0)
-    assert (cluster.links, cluster.local_allreduce) == (LinkDirection.BIDIRECTIONAL, LocalAllReduce.RING)
+    assert (cluster.links, cluster.local_allreduce) == (LinkDirection.BIDIRECTIONAL, "ring")
     assert (cluster.hop_latency_us, cluster.ring_round_latency_us, cluster.intra_server_gbps) == (1.0, 2.1, 2400.0)
     assert cluster.gpu_memory_bytes == 3 * 2**29
     assert instance.search == JobSearchSettings("auto", 100, 1.5, 3)

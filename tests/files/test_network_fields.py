@@ -12,7 +12,7 @@ from topoopt.core.errors import InputError
 from topoopt.files.graph_files import COLUMNS, GRAPHML_FIELDS, NODE_LINK_FIELDS, ListedGraph, read_graph
 from topoopt.files.link_attributes import LINK_FIELDS, NODE_FIELDS, NetworkUse
 
-RATES = NetworkUse.RATES
+RATES = "rates"
 HEAD = '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">'
 NODES = '<node id="a"/><node id="b"/><node id="c"/>'
 
@@ -41,7 +41,7 @@ def table(folder: Path, text: str) -> Path:
     return path
 
 
-def refused(path: Path, use: NetworkUse = NetworkUse.LINKS) -> str:
+def refused(path: Path, use: NetworkUse = "links") -> str:
     with pytest.raises(InputError) as caught:
         read_graph(path, use)
     return "\n".join(map(str, caught.value.problems))

@@ -24,7 +24,6 @@ from topoopt.core.switching import (
     RailPhase,
     RailTimetable,
     SwitchedStep,
-    SwitchMode,
     SwitchSettings,
 )
 from topoopt.formats.exporter import ExportOptions
@@ -48,7 +47,7 @@ def made(
         problem = replace(problem, model=model)
     problem = replace(problem, switching=settings)
     steps = RailSteps(problem, strategy, settings)
-    mode = SwitchMode.PROVISIONED if settings.provisioned else SwitchMode.ON_DEMAND
+    mode = "provisioned" if settings.provisioned else "on-demand"
     step = steps.switched(settings.delay_s, mode, Stop(), events=True)
     return steps, step, rail_timetable(steps.job, steps.strategy, 4, step)
 

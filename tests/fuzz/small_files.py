@@ -11,7 +11,6 @@ from typing import Any
 from tests.support.paths import INSTANCES
 from topoopt.analyses.calibrate import read_runs
 from topoopt.files.graph_files import read_graph
-from topoopt.files.link_attributes import NetworkUse
 from topoopt.formats.astrasim import read_ns3_topology
 from topoopt.formats.chakra.read import read_comm_groups
 from topoopt.formats.dnn_partitioning import read_expert_split
@@ -79,8 +78,8 @@ def _problem(name: str) -> Any:
 READERS: dict[str, Callable[[Path], object]] = {
     "runs.csv": lambda path: read_runs(path, _problem("llm-training/a100.yaml")),
     "jobs.csv": lambda path: read_trace(path, _problem("shared/trace-16.yaml").classes),
-    "links.csv": lambda path: read_graph(path, NetworkUse.RATES),
-    "rated.graphml": lambda path: read_graph(path, NetworkUse.RATES),
+    "links.csv": lambda path: read_graph(path, "rates"),
+    "rated.graphml": lambda path: read_graph(path, "rates"),
     "hosts.yaml": read_hosts,
     "config.json": read_huggingface,
     "groups.json": lambda path: read_comm_groups(path, 4),

@@ -150,7 +150,7 @@ def test_several_demands_are_a_stack_or_a_list() -> None:
     shifts = np.array([np.roll(np.eye(5), step, axis=1) for step in (1, 2)])
     stacked = topology_problem(servers=5, degree=2, demands=shifts, routing="adapted", step_ms=2.0)
     assert (stacked.demands == shifts).all()
-    assert (stacked.several, stacked.routing.value, stacked.step_ms) == (True, "adapted", 2.0)
+    assert (stacked.several, stacked.routing, stacked.step_ms) == (True, "adapted", 2.0)
     listed = topology_problem(servers=5, degree=2, demands=[shifts[0], {"family": "uniform"}])
     assert (listed.demands[1] == 1.0 - np.eye(5)).all()
 

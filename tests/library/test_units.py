@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ from tests.support.smallest import problem_of
 from topoopt.core.allocation import AllocationGoal, AllocationProblem
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError
-from topoopt.core.network import RoutingMode, RoutingProblem, TopologyProblem
+from topoopt.core.network import RoutingProblem, TopologyProblem
 from topoopt.core.placement import Latency, Sharing, StageShape, Throughput
 from topoopt.core.proofs import Argument
 from topoopt.core.topology import Topology
@@ -60,7 +60,7 @@ def networks() -> dict[str, Any]:
         "routing, hops": replace(routing, max_hops=3),
         "routing, price": replace(routing, hop_price=0.1),
         "routing, common": replace(routing, demand=both),
-        "routing, adapted": replace(routing, demand=both, routing=RoutingMode.ADAPTED),
+        "routing, adapted": replace(routing, demand=both, routing="adapted"),
     }
 
 
@@ -68,14 +68,14 @@ def allocations() -> dict[str, AllocationProblem]:
     """Transfers with and without a choice of routes, under each goal."""
     square = allocation_cases.network(4, [(0, 1), (1, 2), (2, 3), (3, 0), (0, 2), (2, 0)])
     cases = {}
-    for goal in AllocationGoal:
+    for goal in get_args(AllocationGoal):
         fields: dict[str, dict[str, float]]
         fields = {"a": {"size_bytes": 1e9}, "b": {"size_bytes": 3e9}, "c": {"size_bytes": 2e8}}
-        if goal is not AllocationGoal.COMPLETION_TIME:
+        if goal != "completion-time":
             fields = {name: {"max_gbps": 33.0} if name == "c" else {} for name in "abc"}
-        if goal is AllocationGoal.WEIGHTED:
+        if goal == "weighted":
             fields["b"]["weight"] = 2.0
-        if goal is AllocationGoal.MIN_GUARANTEE:
+        if goal == "min-guarantee":
             fields["b"]["min_gbps"] = 7.0
         split = [along(square, "a", (0, 1, 2), (0, 2), **fields["a"]), along(square, "b", (0, 2), **fields["b"]),
                  along(square, "c", (2, 3, 0), (2, 0), **fields["c"])]  # fmt: skip
@@ -83,7 +83,7 @@ def allocations() -> dict[str, AllocationProblem]:
                   along(square, "c", (1, 2, 3), **fields["c"])]  # fmt: skip
         cases[f"allocation, {goal}"] = allocation_cases.problem(square, split, goal=goal)
         cases[f"allocation of single routes, {goal}"] = allocation_cases.problem(square, single, goal=goal)
-    given = cases[f"allocation, {AllocationGoal.MIN_GUARANTEE}"]
+    given = cases[f"allocation, {'min-guarantee'}"]
     return {**cases, "allocation, sum": replace(given, surplus="sum")}
 
 
@@ -92,12 +92,12 @@ def placements() -> dict[str, Any]:
     pipelines = {
         f"placement, {stages}": placement_cases.random_problem(
             5, operators=4, devices=2, backward=True,
-            settings=Throughput(stages=stages, stages_per_device=2 if stages is StageShape.INTERLEAVED else 1),
+            settings=Throughput(stages=stages, stages_per_device=2 if stages == "interleaved" else 1),
         )
-        for stages in StageShape
+        for stages in get_args(StageShape)
     }  # fmt: skip
     step = placement_cases.random_problem(6, operators=4, devices=2)
-    return {**pipelines, **{f"placement, {way}": replace(step, objective=Latency(way)) for way in Sharing}}
+    return {**pipelines, **{f"placement, {way}": replace(step, objective=Latency(way)) for way in get_args(Sharing)}}
 
 
 def hierarchies() -> dict[str, Any]:

@@ -38,7 +38,7 @@ def test_half_of_the_interfaces_by_hand(delay_s: float, mode: SwitchMode, rank: 
     """The dense job takes 8.25; hops of 0.5 take 1, gradients of 1 take 2."""
     _, found = broken(DENSE, delay_s, mode, rank, 0.5)
     assert found.step_s == pytest.approx(due)
-    assert found.electrical_s == pytest.approx(due - (0.8 if mode is ON_DEMAND else 0.0))
+    assert found.electrical_s == pytest.approx(due - (0.8 if mode == ON_DEMAND else 0.0))
 
 
 @pytest.mark.parametrize("job", [DENSE, EXPERTS])

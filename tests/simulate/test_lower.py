@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from topoopt.core.cluster import Cluster, LocalAllReduce
+from topoopt.core.cluster import Cluster
 from topoopt.core.workload import (
     Operator,
     OperatorInput,
@@ -142,7 +142,7 @@ def test_strided_groups_are_the_cosets_of_all_subgroups():
 def test_local_allreduce_times():
     """Ring inside a server 2 (g-1)/g S/W; the reference's formula floor(2 S/g)/W is g-1 times smaller."""
     ring = Cluster(2, 4, 1, 100.0, intra_server_gbps=200.0)
-    flexnet = Cluster(2, 4, 1, 100.0, intra_server_gbps=200.0, local_allreduce=LocalAllReduce.FLEXNET)
+    flexnet = Cluster(2, 4, 1, 100.0, intra_server_gbps=200.0, local_allreduce="flexnet")
     assert ring.local_allreduce_ms(25e6) == pytest.approx(1.5)
     assert flexnet.local_allreduce_ms(25e6) == pytest.approx(0.5)
     # Spec m.3: the local times of VGG sum to 23.148 ms for 1157.41 MB.
@@ -163,7 +163,7 @@ def test_released_task_graphs_come_back_from_their_recovered_workload(name):
     workload = workload_of_taskgraph(file)
     rate = local_allreduce_gbps(file.graph)
     cluster = Cluster(
-        file.servers, 2 if rate else 1, 4, 100.0, intra_server_gbps=rate or 1.0, local_allreduce=LocalAllReduce.FLEXNET
+        file.servers, 2 if rate else 1, 4, 100.0, intra_server_gbps=rate or 1.0, local_allreduce="flexnet"
     )
     pinned = Strategy(tuple(Placement(0, operator.pinned_offset or 0) for operator in workload.operators))
     graph = build_task_graph(cluster, workload, pinned)

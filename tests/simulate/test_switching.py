@@ -6,6 +6,7 @@ import itertools
 import random
 from collections import Counter
 from dataclasses import replace
+from typing import get_args
 
 import pytest
 
@@ -75,7 +76,7 @@ EXPERTS = replace(
 )
 """Forward 0-2, sent by 2.5, forward to 4.5, backward to 7.5, sent by 8, backward to 11."""
 
-ON_DEMAND, PROVISIONED = SwitchMode.ON_DEMAND, SwitchMode.PROVISIONED
+ON_DEMAND, PROVISIONED = "on-demand", "provisioned"
 
 
 def step_s(job: RailJob, delay_s: float, mode: SwitchMode) -> float:
@@ -197,7 +198,7 @@ def test_the_search_finds_what_enumeration_does_and_the_checker_agrees() -> None
     draw = random.Random(17)
     switched, proven = 0, 0
     for _ in range(30):
-        job, delay_s, mode = random_job(draw), draw.choice([0.0, 0.05, 0.7]), draw.choice(list(SwitchMode))
+        job, delay_s, mode = random_job(draw), draw.choice([0.0, 0.05, 0.7]), draw.choice(get_args(SwitchMode))
         known, menus = rail_orders(job), [plans_of(job, rank) for rank in range(job.ranks)]
         assert [set(menu) for menu in menus] == [set(all_plans(job, rank)) for rank in range(job.ranks)]
         found = fastest_ports(job, known, delay_s, mode, Stop())
@@ -205,13 +206,13 @@ def test_the_search_finds_what_enumeration_does_and_the_checker_agrees() -> None
             assert job.schedule is PipelineSchedule.ZB_2P
             for plan in itertools.product(*menus):
                 with pytest.raises(ValueError, match="wait for each other"):
-                    Follower(job, plan, delay_s, demand=mode is ON_DEMAND).step()
+                    Follower(job, plan, delay_s, demand=mode == ON_DEMAND).step()
             continue
         fastest, step_s, bound_s = found
         assert 0.95 * step_s < bound_s <= step_s
         proven += bound_s > step_s * (1 - 1e-9)
         plans = list(itertools.product(*menus))
-        demand = mode is ON_DEMAND
+        demand = mode == ON_DEMAND
         times = [Follower(job, plan, delay_s, demand=demand).step() for plan in plans[:: 1 + len(plans) // 20]]
         assert step_s <= min(times) * (1 + 1e-9)
         step = switched_step(job, fastest, delay_s, mode, bound_s)
@@ -228,11 +229,11 @@ def test_ports_are_set_when_the_checker_has_them_set() -> None:
     draw = random.Random(5)
     seen: Counter[Boundary] = Counter()
     for _ in range(80):
-        job, delay_s, mode = random_job(draw), draw.choice([0.0, 0.05, 0.7]), draw.choice(list(SwitchMode))
+        job, delay_s, mode = random_job(draw), draw.choice([0.0, 0.05, 0.7]), draw.choice(get_args(SwitchMode))
         for _ in range(4):
             plan = tuple(draw.choice(plans_of(job, rank)) for rank in range(job.ranks))
             try:
-                followed = Follower(job, plan, delay_s, demand=mode is ON_DEMAND)
+                followed = Follower(job, plan, delay_s, demand=mode == ON_DEMAND)
                 followed.step()
             except ValueError:  # passes wait for each other
                 continue
@@ -243,7 +244,7 @@ def test_ports_are_set_when_the_checker_has_them_set() -> None:
             rows = sorted((one.rank, one.boundary, one.after, one.begin_s) for one in changes)
             assert [row[:3] for row in rows] == [row[:3] for row in expected], (job, plan, delay_s, mode)
             assert [row[3] for row in rows] == pytest.approx([row[3] for row in expected], rel=1e-6, abs=1e-9)
-    assert min(seen[boundary] for boundary in Boundary) > 10
+    assert min(seen[boundary] for boundary in get_args(Boundary)) > 10
 
 
 def switched_step(
@@ -288,7 +289,7 @@ def test_windows_of_the_boundaries() -> None:
     """1.25 s behind the step of the optimizer and the first pass; 2 s behind the last hop."""
     plan = (StagePorts(PortSplit(2), PortSplit(2), PortSplit(0, 2)),) * 2
     known, shares = rail_orders(DENSE), RailShares.of(DENSE, plan)
-    for boundary, window in ((Boundary.DATA_TO_PIPELINE, 1.25), (Boundary.PIPELINE_TO_DATA, 2.0)):
+    for boundary, window in (("data-to-pipeline", 1.25), ("pipeline-to-data", 2.0)):
         inside, beyond = (
             follow(DENSE, known, shares, plan, {**same_delay(0.0), boundary: window + more}, PROVISIONED).step_s
             for more in (0.0, 0.1)

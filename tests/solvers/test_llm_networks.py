@@ -19,7 +19,7 @@ from tests.support.followed_iteration import followed_s
 from tests.support.llm_cases import plain, ranked, strategy, training
 from topoopt.core.errors import InfeasibleError
 from topoopt.core.graphs import torus_steps
-from topoopt.core.llm_training import InterfaceSplit, LlmTrainingProblem, RankMap
+from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.llm_training_plan import RankedStrategy
 from topoopt.core.llm_training_plan import TrafficFamily as F
 from topoopt.core.parallelism import Overlap, ParallelStrategy
@@ -159,7 +159,7 @@ def test_even_splits_and_ranks_in_order_when_asked_for() -> None:
     is no slower. Ranks in order stay on the servers in order."""
     problem, one = plain(training("deepseek-v3", 512, 512, 4096)), strategy(pipeline=4, data=128, expert=64, zero=1)
     groups = family_groups(one, 8)
-    found = best_split(replace(problem, degree_split=InterfaceSplit.EVEN), one, groups)
+    found = best_split(replace(problem, degree_split="even"), one, groups)
     best = best_split(problem, one, groups)
     assert found is not None
     assert best is not None
@@ -167,7 +167,7 @@ def test_even_splits_and_ranks_in_order_when_asked_for() -> None:
     assert 7 <= sum(found[0].values()) <= 8
     assert best[1].iteration_time_s <= found[1].iteration_time_s
     small, plan = plain(training("llama3-70b", 48, 48, 8192), link_gbps=25.0), strategy(tensor=8, pipeline=3, data=2)
-    pinned = best_on_fabric(replace(small, rank_map=RankMap.IN_ORDER), "torus-3d", [ranked(small, plan)], Stop())
+    pinned = best_on_fabric(replace(small, rank_map="in-order"), "torus-3d", [ranked(small, plan)], Stop())
     searched = best_on_fabric(small, "torus-3d", [ranked(small, plan)], Stop())
     assert pinned.evaluated.network.places.tolist() == list(range(6))
     assert searched.evaluated.iteration_time_s <= pinned.evaluated.iteration_time_s

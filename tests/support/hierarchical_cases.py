@@ -123,4 +123,4 @@ def value_at(problem: HierarchicalProblem, design: Design, bandwidth: Any) -> fl
     """The objective by the checker's evaluation."""
     time = fleet_time_ns(design, problem.fleet, bandwidth)
     cost = network_cost_usd(design.network, bandwidth)
-    return {"time": time, "time-times-cost": time * (cost or 0.0), "cost": cost or 0.0}[problem.objective.value]
+    return {"time": time, "time-times-cost": time * (cost or 0.0), "cost": cost or 0.0}[problem.objective]

@@ -192,20 +192,20 @@ PAIR_CASES: Mapping[str, PairCase] = {
         frozenset({"attention_bias", "mlp_bias", "layer_types", "decoder_sparse_step", "moe_layer_freq"}),
     ),
     "Network: GraphML": PairCase(
-        partial(_graph, use=NetworkUse.RATES), GRAPHML_PAIRS, GRAPHML_STRANGE, [GRAPHML_NOTED],
+        partial(_graph, use="rates"), GRAPHML_PAIRS, GRAPHML_STRANGE, [GRAPHML_NOTED],
         frozenset({"directed (field of <edge>)"}), GRAPHML_FORMAL,
     ),
     "Network: node-link JSON": PairCase(
-        partial(_graph, use=NetworkUse.LINKS), NODE_LINK_PAIRS, NODE_LINK_STRANGE, formal=NODE_LINK_FORMAL
+        partial(_graph, use="links"), NODE_LINK_PAIRS, NODE_LINK_STRANGE, formal=NODE_LINK_FORMAL
     ),
     "Network: table of links": PairCase(
-        partial(_graph, use=NetworkUse.LINKS), COLUMN_PAIRS, ["source,target,never_heard_of\n0,1,7\n"]
+        partial(_graph, use="links"), COLUMN_PAIRS, ["source,target,never_heard_of\n0,1,7\n"]
     ),
     "Network: nodes and links that carry demand": PairCase(
-        partial(_graph, use=NetworkUse.LINKS), LINK_PAIRS, NODE_LINK_STRANGE, [LINKS_NOTED]
+        partial(_graph, use="links"), LINK_PAIRS, NODE_LINK_STRANGE, [LINKS_NOTED]
     ),
     "Network: nodes and links of collectives": PairCase(
-        partial(_graph, use=NetworkUse.RATES), RATE_PAIRS,
+        partial(_graph, use="rates"), RATE_PAIRS,
         ["source,target,rate,never_heard_of\n0,1,2,7\n"], [RATES_NOTED]
     ),
     "Shared cluster: trace of jobs": PairCase(

@@ -12,7 +12,6 @@ from topoopt.core.placement import (
     Link,
     PlacementProblem,
     Server,
-    Sharing,
     Tensor,
 )
 
@@ -48,7 +47,7 @@ def problem(
             for s in range(len(servers))
         ),
         devices=tuple(Device(f"d{s}_{k}", s, 0, room) for s, count in enumerate(servers) for k in range(count)),
-        objective=Latency(Sharing(sharing), rates),
+        objective=Latency(sharing, rates),
         transfer_latency_ms=alpha,
     )
 

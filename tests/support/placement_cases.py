@@ -8,14 +8,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from topoopt.core.placement import (
-    Communication,
     Device,
     GraphOperator,
     Link,
     PlacementProblem,
-    Schedule,
     Server,
-    StageShape,
     Tensor,
     Throughput,
 )
@@ -142,9 +139,9 @@ def load_of(problem: PlacementProblem, device: tuple[int, ...]) -> float:
                 sent[d, phase] += tensor.size_bytes / 1000.0
 
     def joined(c: float, s: float) -> float:
-        return c + s if settings.communication is Communication.ADDED else max(c, s)
+        return c + s if settings.communication == "added" else max(c, s)
 
-    if settings.schedule is Schedule.GPIPE:
+    if settings.schedule == "gpipe":
         return sum(max(joined(compute[d, phase], sent[d, phase]) for d in range(k)) for phase in (False, True))
     return max(joined(compute[d, False] + compute[d, True], sent[d, False] + sent[d, True]) for d in range(k))
 
@@ -155,9 +152,9 @@ def brute_force(problem: PlacementProblem) -> float | None:
     assert isinstance(settings, Throughput)
     best = None
     for device in all_placements(problem):
-        if settings.stages is StageShape.CONTIGUOUS and not orderable(problem, device):
+        if settings.stages == "contiguous" and not orderable(problem, device):
             continue
-        if settings.stages is StageShape.INTERLEAVED and not stageable(problem, device, settings.stages_per_device):
+        if settings.stages == "interleaved" and not stageable(problem, device, settings.stages_per_device):
             continue
         value = load_of(problem, device)
         best = value if best is None else min(best, value)

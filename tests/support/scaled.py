@@ -6,10 +6,10 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from topoopt.core.allocation import AllocationGoal, AllocationProblem
+from topoopt.core.allocation import AllocationProblem
 from topoopt.core.collective import CollectiveProblem
 from topoopt.core.dag_topology import DagTopologyProblem
-from topoopt.core.hierarchy import HierarchicalObjective, HierarchicalProblem, HierarchicalWorkload, LayerPhase
+from topoopt.core.hierarchy import HierarchicalProblem, HierarchicalWorkload, LayerPhase
 from topoopt.core.job import CoOptimisation
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.network import RoutingProblem, TopologyProblem
@@ -66,7 +66,7 @@ def _allocation(problem: AllocationProblem, factor: float) -> tuple[AllocationPr
         for name, value in (("egress_gbps", problem.egress_gbps), ("ingress_gbps", problem.ingress_gbps))
     }
     made = replace(problem, capacity_gbps=problem.capacity_gbps * factor, transfers=transfers, **ends)
-    return made, 1.0 / factor if problem.goal is AllocationGoal.COMPLETION_TIME else factor
+    return made, 1.0 / factor if problem.goal == "completion-time" else factor
 
 
 def _collective(problem: CollectiveProblem, factor: float) -> CollectiveProblem:
@@ -113,7 +113,7 @@ def _hierarchy(problem: HierarchicalProblem, factor: float) -> tuple[Hierarchica
     designs = tuple(replace(design, workloads=tuple(map(workload, design.workloads))) for design in problem.designs)
     limit = None if problem.time_limit_ns is None else problem.time_limit_ns * factor
     made = replace(problem, designs=designs, time_limit_ns=limit)
-    return made, 1.0 if problem.objective is HierarchicalObjective.COST else factor
+    return made, 1.0 if problem.objective == "cost" else factor
 
 
 def _placement(problem: PlacementProblem, factor: float) -> PlacementProblem:

@@ -44,10 +44,10 @@ def shared_cluster(
     switching_s: float = 0.0,
     look_ahead: bool = False,
     fabrics: Sequence[Fabric] = (PARTITIONED,),
-    queue: QueueOrder = QueueOrder.FIFO,
+    queue: QueueOrder = "fifo",
     defragment: bool = False,
     checkpoint_s: float = 1.0,
-    goal: Goal = Goal.COMPLETION_TIME,
+    goal: Goal = "mean-completion-time",
 ) -> SharedCluster:
     """A cluster of four interfaces of 100 Gbit/s; jobs are (arrival s, class, iterations)."""
     return SharedCluster(

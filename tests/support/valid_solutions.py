@@ -79,9 +79,9 @@ AT_ONCE = f"""{HEAD}shared-cluster, {CLUSTER}, {TIMED}, {FABRICS},
   jobs: {{at_once: [1, 2], repetitions: 3}}, contention: interleaved}}"""
 
 
-def placed(sharing: Sharing | None = None, stages: StageShape = StageShape.CONTIGUOUS) -> Callable[[], Any]:
+def placed(sharing: Sharing | None = None, stages: StageShape = "contiguous") -> Callable[[], Any]:
     """Eight operators on three devices that differ, over links that do: objective throughput, or latency."""
-    settings = Throughput(stages=stages, stages_per_device=2 if stages is StageShape.INTERLEAVED else 1)
+    settings = Throughput(stages=stages, stages_per_device=2 if stages == "interleaved" else 1)
     if sharing is None:
         return lambda: unequal_problem(2, operators=8, memory=True, settings=settings)
     return lambda: replace(crossing_problem(), objective=Latency(sharing))
@@ -170,12 +170,12 @@ CASES = {
     "job": Valid(shipped("tiny-4"), harmless.JOB, together.JOB, SolveOptions(budget=20, seed=1), most=100),
     "placement, pipeline": Valid(shipped("placement/branches-3"), harmless.PLACED, together.PIPELINE),
     "placement, unequal links": Valid(placed(), harmless.PLACED, together.PIPELINE, most=60),
-    "placement, interleaved": Valid(placed(stages=StageShape.INTERLEAVED), harmless.PLACED, together.PIPELINE, most=60),
-    "placement, free sets": Valid(placed(stages=StageShape.FREE), harmless.PLACED, together.PIPELINE, most=60),
-    "placement, step, fair": Valid(placed(Sharing.FAIR), harmless.PLACED, together.SCHEDULE, ANNEALED, most=60),
-    "placement, step, queues": Valid(placed(Sharing.FIFO), harmless.PLACED, together.SCHEDULE, ANNEALED, most=60),
-    "placement, step, rates": Valid(placed(Sharing.STATIC), harmless.PLACED, together.SCHEDULE, ANNEALED, most=60),
-    "placement, step, alone": Valid(placed(Sharing.NONE), harmless.PLACED, together.SCHEDULE, ANNEALED, most=60),
+    "placement, interleaved": Valid(placed(stages="interleaved"), harmless.PLACED, together.PIPELINE, most=60),
+    "placement, free sets": Valid(placed(stages="free"), harmless.PLACED, together.PIPELINE, most=60),
+    "placement, step, fair": Valid(placed("fair"), harmless.PLACED, together.SCHEDULE, ANNEALED, most=60),
+    "placement, step, queues": Valid(placed("fifo"), harmless.PLACED, together.SCHEDULE, ANNEALED, most=60),
+    "placement, step, rates": Valid(placed("static"), harmless.PLACED, together.SCHEDULE, ANNEALED, most=60),
+    "placement, step, alone": Valid(placed("none"), harmless.PLACED, together.SCHEDULE, ANNEALED, most=60),
     "llm-training": Valid(partial(written, FEW_STRATEGIES), PROVENANCE, together.TRAINING, most=100),
     "llm-training, fabrics": Valid(
         partial(written, FABRICS_OF_TRAINING), harmless.TRAINING, together.TRAINING, most=60

@@ -15,7 +15,7 @@ from tests.support.paths import INSTANCES
 from tests.support.valid_solutions import FEW_STRATEGIES, written
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import TopooptError
-from topoopt.core.network import RoutingMode, RoutingProblem, TopologyProblem
+from topoopt.core.network import RoutingProblem, TopologyProblem
 from topoopt.core.proofs import CLAIMED, Argument, Bound, Status
 from topoopt.kinds import kind_of
 from topoopt.kinds.files import read_instance
@@ -85,7 +85,7 @@ def _common() -> RoutingProblem:
     given = read_instance(INSTANCES / "networks" / "k4-4.yaml")
     n = given.topology.servers
     demands = np.stack([np.roll(np.eye(n), k, axis=1) for k in (1, 2)])
-    return RoutingProblem("common", given.topology, demands, routing=RoutingMode.COMMON)
+    return RoutingProblem("common", given.topology, demands, routing="common")
 
 
 def _skewed(**fields: Any) -> TopologyProblem:

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from tests.support.plan_loads import plan_figures
 from tests.support.verify_cases import four_servers, make_cluster, rotated_plan, sample_splits
-from topoopt.core.cluster import LocalAllReduce
 from topoopt.core.workload import Operator, OperatorInput, Placement, Split, Strategy, Workload
 from topoopt.verify.checker import ViolationLog
 from topoopt.verify.job.plan import check_strategy, local_allreduce_ms, meetings, recompute_traffic, slices
@@ -163,7 +162,7 @@ def test_single_servers_reduce_nothing_over_the_network():
 
 def test_local_allreduce_models():
     """4 GPUs at 200 Gbit/s: 1157.41e6 bytes take 23.148 ms as the reference counts, thrice as a ring."""
-    flexnet = make_cluster(gpus_per_server=4, intra_server_gbps=200.0, local_allreduce=LocalAllReduce.FLEXNET)
+    flexnet = make_cluster(gpus_per_server=4, intra_server_gbps=200.0, local_allreduce="flexnet")
     assert local_allreduce_ms(flexnet, 1157410000) == pytest.approx(23.148, abs=5e-4)
     ring = make_cluster(gpus_per_server=4, intra_server_gbps=200.0)
     assert local_allreduce_ms(ring, 1157410000) == pytest.approx(3 * 1157410000 / 2 / 25e6)

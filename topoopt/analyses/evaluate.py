@@ -85,14 +85,13 @@ def evaluate(
 def _switched(file: Path, problem: Any, strategy: Any) -> dict[str, Any]:
     """The step with circuits set anew inside it, as the instance says, checked."""
     from solvers.stop import stop_on_signals
-    from solvers.switching import RailSteps
+    from solvers.switching import RailSteps, switch_mode
     from topoopt.analyses.reconfiguration.rails import check_step, placed
     from topoopt.analyses.reconfiguration.report import step_document
     from topoopt.core.errors import InputError
-    from topoopt.core.switching import SwitchMode
 
     settings = problem.switching
-    mode = SwitchMode.PROVISIONED if settings.provisioned else SwitchMode.ON_DEMAND
+    mode = switch_mode(settings)
     try:
         rails = RailSteps(problem, strategy, settings)
     except InputError as error:

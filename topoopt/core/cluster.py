@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 from annotated_types import Len
@@ -35,15 +35,11 @@ class LinkDirection(StrEnum):
     UNIDIRECTIONAL = "unidirectional"
 
 
-class LocalAllReduce(StrEnum):
-    """Time model of the AllReduce inside a server, before its network phase.
+LocalAllReduce = Literal["ring", "flexnet"]
+"""Time model of the AllReduce inside a server, before its network phase.
 
-    `ring`: 2 (g-1)/g * bytes / rate. `flexnet`: floor(2 * bytes / g) / rate, the formula of the reference search,
-    smaller by (g-1) for g GPUs; only for comparison with it.
-    """
-
-    RING = "ring"
-    FLEXNET = "flexnet"
+`ring`: 2 (g-1)/g * bytes / rate. `flexnet`: floor(2 * bytes / g) / rate, the formula of the reference search,
+smaller by (g-1) for g GPUs; only for comparison with it."""
 
 
 class LinkSharing(StrEnum):
@@ -86,7 +82,7 @@ class Cluster:
     hop_latency_us: float = 1.0
     ring_round_latency_us: float = 2.1
     intra_server_gbps: float = 2400.0
-    local_allreduce: LocalAllReduce = LocalAllReduce.RING
+    local_allreduce: LocalAllReduce = "ring"
     gpu_memory_bytes: int | None = None
     link_sharing: LinkSharing = LinkSharing.FIFO
 
@@ -106,7 +102,7 @@ class Cluster:
         if g <= 1:
             return 0.0
         rate = bytes_per_ms(self.intra_server_gbps)
-        if self.local_allreduce is LocalAllReduce.FLEXNET:
+        if self.local_allreduce == "flexnet":
             return float(int(2.0 * payload_bytes / g)) / rate
         return 2.0 * (g - 1) / g * payload_bytes / rate
 

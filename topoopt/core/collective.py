@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
 from functools import cached_property
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 import numpy as np
 from annotated_types import Ge, Le, Len, Lt
@@ -51,13 +51,8 @@ REDUCING = frozenset({CollectiveOp.ALLREDUCE, CollectiveOp.REDUCE_SCATTER, Colle
 """Those that add up what ranks hold."""
 
 
-class CollectiveObjective(StrEnum):
-    """What is sought: least time of a given size, most bytes a second, fewest steps, or the best for every size."""
-
-    TIME = "time"
-    THROUGHPUT = "throughput"
-    LATENCY = "latency"
-    PARETO = "pareto"
+CollectiveObjective = Literal["time", "throughput", "latency", "pareto"]
+"""What is sought: least time of a given size, most bytes a second, fewest steps, or the best for every size."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -86,7 +81,7 @@ class CollectiveProblem(ProblemBase):
     message_us: float = 0.0
     multicast: bool = False
     relaying: bool = True
-    objective: CollectiveObjective = CollectiveObjective.TIME
+    objective: CollectiveObjective = "time"
     trees_per_root: int | None = None
     steps: int | None = None
     search: SearchSettings = field(default_factory=SearchSettings)
@@ -375,12 +370,12 @@ def roots_certificate(proof: AllReduceProof) -> Certificate:
 # Collectives on circuits that are reconfigured between steps.
 
 
-class SteppedCollective(StrEnum):
-    """A collective in steps, in each of which every rank sends as much over the same distance."""
+SteppedCollective = Literal["ring", "halving-doubling", "all-to-all"]
+"""A collective in steps, in each of which every rank sends as much over the same distance.
 
-    RING = "ring"  # AllReduce: 2 (n - 1) steps to the neighbours, both ways round
-    HALVING_DOUBLING = "halving-doubling"  # AllReduce: recursive halving, then doubling: partners i xor 2^k
-    ALL_TO_ALL = "all-to-all"  # to the ranks s before and behind at once, s = 1, 2, ...
+`ring`: AllReduce: 2 (n - 1) steps to the neighbours, both ways round; `halving-doubling`: AllReduce: recursive
+halving, then doubling: partners i xor 2^k; `all-to-all`: to the ranks s before and behind at once, s = 1, 2, ....
+"""
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Annotated, Any, Literal
 
 from annotated_types import Ge
@@ -208,13 +207,8 @@ class DelayPoint:
     dark_ms: float
 
 
-class WhenBetter(StrEnum):
-    """When a scheme beats the one-shot network."""
-
-    NEVER = "never"
-    UP_TO = "up to"
-    ALWAYS = "at every delay tried"
-    OPEN = "not decided in time"
+WhenBetter = Literal["never", "up to", "at every delay tried", "not decided in time"]
+"""When a scheme beats the one-shot network."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Annotated, Protocol
+from typing import Annotated, Literal, Protocol
 
 import numpy as np
 from annotated_types import Ge, Le, Len, Lt
@@ -34,18 +34,13 @@ class Collective(StrEnum):
     POINT_TO_POINT = "point-to-point"  # to the next rank of the communicator: each dimension it spans passes the whole
 
 
-class Loop(StrEnum):
-    """How compute and communication of an iteration follow each other.
+Loop = Literal["no-overlap", "dp-overlap", "dag"]
+"""How compute and communication of an iteration follow each other.
 
-    - `no-overlap`: all phases of all layers one after the other.
-    - `dp-overlap`: the weight gradient of a layer, computed and communicated, runs beside the communication of its
-      input gradient: sum fwd (compute + comm) + sum (ig compute + max(ig comm, wg compute + wg comm)).
-    - `dag`: tasks with predecessors; the iteration is the longest path.
-    """
-
-    NO_OVERLAP = "no-overlap"
-    DP_OVERLAP = "dp-overlap"
-    DAG = "dag"
+- `no-overlap`: all phases of all layers one after the other.
+- `dp-overlap`: the weight gradient of a layer, computed and communicated, runs beside the communication of its
+  input gradient: sum fwd (compute + comm) + sum (ig compute + max(ig comm, wg compute + wg comm)).
+- `dag`: tasks with predecessors; the iteration is the longest path."""
 
 
 @dataclass(frozen=True)
@@ -147,23 +142,17 @@ class Block(StrEnum):
     SWITCH = "switch"
 
 
-class HierarchicalObjective(StrEnum):
-    """What is to be least: iteration time, time x cost (the reciprocal of performance per cost), or cost."""
-
-    TIME = "time"
-    TIME_TIMES_COST = "time-times-cost"
-    COST = "cost"
+HierarchicalObjective = Literal["time", "time-times-cost", "cost"]
+"""What is to be least: iteration time, time x cost (the reciprocal of performance per cost), or cost."""
 
 
-class Fleet(StrEnum):
-    """What time means for several workloads: the weighted sum, or the largest weighted one."""
+Fleet = Literal["weighted-sum", "worst-case"]
+"""What time means for several workloads: the weighted sum, or the largest weighted one."""
 
-    WEIGHTED_SUM = "weighted-sum"
-    WORST_CASE = "worst-case"
 
-    def of(self, weighted: Collection[float]) -> float:
-        """Time of the fleet, from the weighted times of its workloads."""
-        return max(weighted) if self is Fleet.WORST_CASE else sum(weighted)
+def fleet_time(fleet: Fleet, weighted: Collection[float]) -> float:
+    """Time of the fleet, from the weighted times of its workloads."""
+    return max(weighted) if fleet == "worst-case" else sum(weighted)
 
 
 @dataclass(frozen=True)
@@ -256,8 +245,8 @@ class HierarchicalProblem(ProblemBase):
 
     name: str
     designs: tuple[Design, ...]
-    objective: HierarchicalObjective = HierarchicalObjective.TIME
-    fleet: Fleet = Fleet.WEIGHTED_SUM
+    objective: HierarchicalObjective = "time"
+    fleet: Fleet = "weighted-sum"
     cost_cap_usd: float | None = None
     time_limit_ns: float | None = None
     pareto_points: int = 0

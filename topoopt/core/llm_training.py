@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from enum import StrEnum
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from annotated_types import Ge, Gt, Le
 
@@ -179,18 +178,12 @@ class GpuCluster:
         return self.degree * self.link_gbps / self.gpus_per_server
 
 
-class RankMap(StrEnum):
-    """Where the blocks of ranks stand on given links: on the servers in order, or where they serve best."""
-
-    IN_ORDER = "in-order"
-    BEST = "best"
+RankMap = Literal["in-order", "best"]
+"""Where the blocks of ranks stand on given links: on the servers in order, or where they serve best."""
 
 
-class InterfaceSplit(StrEnum):
-    """How interfaces are shared out among families, where links are made: evenly, or as serves best."""
-
-    EVEN = "even"
-    BEST = "best"
+InterfaceSplit = Literal["even", "best"]
+"""How interfaces are shared out among families, where links are made: evenly, or as serves best."""
 
 
 @dataclass(frozen=True)
@@ -201,9 +194,9 @@ class LlmSearchSettings(SearchSettings):
     """auto: as the fabrics have it; dag: circuits between pods, chosen by what an iteration needs when"""
     allreduce: Annotated[AllReduceChoice, Names(AllReduceChoice)] = AllReduceChoice.RINGS
     """what AllReduces run on: rings, trees, bfb (breadth-first broadcasts), or the best by size"""
-    rank_map: Annotated[RankMap, Names(RankMap)] = RankMap.BEST
+    rank_map: Annotated[RankMap, Names(get_args(RankMap))] = "best"
     """where ranks stand on given links: best, or in-order, as servers follow"""
-    degree_split: Annotated[InterfaceSplit, Names(InterfaceSplit)] = InterfaceSplit.BEST
+    degree_split: Annotated[InterfaceSplit, Names(get_args(InterfaceSplit))] = "best"
     """interfaces of each family where links are made: best, or even"""
     proof: bool = True
     """search until the best is proven"""
@@ -213,8 +206,8 @@ class LlmSearchSettings(SearchSettings):
     OMITTED: ClassVar[Mapping[str, Any]] = {
         "topology": "auto",
         "allreduce": AllReduceChoice.RINGS,
-        "rank_map": RankMap.BEST,
-        "degree_split": InterfaceSplit.BEST,
+        "rank_map": "best",
+        "degree_split": "best",
     }
 
 
@@ -245,8 +238,8 @@ class LlmTrainingProblem(ProblemBase):
     prove: bool
     search: LlmSearchSettings
     sha256: str
-    rank_map: RankMap = RankMap.BEST
-    degree_split: InterfaceSplit = InterfaceSplit.BEST
+    rank_map: RankMap = "best"
+    degree_split: InterfaceSplit = "best"
     notes: tuple[str, ...] = ()
     switching: SwitchSettings | None = None
     pods: PodSettings | None = None

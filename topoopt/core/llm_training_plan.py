@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from functools import cached_property
 from itertools import pairwise
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 from annotated_types import Ge, Le, Len
@@ -37,13 +37,13 @@ Counts = Annotated[tuple[Annotated[int, Ge(1), Le(MAX_PORTS)], ...], Len(0, MAX_
 """Circuits of each pair of pods that something is sent between, in ascending order of the pairs."""
 
 
-class PodVerdict(StrEnum):
-    """What is known of a strategy in pods."""
+PodVerdict = Literal["searched", "slower", "crowded", "left"]
+"""What is known of a strategy in pods.
 
-    SEARCHED = "searched"  # its circuits were, to the end or as far as limits allowed
-    SLOWER = "slower"  # no circuits make it faster than the plan
-    CROWDED = "crowded"  # a pod exchanges with more others than it has ports
-    LEFT = "left"  # nothing but the bound that all strategies have
+`searched`: its circuits were, to the end or as far as limits allowed; `slower`: no circuits make it faster than the
+plan; `crowded`: a pod exchanges with more others than it has ports; `left`: nothing but the bound that all
+strategies have.
+"""
 
 
 @dataclass(frozen=True, repr=False)
@@ -122,7 +122,7 @@ class PodClaims(Shown):
     def candidates_bound_s(self, makespan_s: float) -> float:
         """No candidate is faster, over any circuits."""
         rows = zip(self.verdicts, self.bounds_s, strict=True)
-        return min([makespan_s, *(bound for verdict, bound in rows if verdict is not PodVerdict.CROWDED)])
+        return min([makespan_s, *(bound for verdict, bound in rows if verdict != "crowded")])
 
     def bound_s(self, makespan_s: float) -> float:
         """No strategy of the space is faster, over any circuits."""
@@ -130,7 +130,7 @@ class PodClaims(Shown):
         return least if self.rest_s is None else min(least, self.rest_s)
 
 
-POD_VERDICTS = tuple(PodVerdict)
+POD_VERDICTS: tuple[PodVerdict, ...] = get_args(PodVerdict)
 
 
 def pods_certificates(claims: PodClaims) -> tuple[Certificate, ...]:

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from functools import cached_property
-from typing import Annotated, NamedTuple, TypeVar
+from typing import Annotated, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from annotated_types import Ge, Le, Len, Lt
@@ -36,11 +35,8 @@ MAX_CELLS = 1 << 27
 Theta = Annotated[float, Ge(0), Le(1e30)]
 
 
-class RoutingMode(StrEnum):
-    """Who knows which of several demands is there: `common`: nobody, one routing for all; `adapted`: the routing."""
-
-    COMMON = "common"
-    ADAPTED = "adapted"
+RoutingMode = Literal["common", "adapted"]
+"""Who knows which of several demands is there: `common`: nobody, one routing for all; `adapted`: the routing."""
 
 
 class WithDemand(ProblemBase):
@@ -52,7 +48,7 @@ class WithDemand(ProblemBase):
     @property
     def common(self) -> bool:
         """Whether one routing serves all of several demands."""
-        return self.several and self.routing is RoutingMode.COMMON
+        return self.several and self.routing == "common"
 
     @cached_property
     def pairs(self) -> Ints:
@@ -95,7 +91,7 @@ class RoutingProblem(WithDemand):
     sha256: str = ""
     notes: tuple[str, ...] = ()
     link_gbps: float | None = None
-    routing: RoutingMode = RoutingMode.COMMON
+    routing: RoutingMode = "common"
     step_ms: float | None = None
 
     kind = "routing"
@@ -138,7 +134,7 @@ class TopologyProblem(WithDemand):
     sha256: str = ""
     notes: tuple[str, ...] = ()
     link_gbps: float | None = None
-    routing: RoutingMode = RoutingMode.COMMON
+    routing: RoutingMode = "common"
     step_ms: float | None = None
 
     kind = "topology"

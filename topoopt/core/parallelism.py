@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from itertools import permutations
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 from annotated_types import Ge, Le, Len
@@ -275,11 +275,12 @@ class ParallelStrategy:
         return self.replicas * self.tensor // (self.expert * self.expert_tensor)
 
 
-class LayerDivision(StrEnum):
-    """How layers go to the ranks of a pipeline."""
+LayerDivision = Literal["even", "balanced"]
+"""How layers go to the ranks of a pipeline.
 
-    EVEN = "even"  # as many on each, the ends up to one less, or as `short_ends` has them
-    BALANCED = "balanced"  # so that the slowest rank is as fast as memory lets it be; even where both ends are entered
+`even`: as many on each, the ends up to one less, or as `short_ends` has them; `balanced`: so that the slowest rank
+is as fast as memory lets it be; even where both ends are entered.
+"""
 
 
 @dataclass(frozen=True)
@@ -307,7 +308,7 @@ class StrategySpace:
     schedule: tuple[PipelineSchedule, ...] | None = None
     recompute: tuple[Recompute, ...] | None = None
     order: tuple[tuple[ParallelDimension, ...], ...] | None = None
-    layers: LayerDivision = LayerDivision.EVEN
+    layers: LayerDivision = "even"
     short_ends: tuple[int, ...] = ()
 
 

@@ -15,8 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 import numpy as np
 from annotated_types import Ge, Gt, Le, Len, Lt
@@ -37,50 +36,32 @@ MAX_LINKS = 64
 Millisecond = Annotated[float, Ge(0), Le(1e30)]
 
 
-class Schedule(StrEnum):
-    """How micro-batches fill the pipeline, objective throughput.
+Schedule = Literal["1f1b", "gpipe"]
+"""How micro-batches fill the pipeline, objective throughput.
 
-    `1f1b`: forward and backward of a stage alternate, so the time per micro-batch is the largest sum of both
-    (PipeDream). `gpipe`: all forward passes, then all backward ones: largest forward plus largest backward load.
-    """
-
-    ONE_F_ONE_B = "1f1b"
-    GPIPE = "gpipe"
+`1f1b`: forward and backward of a stage alternate, so the time per micro-batch is the largest sum of both
+(PipeDream). `gpipe`: all forward passes, then all backward ones: largest forward plus largest backward load."""
 
 
-class Communication(StrEnum):
-    """Load of a device from its compute and its communication: their sum, or the larger of the two."""
-
-    ADDED = "added"
-    OVERLAPPED = "overlapped"
+Communication = Literal["added", "overlapped"]
+"""Load of a device from its compute and its communication: their sum, or the larger of the two."""
 
 
-class StageShape(StrEnum):
-    """Which sets of operators a device may hold, objective throughput.
+StageShape = Literal["contiguous", "interleaved", "free"]
+"""Which sets of operators a device may hold, objective throughput.
 
-    `contiguous`: the devices can be ordered so that every forward tensor goes to the same or a later one.
-    `interleaved`: the same of stages, of which device d (in file order, k devices) has those of number d, d + k, ...
-    `free`: any set.
-    """
-
-    CONTIGUOUS = "contiguous"
-    INTERLEAVED = "interleaved"
-    FREE = "free"
+`contiguous`: the devices can be ordered so that every forward tensor goes to the same or a later one.
+`interleaved`: the same of stages, of which device d (in file order, k devices) has those of number d, d + k, ...
+`free`: any set."""
 
 
-class Sharing(StrEnum):
-    """What transfers that leave (or enter) a server at the same time do to each other, objective latency.
+Sharing = Literal["fair", "fifo", "static", "none"]
+"""What transfers that leave (or enter) a server at the same time do to each other, objective latency.
 
-    `fair`: they share its links equally (max-min), as in an unconfigured NIC. `fifo`: one at a time at full rate, in
-    order of priority. `static`: each destination server has its own rate, and its transfers are sent one by one.
-    `none`: nothing, each has the full rate of its two servers (the cost model of Tarnawski et al., NeurIPS 2020).
-    Devices of one server have a link of their own for each pair, in all modes.
-    """
-
-    FAIR = "fair"
-    FIFO = "fifo"
-    STATIC = "static"
-    NONE = "none"
+`fair`: they share its links equally (max-min), as in an unconfigured NIC. `fifo`: one at a time at full rate, in
+order of priority. `static`: each destination server has its own rate, and its transfers are sent one by one.
+`none`: nothing, each has the full rate of its two servers (the cost model of Tarnawski et al., NeurIPS 2020).
+Devices of one server have a link of their own for each pair, in all modes."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -178,11 +159,11 @@ class Throughput:
 
     __pydantic_config__ = STRICT
 
-    schedule: Annotated[Schedule, Names(Schedule)] = Schedule.ONE_F_ONE_B
+    schedule: Annotated[Schedule, Names(get_args(Schedule))] = "1f1b"
     """largest sum of forward and backward load, or largest forward plus largest backward load"""
-    communication: Annotated[Communication, Names(Communication)] = Communication.ADDED
+    communication: Annotated[Communication, Names(get_args(Communication))] = "added"
     """load of a device: compute plus communication, or the larger of the two"""
-    stages: Annotated[StageShape, Names(StageShape)] = StageShape.CONTIGUOUS
+    stages: Annotated[StageShape, Names(get_args(StageShape))] = "contiguous"
     """operators of a device form one stage of the pipeline, several (devices in file order, again and again), or any set"""  # noqa: E501
     stages_per_device: Annotated[int, Ge(1), Le(16)] = 1
     """q, of interleaved stages"""
@@ -196,7 +177,7 @@ class Latency:
 
     __pydantic_config__ = STRICT
 
-    sharing: Annotated[Sharing, Names(Sharing)] = Sharing.FAIR
+    sharing: Annotated[Sharing, Names(get_args(Sharing))] = "fair"
     """what transfers of one server do to each other: share equally, queue, have own rates, or nothing"""
     rates: Literal["uniform", "optimised"] = "optimised"
     """static rates of each pair of servers: all the same, or chosen with the placement"""
@@ -278,7 +259,7 @@ class PlacementProblem(ProblemBase):
     def queueing(self) -> bool:
         """Whether transfers between servers wait for each other, so that their starts are decided."""
         settings = self.objective
-        return isinstance(settings, Latency) and settings.sharing in (Sharing.FIFO, Sharing.STATIC)
+        return isinstance(settings, Latency) and settings.sharing in ("fifo", "static")
 
 
 @dataclass(frozen=True)

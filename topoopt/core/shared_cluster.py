@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Literal
 
 import numpy as np
@@ -47,27 +46,25 @@ MOST_EXACT_SERVERS = 64
 """Of a cluster whose placement is exact."""
 
 
-class Contention(StrEnum):
-    """What jobs that share links do to each other: flows simulated in full, or a formula of when they send."""
+Contention = Literal["flows", "coinciding", "interleaved"]
+"""What jobs that share links do to each other: flows simulated in full, or a formula of when they send.
 
-    FLOWS = "flows"  # every transfer of every job, as the time model says
-    COINCIDING = "coinciding"  # all at once, all the time: an upper bound on what they do to each other
-    INTERLEAVED = "interleaved"  # never needlessly at once: only average demands above a capacity slow jobs down
-
-
-class QueueOrder(StrEnum):
-    """Which waiting jobs may start."""
-
-    FIFO = "fifo"  # only the first
-    BACKFILL = "backfill"  # any that fits, in order of arrival
-    RESERVE = "reserve"  # any that does not delay the expected start of the first (EASY backfilling)
+`flows`: every transfer of every job, as the time model says; `coinciding`: all at once, all the time: an upper
+bound on what they do to each other; `interleaved`: never needlessly at once: only average demands above a capacity
+slow jobs down.
+"""
 
 
-class Goal(StrEnum):
-    """Objective, to be small."""
+QueueOrder = Literal["fifo", "backfill", "reserve"]
+"""Which waiting jobs may start.
 
-    ITERATION_TIME = "mean-iteration-time"
-    COMPLETION_TIME = "mean-completion-time"
+`fifo`: only the first; `backfill`: any that fits, in order of arrival; `reserve`: any that does not delay the
+expected start of the first (EASY backfilling).
+"""
+
+
+Goal = Literal["mean-iteration-time", "mean-completion-time"]
+"""Objective, to be small."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +120,7 @@ class Scheduling:
         open: nobody asked for this queue: method `auto` takes the best of all ways of scheduling.
     """
 
-    queue: QueueOrder = QueueOrder.FIFO
+    queue: QueueOrder = "fifo"
     depth: int = 100
     defragment: bool = False
     checkpoint_s: float = 30.0
@@ -233,18 +230,12 @@ class DrawnJobs:
     spread: str = "fixed"
 
 
-class JobPlacement(StrEnum):
-    """Which servers a job gets: any, without replacement, or consecutive ones of racks taken in random order."""
-
-    RANDOM = "random"
-    RACK_LOCAL = "rack-local"
+JobPlacement = Literal["random", "rack-local"]
+"""Which servers a job gets: any, without replacement, or consecutive ones of racks taken in random order."""
 
 
-class RankOrder(StrEnum):
-    """Which of its servers is server i of a job, and so the order of its rings: as drawn, or ascending."""
-
-    RANDOM = "random"
-    SORTED = "sorted"
+RankOrder = Literal["random", "sorted"]
+"""Which of its servers is server i of a job, and so the order of its rings: as drawn, or ascending."""
 
 
 @dataclass(frozen=True)
@@ -262,8 +253,8 @@ class JobsAtOnce:
     loads: tuple[int, ...]
     repetitions: int
     mix: tuple[tuple[int, float], ...]
-    placement: JobPlacement = JobPlacement.RANDOM
-    rank_order: RankOrder = RankOrder.RANDOM
+    placement: JobPlacement = "random"
+    rank_order: RankOrder = "random"
     rack_servers: int = 1
 
 
@@ -296,9 +287,9 @@ class SharedCluster(ProblemBase):
     classes: tuple[JobClass, ...]
     jobs: tuple[TracedJob, ...] | DrawnJobs | JobsAtOnce
     scheduling: Scheduling = field(default_factory=Scheduling)
-    contention: Contention = Contention.COINCIDING
+    contention: Contention = "coinciding"
     time_model: str = "fluid"
-    goal: Goal = Goal.ITERATION_TIME
+    goal: Goal = "mean-iteration-time"
     search: SearchSettings = field(default_factory=SearchSettings)
     sha256: str = ""
     notes: tuple[str, ...] = ()

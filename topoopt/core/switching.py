@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 
 from annotated_types import Ge, Le
 
@@ -241,20 +241,16 @@ class RailJob(Shown):
         return self.data_servers > 1 and any(self.reduced_s)
 
 
-class SwitchMode(StrEnum):
-    """When circuits are asked for."""
-
-    ON_DEMAND = "on-demand"
-    PROVISIONED = "provisioned"
+SwitchMode = Literal["on-demand", "provisioned"]
+"""When circuits are asked for."""
 
 
-class Boundary(StrEnum):
-    """Where the ports of a stage may change what they serve."""
+Boundary = Literal["data-to-pipeline", "inside-to-pipeline", "pipeline-to-inside", "pipeline-to-data"]
+"""Where the ports of a stage may change what they serve.
 
-    DATA_TO_PIPELINE = "data-to-pipeline"  # at the begin of a step: to what the passes need first
-    INSIDE_TO_PIPELINE = "inside-to-pipeline"  # behind a pass
-    PIPELINE_TO_INSIDE = "pipeline-to-inside"  # before the next
-    PIPELINE_TO_DATA = "pipeline-to-data"  # behind the last pass
+`data-to-pipeline`: at the begin of a step: to what the passes need first; `inside-to-pipeline`: behind a pass;
+`pipeline-to-inside`: before the next; `pipeline-to-data`: behind the last pass.
+"""
 
 
 @dataclass(frozen=True)

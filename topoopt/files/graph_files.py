@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from topoopt.core.arrays import MIB
 from topoopt.files.documents import Limits, load_document
@@ -349,13 +349,13 @@ COLUMNS: FieldTable = {
 }
 """Columns besides those that attributes of links name (`link_attributes`)."""
 
-THIRD: Mapping[NetworkUse, str] = {NetworkUse.LINKS: "multiplicity", NetworkUse.RATES: "rate"}
+THIRD: Mapping[NetworkUse, str] = {"links": "multiplicity", "rates": "rate"}
 """What a third column without a name is."""
 
 _HEADER = "other columns need a first line with their names: source, target, capacity, ..."
 ALLOWED: Mapping[NetworkUse, str] = {
-    NetworkUse.LINKS: f"two numbers of servers, and a number of parallel links if more than one; {_HEADER}",
-    NetworkUse.RATES: f"tail, head and a rate above 0 in GB/s; {_HEADER}",
+    "links": f"two numbers of servers, and a number of parallel links if more than one; {_HEADER}",
+    "rates": f"tail, head and a rate above 0 in GB/s; {_HEADER}",
 }
 """What stands in a line of a table without names of columns."""
 
@@ -462,7 +462,7 @@ def _bare(rows: list[Row], graph: RawGraph, log: FieldLog, use: NetworkUse) -> N
 
 
 def _is_bare_link(cells: tuple[str, ...], use: NetworkUse) -> bool:
-    if use is NetworkUse.RATES:
+    if use == "rates":
         return len(cells) == 3
     return 2 <= len(cells) <= 3 and all(re.fullmatch(r"[0-9]{1,9}", cell, re.ASCII) for cell in cells)
 
@@ -517,13 +517,13 @@ GRAPH_READERS: Mapping[str, tuple[Reader, Fields]] = {
 """Readers by the ending of a file's name, with the fields of the format beside attributes of nodes and links."""
 
 GRAPHML_TABLE, NODE_LINK_TABLE = listed(GRAPHML_FIELDS), listed(NODE_LINK_FIELDS)
-LINKS_TABLE, RATES_TABLE = (listed(fields_of(use, None)) for use in NetworkUse)
+LINKS_TABLE, RATES_TABLE = (listed(fields_of(use, None)) for use in get_args(NetworkUse))
 COLUMNS_TABLE = listed({"column": COLUMNS})
 
 
 def read_graph(
     path: str | os.PathLike[str],
-    use: NetworkUse = NetworkUse.LINKS,
+    use: NetworkUse = "links",
     *,
     rate_attribute: str | None = None,
     latency_us: float | None = None,
@@ -549,18 +549,18 @@ def read_graph(
     if not raw.links:
         log.refuse("no links in this file")
     numbers, names = _numbered(raw, use)
-    if names and use is NetworkUse.LINKS:
+    if names and use == "links":
         log.note(_numbering(file, names))
     links = _without_loops(raw.links, log)
     rates = log.attempt(lambda: link_rates(links, log, use, rate_attribute))
-    latencies = log.attempt(lambda: link_latencies(links, log, latency_us)) if use is NetworkUse.RATES else None
+    latencies = log.attempt(lambda: link_latencies(links, log, latency_us)) if use == "rates" else None
     parallel = log.attempt(lambda: [parallel_of(link, file) for link in links])
     switches: tuple[bool, ...] | None = ()
-    if use is NetworkUse.RATES:
+    if use == "rates":
         switches = log.attempt(lambda: tuple(is_switch(*node, file) for node in raw.nodes.items()))
         if rates is None and raw.links:
             log.refuse("links without a rate", allowed=f"{LINK} `rate` in GB/s, bandwidth_gbps, ...")
-    if rates is not None and (use is NetworkUse.LINKS or rates.name != "rate"):
+    if rates is not None and (use == "links" or rates.name != "rate"):
         log.note(_unit_note(rates, file, use))
     notes = log.settle()
     columns: list[Sequence[Any]] = [
@@ -594,7 +594,7 @@ def _numbered(raw: RawGraph, use: NetworkUse) -> tuple[dict[str, int], tuple[str
     if not labels:
         labels = list(dict.fromkeys(end for link in raw.links for end in link[:2]))
         if all(label.isdecimal() and label.isascii() and len(label) <= 9 for label in labels):
-            if use is NetworkUse.LINKS:
+            if use == "links":
                 return {label: int(label) for label in labels}, ()
             labels.sort(key=int)
         raw.nodes = {label: {} for label in labels}
@@ -611,7 +611,7 @@ def _numbering(file: str, names: tuple[str, ...]) -> str:
 
 def _unit_note(rates: LinkRates, file: str, use: NetworkUse) -> str:
     where = f"{value_text(rates.name)} of {FilePath(file).name}"
-    if use is NetworkUse.RATES:
+    if use == "rates":
         return f"rates of links are {where}"
     unit = "in Gbit/s, and so is the demand" if rates.unit == GBPS else "in the unit of the demand"
     return f"capacities of links are {where}, {unit}"

@@ -69,7 +69,7 @@ def cluster_document(cluster: Cluster) -> Entry:
         "hop_latency_us": cluster.hop_latency_us,
         "ring_round_latency_us": cluster.ring_round_latency_us,
         "intra_server_gbps": cluster.intra_server_gbps,
-        "local_allreduce": cluster.local_allreduce.value,
+        "local_allreduce": cluster.local_allreduce,
         "link_sharing": cluster.link_sharing.value,
         "gpu_memory_gib": None if memory is None else memory / GIB,
     }

@@ -6,8 +6,8 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from fractions import Fraction
+from typing import Literal
 
 from topoopt.core.errors import InputError
 from topoopt.files.issues import value_text
@@ -24,11 +24,8 @@ LinkEntry = tuple[str, str, Mapping[str, object]]
 """Tail and head by name, attributes as the file has them."""
 
 
-class NetworkUse(StrEnum):
-    """Which kinds read a network: links that carry a demand, or links on which collectives run."""
-
-    LINKS = "links"
-    RATES = "rates"
+NetworkUse = Literal["links", "rates"]
+"""Which kinds read a network: links that carry a demand, or links on which collectives run."""
 
 
 GBPS = "Gbit/s"
@@ -58,12 +55,12 @@ _SHARED: FieldTable = {
 }
 
 LINK_FIELDS: Mapping[NetworkUse, FieldTable] = {
-    NetworkUse.LINKS: {
+    "links": {
         **_SHARED,
         **{name: used("capacity of a link, in the unit of the demand") for name in UNITLESS},
         **{name: noted("latencies play no part here") for name in (*LATENCIES, "latency", "delay")},
     },
-    NetworkUse.RATES: {
+    "rates": {
         **_SHARED,
         "rate": used("rate of a link, GB/s"),
         **{
@@ -78,8 +75,8 @@ LINK_FIELDS: Mapping[NetworkUse, FieldTable] = {
 }
 
 NODE_FIELDS: Mapping[NetworkUse, FieldTable] = {
-    NetworkUse.LINKS: {"role": noted("every node counts as a server here, switches too")},
-    NetworkUse.RATES: {"role": used(f"switch, or what computes ({', '.join(list(ROLES)[1:])}), which is the default")},
+    "links": {"role": noted("every node counts as a server here, switches too")},
+    "rates": {"role": used(f"switch, or what computes ({', '.join(list(ROLES)[1:])}), which is the default")},
 }
 
 
@@ -183,7 +180,7 @@ def link_rates(
 def _read(name: str, links: Sequence[LinkEntry], file: str, use: NetworkUse) -> LinkRates:
     lettered = name == "LinkSpeed" and any("LinkSpeedUnits" in data for _, _, data in links)
     unit = Fraction(1) if lettered else unit_of(name)
-    if unit is None and use is NetworkUse.RATES:
+    if unit is None and use == "rates":
         unit = Fraction(8)  # GB/s, where nothing else is said
     values: list[Fraction] = []
     wrong: list[str] = []

@@ -16,7 +16,6 @@ from topoopt.core.rated_network import PRESETS, RatedNetwork
 from topoopt.files.fields import MAX_SERVERS, FileModel
 from topoopt.files.graph_files import ListedGraph, read_graph
 from topoopt.files.issues import nearest_text
-from topoopt.files.link_attributes import NetworkUse
 from topoopt.files.sections import RATE_ATTRIBUTE, FamilyTopology, RateAttribute, Server, Servers, existing_file
 from topoopt.files.topology_families import family_arcs, family_text
 
@@ -118,7 +117,7 @@ def network_of(
         return checked([node in switches for node in range(n)], links, latency_us, (), "links of the instance")
     graph = read_graph(
         existing_file(folder, section.file),
-        NetworkUse.RATES,
+        "rates",
         rate_attribute=section.rate_attribute,
         latency_us=latency_us or None,
     )

@@ -10,7 +10,7 @@ import numpy as np
 
 from topoopt.core.arrays import Bools, Ints, offsets
 from topoopt.core.proofs import StopReason
-from topoopt.core.shared_cluster import JobClass, JobTable, QueueOrder, Scheduling
+from topoopt.core.shared_cluster import JobClass, JobTable, Scheduling
 from topoopt.core.shared_plan import Stays
 from topoopt.simulate.cluster_rates import RunningWork
 
@@ -247,7 +247,7 @@ def reserved(cluster: ClusterState) -> tuple[float, Bools]:
 
 def start_others(cluster: ClusterState) -> None:
     """Start jobs behind the first, in order of arrival."""
-    reserve = cluster.scheduling.queue is QueueOrder.RESERVE
+    reserve = cluster.scheduling.queue == "reserve"
     start, aside = reserved(cluster) if reserve else (np.inf, np.zeros(0, dtype=bool))
     failed = {cluster.kind[cluster.queue[0]]}
     too_many = cluster.size[cluster.queue[0]]  # what does not fit is not tried again, nor is anything larger
@@ -396,13 +396,13 @@ class JointPlacer(Placer, Protocol):
 def start_jointly(cluster: ClusterState, placer: JointPlacer) -> None:
     """Start every waiting job that may."""
     queue = cluster.scheduling.queue
-    if queue is QueueOrder.BACKFILL:
+    if queue == "backfill":
         while cluster.queue:
             looked_at = cluster.queue[: min(placer.window, cluster.scheduling.depth + 1)]
             if _start_most(cluster, placer, looked_at, cluster.free) < len(looked_at):
                 return
     _start_beginning(cluster, placer)
-    if queue is not QueueOrder.RESERVE or len(cluster.queue) < 2 or not cluster.free.any():
+    if queue != "reserve" or len(cluster.queue) < 2 or not cluster.free.any():
         return
     start, aside = reserved(cluster)
     others = cluster.queue[1 : min(placer.window, cluster.scheduling.depth + 1)]
@@ -476,7 +476,7 @@ def start_waiting(cluster: ClusterState) -> None:
         del cluster.queue[0]
         start_waiting(cluster)
         return
-    if cluster.scheduling.queue is not QueueOrder.FIFO and len(cluster.queue) > 1:
+    if cluster.scheduling.queue != "fifo" and len(cluster.queue) > 1:
         start_others(cluster)
 
 

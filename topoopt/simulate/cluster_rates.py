@@ -204,7 +204,7 @@ class WorkShared:
         assert fabric.server_gbps is not None
         self._classes = [classes[c] for c in jobs.class_index]
         self._links = links
-        self._interleaved = contention is Contention.INTERLEAVED
+        self._interleaved = contention == "interleaved"
         self._compute = np.array([row.compute_ms for row in self._classes])
         self._wire = np.array([row.sent_bytes / BYTES_PER_MS_PER_GBPS for row in self._classes])  # ms at 1 Gbit/s
         self._hidden = hidden_ms(jobs, classes, fabric, direct_gbps)

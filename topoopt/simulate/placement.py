@@ -20,13 +20,10 @@ from topoopt.core.arrays import Floats, Int32s, Ints, bytes_per_ms, offsets
 from topoopt.core.data import Shown
 from topoopt.core.errors import InfeasibleError
 from topoopt.core.placement import (
-    Communication,
     Latency,
     LinkShare,
     PlacementPlan,
     PlacementProblem,
-    Schedule,
-    Sharing,
     TensorTransfer,
     Throughput,
     queued_transfers,
@@ -35,7 +32,7 @@ from topoopt.core.placement import (
 from topoopt.native import placement
 
 FAIR, FIFO, STATIC, ALONE = 0, 1, 2, 3
-SHARING = {Sharing.FAIR: FAIR, Sharing.FIFO: FIFO, Sharing.STATIC: STATIC, Sharing.NONE: ALONE}
+SHARING = {"fair": FAIR, "fifo": FIFO, "static": STATIC, "none": ALONE}
 UNLIMITED = np.iinfo(np.int64).max
 
 
@@ -344,10 +341,10 @@ def max_load_ms(settings: Throughput, loads: Sequence[DeviceLoad]) -> float:
     """The objective: largest load, or largest forward plus largest backward load (GPipe)."""
 
     def joined(compute: float, communication: float) -> float:
-        added = settings.communication is Communication.ADDED
+        added = settings.communication == "added"
         return compute + communication if added else max(compute, communication)
 
-    if settings.schedule is Schedule.GPIPE:
+    if settings.schedule == "gpipe":
         forward = max(joined(load.forward_ms, load.forward_communication_ms) for load in loads)
         return forward + max(joined(load.backward_ms, load.backward_communication_ms) for load in loads)
     return max(joined(load.compute_ms, load.communication_ms) for load in loads)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import get_args
 
 import numpy as np
 
@@ -164,7 +165,7 @@ Delays = Mapping[Boundary, float]
 
 def same_delay(delay_s: float) -> Delays:
     """The same at every boundary."""
-    return dict.fromkeys(Boundary, delay_s)
+    return dict.fromkeys(get_args(Boundary), delay_s)
 
 
 RailOrders = tuple[PassOrders, Ints]
@@ -231,7 +232,7 @@ def follow(
     shares: RailShares,
     plan: Sequence[StagePorts | None] = (),
     delays: Delays | None = None,
-    mode: SwitchMode = SwitchMode.PROVISIONED,
+    mode: SwitchMode = "provisioned",
 ) -> FollowedStep:
     """Do the step as early as circuits allow.
 
@@ -243,7 +244,7 @@ def follow(
     """
     delays = delays or same_delay(0.0)
     orders, links = job_orders
-    p, demand = job.ranks, mode is SwitchMode.ON_DEMAND
+    p, demand = job.ranks, mode == "on-demand"
     durations, lead = _durations(job, orders.passes, orders.rank_of_stage, shares)
     floor, gathered = _gathering(job, orders, shares)
     first, inside, apart = np.full(p, -1.0), np.full(p, -1.0), np.zeros(p, dtype=np.int64)
@@ -251,8 +252,8 @@ def follow(
         if ports is None:
             continue
         held = ports.data if job.reduces else final_split(job, rank, ports)
-        first[rank] = delays[Boundary.DATA_TO_PIPELINE] if held != ports.pipeline else -1.0
-        inside[rank] = delays[Boundary.DATA_TO_PIPELINE] if held != ports.inside else -1.0
+        first[rank] = delays["data-to-pipeline"] if held != ports.pipeline else -1.0
+        inside[rank] = delays["data-to-pipeline"] if held != ports.inside else -1.0
         apart[rank] = job.inside is not None and ports.inside != ports.pipeline
     pair = np.minimum(shares.hops[:, None], shares.hops[None, :])
     exchanged = (orders.passes[:, 0] != int(PassKind.WEIGHTS)) & (job.inside is not None)
@@ -267,7 +268,7 @@ def follow(
         np.where(gathered > 0.0, gathered, -job.optimizer_s),
         first,
         inside,
-        np.tile([[delays[Boundary.INSIDE_TO_PIPELINE]], [delays[Boundary.PIPELINE_TO_INSIDE]]], (1, p)),
+        np.tile([[delays["inside-to-pipeline"]], [delays["pipeline-to-inside"]]], (1, p)),
         apart,
         demand,
         job.blocking,
@@ -369,9 +370,9 @@ def _reducing(
         if index is not None and job.reduces and final_split(job, rank, index) != index.data:
             idle = float(max(state[LAST, rank], state[IDLE, rank]))
             begun[rank] = max(idle, float(ready.min())) if demand else idle
-            up = begun[rank] + delays[Boundary.PIPELINE_TO_DATA]
+            up = begun[rank] + delays["pipeline-to-data"]
         elif index is not None and job.reduces and index.inside != index.pipeline and rank:
-            up = float(state[PASSED if demand else IDLE, rank]) + delays[Boundary.INSIDE_TO_PIPELINE]
+            up = float(state[PASSED if demand else IDLE, rank]) + delays["inside-to-pipeline"]
         ready = np.maximum(ready, up)
         reducing[0, rank] = ready.min()
         reducing[1, rank] = (ready + np.cumsum(layer_s[::-1])[::-1]).max()
@@ -425,7 +426,7 @@ def _switches(
     held = ports.data if job.reduces else final_split(job, rank, ports)
     up = float(step.up[rank])
     if up > UNKNOWN:
-        yield event(up - delays[Boundary.DATA_TO_PIPELINE], Boundary.DATA_TO_PIPELINE, held, ports.pipeline)
+        yield event(up - delays["data-to-pipeline"], "data-to-pipeline", held, ports.pipeline)
     passes, links = orders
     places = range(int(passes.start[rank]), int(passes.start[rank + 1]))
     used = [index for index in places if passes.passes[index, 0] != int(PassKind.WEIGHTS)]
@@ -435,14 +436,14 @@ def _switches(
         back, there = (float(step.times[row, index]) for row in (TO_INSIDE, TO_PIPELINE))
         if back > UNKNOWN:
             first = at == 0 and up == UNKNOWN and not _takes(source, owner, index)
-            where = Boundary.DATA_TO_PIPELINE if first else Boundary.PIPELINE_TO_INSIDE
+            where: Boundary = "data-to-pipeline" if first else "pipeline-to-inside"
             yield event(back, where, held if first else ports.pipeline, ports.inside)
         follows = links[1, index] >= 0 or (at + 1 < len(used) and _takes(source, owner, used[at + 1]))
         if there > UNKNOWN and follows:
-            yield event(there, Boundary.INSIDE_TO_PIPELINE, ports.inside, ports.pipeline)
+            yield event(there, "inside-to-pipeline", ports.inside, ports.pipeline)
     if step.data_set[rank] > UNKNOWN:
         begin_s = float(step.data_set[rank])
-        yield event(begin_s, Boundary.PIPELINE_TO_DATA, final_split(job, rank, ports), ports.data)
+        yield event(begin_s, "pipeline-to-data", final_split(job, rank, ports), ports.data)
 
 
 def _takes(source: np.ndarray, owner: np.ndarray, index: int) -> bool:

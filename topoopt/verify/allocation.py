@@ -22,7 +22,6 @@ import numpy as np
 
 from topoopt.core.allocation import (
     GBIT_BYTES,
-    AllocationGoal,
     AllocationPlan,
     AllocationProblem,
     Route,
@@ -67,7 +66,7 @@ def resources_of(problem: AllocationProblem, transfer: Transfer, route: Route) -
 def base_and_gain(problem: AllocationProblem) -> tuple[Floats, Floats]:
     """Return float64[T] each: fairness compares the levels (rate - base) / gain."""
     gain = [transfer.weight for transfer in problem.transfers]
-    if problem.goal is AllocationGoal.COMPLETION_TIME:
+    if problem.goal == "completion-time":
         gain = [(transfer.size_bytes or 0.0) / GBIT_BYTES for transfer in problem.transfers]
     return np.array([transfer.min_gbps for transfer in problem.transfers]), np.array(gain)
 
@@ -112,11 +111,11 @@ def guarantees_met(problem: AllocationProblem, plan: AllocationPlan) -> Iterator
 
 def objective_name(problem: AllocationProblem) -> tuple[str, str]:
     """Return name and unit of the objective."""
-    if problem.goal is AllocationGoal.COMPLETION_TIME:
+    if problem.goal == "completion-time":
         return "completion_time", "s"
     if problem.wants_total:
         return "weighted_total_rate", "Gbit/s"
-    names = {AllocationGoal.MAX_MIN: "min_rate", AllocationGoal.WEIGHTED: "min_weighted_rate"}
+    names = {"max-min": "min_rate", "weighted": "min_weighted_rate"}
     return names.get(problem.goal, "min_surplus"), "Gbit/s"
 
 
@@ -124,13 +123,13 @@ def objective_value(problem: AllocationProblem, plan: AllocationPlan) -> float:
     """Return the last completion, the weighted sum, or the lowest level of the rates."""
     rates = plan.rates_gbps(problem)
     base, gain = base_and_gain(problem)
-    if problem.goal is AllocationGoal.COMPLETION_TIME:
+    if problem.goal == "completion-time":
         return float((gain / rates).max())
     if problem.wants_total:
         return float(gain @ rates)
     level = float(((rates - base) / gain).min())
     # A guarantee may be missed by rounding; the surplus is never negative.
-    return max(level, 0.0) if problem.goal is AllocationGoal.MIN_GUARANTEE else level
+    return max(level, 0.0) if problem.goal == "min-guarantee" else level
 
 
 # Bounds.
@@ -328,7 +327,7 @@ def _proven(
 
 def scale(problem: AllocationProblem) -> float:
     """Return the largest capacity: its rounding is in every rate, and in no completion time."""
-    return 0.0 if problem.goal is AllocationGoal.COMPLETION_TIME else as_float(problem.capacity_gbps.max())
+    return 0.0 if problem.goal == "completion-time" else as_float(problem.capacity_gbps.max())
 
 
 CHECKER = Checker(

@@ -16,12 +16,10 @@ from topoopt.core.collective import (
     ROOTS_ARRAYS,
     AllReduceProof,
     CircuitSchedule,
-    CollectiveObjective,
     CollectiveOp,
     CollectivePlan,
     CollectiveProblem,
     CollectiveResult,
-    SteppedCollective,
     SwitchedCollective,
     TimeLine,
     WeightedSet,
@@ -90,9 +88,9 @@ def steps_limited(problem: CollectiveProblem, plan: CollectivePlan) -> Iterator[
 def front_consistent(problem: CollectiveProblem, plan: CollectivePlan) -> Iterator[str]:
     """Each entry of a front is best for some size; the schedule of the plan is the entry of its own size."""
     lines = plan.front
-    if (problem.objective is CollectiveObjective.PARETO) != bool(lines):
+    if (problem.objective == "pareto") != bool(lines):
         yield "best schedules by size where they are not sought" if lines else "no schedules by size"
-    if not lines or problem.objective is not CollectiveObjective.PARETO:
+    if not lines or problem.objective != "pareto":
         return
     numbers = float_array([(line.latency_us, line.us_per_mbyte) for line in lines], 2)
     if numbers is None or not np.isfinite(numbers).all():
@@ -145,16 +143,16 @@ def front_unchecked(problem: CollectiveProblem, plan: CollectivePlan) -> Iterato
 
 def objective_name(problem: CollectiveProblem) -> tuple[str, str]:
     """Return name and unit of the objective."""
-    names = {CollectiveObjective.LATENCY: ("steps", "steps"), CollectiveObjective.THROUGHPUT: ("algbw", "GB/s")}
+    names = {"latency": ("steps", "steps"), "throughput": ("algbw", "GB/s")}
     return names.get(problem.objective, ("time", "us"))
 
 
 def objective_value(problem: CollectiveProblem, plan: CollectivePlan) -> float:
     """Return the steps of the schedule, its bytes a second on the fullest link, or the time of all its steps."""
     schedule = plan.schedule
-    if problem.objective is CollectiveObjective.LATENCY:
+    if problem.objective == "latency":
         return float(schedule.steps)
-    if problem.objective is CollectiveObjective.THROUGHPUT:
+    if problem.objective == "throughput":
         arcs = route_arcs(problem.network, schedule.routes)
         traffic = step_traffic(problem.network, schedule, arcs, multicast=problem.multicast)
         return problem.vector_bytes / busy_us(problem, schedule, traffic) / 1e3
@@ -186,7 +184,7 @@ def expected_certificates(problem: CollectiveProblem) -> tuple[Argument, ...]:
 
 def arguments(problem: CollectiveProblem) -> Mapping[Argument, Derivation]:
     """Return the one argument that counts for a problem."""
-    latency = problem.objective is CollectiveObjective.LATENCY
+    latency = problem.objective == "latency"
     return {Argument.RANK_DISTANCES if latency else expected_certificates(problem)[0]: proven_value}
 
 
@@ -199,9 +197,9 @@ def proven_value(problem: CollectiveProblem, certificates: Limits) -> float:
         A cut, multipliers or lengths that prove nothing.
     """
     bandwidth = float(bandwidth_us(problem, certificates))
-    if problem.objective is CollectiveObjective.LATENCY:
+    if problem.objective == "latency":
         return float(fewest_steps(problem.network, problem))
-    if problem.objective is CollectiveObjective.THROUGHPUT:
+    if problem.objective == "throughput":
         return problem.vector_bytes / bandwidth / 1e3
     message_us = problem.message_us + float(problem.network.latency_us.min())
     return max(bandwidth + message_us, slowest_message_us(problem))
@@ -577,9 +575,9 @@ def check_circuits(problem: SwitchedCollective, schedule: CircuitSchedule) -> Ch
 
 def _steps(problem: SwitchedCollective) -> list[tuple[int, float]]:
     n, size = problem.ranks, problem.vector_bytes
-    if problem.collective is SteppedCollective.RING:
+    if problem.collective == "ring":
         return [(1, 0.5 * size / n) for _ in range(2 * n - 2)]
-    if problem.collective is SteppedCollective.ALL_TO_ALL:
+    if problem.collective == "all-to-all":
         return [(s, size / n) for s in range(1, n) if 2 * s <= n]
     halving, part, distance = [], size, 1
     while distance < n:

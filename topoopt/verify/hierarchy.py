@@ -17,13 +17,11 @@ from topoopt.core.hierarchy import (
     Fleet,
     GroupShare,
     HierarchicalNetwork,
-    HierarchicalObjective,
     HierarchicalPlan,
     HierarchicalProblem,
     HierarchicalWorkload,
     Layer,
     LayerPhase,
-    Loop,
     PathWeight,
 )
 from topoopt.core.proofs import Argument, Tolerance
@@ -82,13 +80,13 @@ def _layer_ns(layer: Layer, workload: HierarchicalWorkload, bandwidth: Sequence[
         for phase in (layer.forward, layer.input_gradient, layer.weight_gradient)
     )
     backward = layer.weight_gradient.compute_ns + weights
-    tail = max(inputs, backward) if workload.loop is Loop.DP_OVERLAP else inputs + backward
+    tail = max(inputs, backward) if workload.loop == "dp-overlap" else inputs + backward
     return layer.repeat * (layer.forward.compute_ns + forward + layer.input_gradient.compute_ns + tail)
 
 
 def job_time_ns(workload: HierarchicalWorkload, bandwidth: Sequence[float]) -> float:
     """Time of one iteration of a job, ns."""
-    if workload.loop is not Loop.DAG:
+    if workload.loop != "dag":
         return sum(_layer_ns(layer, workload, bandwidth) for layer in workload.layers)
     ends: list[float] = []
     for task in workload.tasks:
@@ -100,7 +98,7 @@ def job_time_ns(workload: HierarchicalWorkload, bandwidth: Sequence[float]) -> f
 def fleet_time_ns(design: Design, fleet: Fleet, bandwidth: Sequence[float]) -> float:
     """What the objective means by time."""
     times = [workload.weight * job_time_ns(workload, bandwidth) for workload in design.workloads]
-    return max(times) if fleet is Fleet.WORST_CASE else sum(times)
+    return max(times) if fleet == "worst-case" else sum(times)
 
 
 def network_cost_usd(network: HierarchicalNetwork, bandwidth: Sequence[float]) -> float | None:
@@ -235,12 +233,12 @@ def certified_bound(problem: HierarchicalProblem, design: Design, proof: Bandwid
     low = [item.min_gbytes_per_s for item in network.dimensions]
     high = [item.max_gbytes_per_s for item in network.dimensions]
     sizes = abs(constant)
-    if objective is HierarchicalObjective.TIME_TIMES_COST:
+    if objective == "time-times-cost":
         rows = _homogeneous(rows, network, prices_usd)
         low, high = [0.0] * (len(low) + 1), [INFINITE] * (len(high) + 1)
         weights, slopes, constant = [compute, *weights], [0.0, *slopes], 0.0
     cutoff: list[LinearRow] = []
-    if objective is HierarchicalObjective.COST:
+    if objective == "cost":
         slopes = list(prices_usd)
         limited = _limit_weight(problem, design, work) * (problem.time_limit_ns or 0.0)
         constant += network.fixed_cost_usd - limited
@@ -285,7 +283,7 @@ def _terms(design: Design, proof: BandwidthProof) -> int:
 def _limit_weight(problem: HierarchicalProblem, design: Design, work: CertifiedWork) -> float:
     """eta: how often the certificate uses that the time limit holds."""
     parts = [own / job.weight for own, job in zip(work[2], design.workloads, strict=True)]
-    return sum(parts) if problem.fleet is Fleet.WORST_CASE else max(parts)
+    return sum(parts) if problem.fleet == "worst-case" else max(parts)
 
 
 def _work(problem: HierarchicalProblem, design: Design, proof: BandwidthProof) -> CertifiedWork:
@@ -296,8 +294,8 @@ def _work(problem: HierarchicalProblem, design: Design, proof: BandwidthProof) -
             raise ValueError("a path of no job, or of no weight")
         sums[path.job] += path.weight
     scale = [1.0] * len(jobs)
-    if problem.objective is not HierarchicalObjective.COST:
-        if problem.fleet is Fleet.WORST_CASE:
+    if problem.objective != "cost":
+        if problem.fleet == "worst-case":
             used = sum(own / job.weight for own, job in zip(sums, jobs, strict=True))
             scale = [1.0 / max(1.0, used)] * len(jobs)
         else:
@@ -327,7 +325,7 @@ def follow(
             key = (path.job, item.communicator, item.collective)
             sent[key] = sent.get(key, 0.0) + weight * times * item.size_bytes
 
-    if job.loop is Loop.DAG:
+    if job.loop == "dag":
         previous = None
         for step in path.steps:
             if not 0 <= step < len(job.tasks) or (previous is not None and previous not in job.tasks[step].after):
@@ -341,7 +339,7 @@ def follow(
     for index, layer in enumerate(job.layers):
         take(layer.forward, layer.repeat)
         compute += layer.input_gradient.compute_ns * layer.repeat
-        both = job.loop is Loop.NO_OVERLAP or not _moves(layer.input_gradient, job)
+        both = job.loop == "no-overlap" or not _moves(layer.input_gradient, job)
         if both or index not in chosen:
             take(layer.input_gradient, layer.repeat, compute_too=False)
         if both or index in chosen:
@@ -442,7 +440,7 @@ def formula_bound(problem: HierarchicalProblem, design: Design) -> float:
     """
     parts = [_sums(job, len(design.network.dimensions)) for job in design.workloads]
     weights = [job.weight for job in design.workloads]
-    if problem.fleet is Fleet.WORST_CASE:
+    if problem.fleet == "worst-case":
         cases = [(w * f, [w * item for item in own]) for w, (f, own) in zip(weights, parts, strict=True)]
     else:
         together = [
@@ -456,7 +454,7 @@ def formula_bound(problem: HierarchicalProblem, design: Design) -> float:
 
 def _sums(job: HierarchicalWorkload, dimensions: int) -> tuple[float, list[float]]:
     """F and W of the path that is longest when nothing is communicated."""
-    if job.loop is Loop.DAG:
+    if job.loop == "dag":
         ends: list[float] = []
         for task in job.tasks:
             ends.append(task.phase.compute_ns + max((ends[k] for k in task.after), default=0.0))
@@ -487,13 +485,13 @@ def _formula(
     totals = [item for item in network.constraints if set(item.coefficients) == {1.0}]
     most = min((item.at_most for item in totals), default=INFINITE)
     least = max((item.at_least for item in totals), default=0.0)
-    if problem.objective is HierarchicalObjective.TIME:
+    if problem.objective == "time":
         bound = compute + spread / most
         if problem.cost_cap_usd is not None:
             left = problem.cost_cap_usd - network.fixed_cost_usd
             bound = max(bound, compute + priced / left if left > 0 else INFINITE)
         return bound * (1.0 - rounding)
-    if problem.objective is HierarchicalObjective.COST:
+    if problem.objective == "cost":
         left = (problem.time_limit_ns or 0.0) - compute * (1.0 - rounding)
         return (network.fixed_cost_usd + priced / left) * (1.0 - rounding) if left > 0 else INFINITE
     floor = network.fixed_cost_usd + max(least, 0.0) * min(prices)
@@ -504,9 +502,9 @@ MAX_ENUMERATED = 100_000
 """Combinations of speeds up to which all are tried."""
 
 UNITS = {
-    HierarchicalObjective.TIME: "ns",
-    HierarchicalObjective.TIME_TIMES_COST: "ns*USD",
-    HierarchicalObjective.COST: "USD",
+    "time": "ns",
+    "time-times-cost": "ns*USD",
+    "cost": "USD",
 }
 
 
@@ -580,9 +578,9 @@ def objective_value(problem: HierarchicalProblem, plan: HierarchicalPlan) -> flo
     time, cost = fleet_time_ns(design, problem.fleet, bandwidth), network_cost_usd(design.network, bandwidth)
     priced = math.nan if cost is None else cost
     return {
-        HierarchicalObjective.TIME: time,
-        HierarchicalObjective.TIME_TIMES_COST: time * (priced or math.nan),
-        HierarchicalObjective.COST: priced,
+        "time": time,
+        "time-times-cost": time * (priced or math.nan),
+        "cost": priced,
     }[problem.objective]
 
 
@@ -618,9 +616,9 @@ def _certified(problem: HierarchicalProblem, proof: BandwidthProof) -> float:
         best = math.inf if proof.cutoff is None else proof.cutoff
         return min(best, certified_bound(problem, design, proof, best))
     limit = problem.time_limit_ns
-    if problem.objective is not HierarchicalObjective.COST or limit is None:
+    if problem.objective != "cost" or limit is None:
         raise ValueError("there is no time limit")
-    as_time = replace(problem, objective=HierarchicalObjective.TIME, time_limit_ns=None)
+    as_time = replace(problem, objective="time", time_limit_ns=None)
     return math.inf if certified_bound(as_time, design, proof, math.inf) > limit else -math.inf
 
 
@@ -650,7 +648,7 @@ def point_bound(
     Certificates that prove nothing are passed over.
     """
     point, design = plan.front[k], problem.designs[plan.design]
-    cheapest = replace(problem, objective=HierarchicalObjective.COST, time_limit_ns=point.limit_ns)
+    cheapest = replace(problem, objective="cost", time_limit_ns=point.limit_ns)
     bounds = [formula_bound(cheapest, design)]
     for certificate in certificates:
         try:
@@ -678,19 +676,19 @@ def least_by_speeds(problem: HierarchicalProblem, design: Design) -> float:
             continue
         if broken_laws(design.network, bandwidth):
             continue
-        if problem.objective is HierarchicalObjective.COST and (cost is None or cost >= least):
+        if problem.objective == "cost" and (cost is None or cost >= least):
             continue
         time = fleet_time_ns(design, problem.fleet, bandwidth)
-        if problem.objective is HierarchicalObjective.COST:
+        if problem.objective == "cost":
             if time <= (problem.time_limit_ns or math.inf) * (1 + RELATIVE):
                 least = cost or 0.0
         else:
-            least = min(least, time if problem.objective is HierarchicalObjective.TIME else time * (cost or 0.0))
+            least = min(least, time if problem.objective == "time" else time * (cost or 0.0))
     return least
 
 
 CHECKER = Checker(
-    objective=lambda problem: (problem.objective.value, UNITS[problem.objective]),
+    objective=lambda problem: (problem.objective, UNITS[problem.objective]),
     constraints=(
         ("design", design_of_the_instance),
         ("bandwidth", allowed_bandwidths),

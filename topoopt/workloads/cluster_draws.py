@@ -11,10 +11,8 @@ from topoopt.core.arrays import Bools, Draws, Floats, Int32s, Ints
 from topoopt.core.shared_cluster import (
     DrawnJobs,
     JobClass,
-    JobPlacement,
     JobsAtOnce,
     JobTable,
-    RankOrder,
     TracedJob,
 )
 
@@ -89,7 +87,7 @@ list; the seed of routes on fabrics with a choice."""
 
 def server_order(jobs: JobsAtOnce, servers: int, draws: Draws) -> list[int]:
     """All servers in the order in which jobs take them."""
-    if jobs.placement is JobPlacement.RANDOM:
+    if jobs.placement == "random":
         return [int(server) for server in draws.permutation(servers)]
     rack = jobs.rack_servers
     racks = [range(first, min(first + rack, servers)) for first in range(0, servers, rack)]
@@ -102,7 +100,7 @@ def place_jobs(jobs: JobsAtOnce, sizes: Sequence[int], servers: int, draws: Draw
     placed, first = [], 0
     for size in sizes:
         own = order[first : first + size]
-        placed.append(tuple(sorted(own) if jobs.rank_order is RankOrder.SORTED else own))
+        placed.append(tuple(sorted(own) if jobs.rank_order == "sorted" else own))
         first += size
     return tuple(placed)
 

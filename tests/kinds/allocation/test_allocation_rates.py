@@ -11,7 +11,7 @@ from formulations.bandwidth_allocation import network_of, shares_of
 from solvers.allocation import raise_levels
 from solvers.stop import Stop
 from tests.support.allocation_cases import along, line, network, problem, rates, shortest
-from topoopt.core.allocation import AllocationGoal, AllocationProblem, Route, Transfer
+from topoopt.core.allocation import AllocationProblem, Route, Transfer
 from topoopt.core.proofs import Status, StopReason
 from topoopt.core.search_settings import SearchSettings
 from topoopt.kinds.allocation.methods import ALLOCATION_METHODS
@@ -39,7 +39,7 @@ def test_parking_lot(method: str, links: int) -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_weighted_parking_lot(method: str) -> None:
     """Weight 3 against 1: three quarters for the long one."""
-    case = replace(parking_lot(3, weight=3.0), goal=AllocationGoal.WEIGHTED)
+    case = replace(parking_lot(3, weight=3.0), goal="weighted")
     assert rates(case, method) == pytest.approx([75.0, 25.0, 25.0, 25.0])
 
 
@@ -82,7 +82,7 @@ def test_limits_of_transfers_and_servers(method: str) -> None:
 def test_guarantees_come_first(method: str) -> None:
     """60 guaranteed of 100: the 40 left are shared 1 to 3 by weight."""
     net = line(2)
-    goal = {"goal": AllocationGoal.MIN_GUARANTEE}
+    goal = {"goal": "min-guarantee"}
     case = problem(net, [shortest(net, "a", 0, 1, min_gbps=60.0), shortest(net, "b", 0, 1, weight=3.0)], **goal)
     assert rates(case, method) == pytest.approx([70.0, 30.0])
     full = problem(net, [shortest(net, "a", 0, 1, min_gbps=60.0), shortest(net, "b", 0, 1, min_gbps=40.0)], **goal)
@@ -92,7 +92,7 @@ def test_guarantees_come_first(method: str) -> None:
 @pytest.mark.parametrize("method", ["auto", "lp"])
 def test_largest_sum(method: str) -> None:
     """The long transfer keeps its guarantee only: each of its units costs one on every link."""
-    case = replace(parking_lot(3, min_gbps=10.0), goal=AllocationGoal.MIN_GUARANTEE, surplus="sum")
+    case = replace(parking_lot(3, min_gbps=10.0), goal="min-guarantee", surplus="sum")
     solution = solve(case, SolveOptions(method=method))
     assert solution.figures.rates_gbps.tolist() == pytest.approx([10.0, 90.0, 90.0, 90.0])
     assert solution.objective.value == pytest.approx(280.0)
@@ -110,7 +110,7 @@ def test_completion_time(method: str) -> None:
             shortest(net, "b", 0, 2, size_bytes=30e9),
             shortest(net, "c", 1, 2, size_bytes=1e9),
         ],
-        goal=AllocationGoal.COMPLETION_TIME,
+        goal="completion-time",
     )
     solution = solve(case, SolveOptions(method=method))
     assert solution.figures.completion_time_s == pytest.approx(3.2)
@@ -167,7 +167,7 @@ def test_very_different_sizes() -> None:
     case = problem(
         net,
         [shortest(net, "huge", 0, 1, size_bytes=1e18), shortest(net, "tiny", 0, 1, size_bytes=1.0)],
-        goal=AllocationGoal.COMPLETION_TIME,
+        goal="completion-time",
     )
     got = rates(case, "water-filling")
     assert got[1] / got[0] == pytest.approx(1e-18, rel=1e-9)

@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from tests.support.allocation_cases import along, line, network, problem, shortest
-from topoopt.core.allocation import AllocationGoal
 from topoopt.core.errors import InfeasibleError, InputError, LimitError
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
@@ -22,7 +21,7 @@ def test_clashing_guarantees_are_named() -> None:
         shortest(net, "c", 0, 2, min_gbps=40.0),
         shortest(net, "d", 1, 2, min_gbps=50.0),
     ]
-    case = problem(net, wanted, goal=AllocationGoal.MIN_GUARANTEE)
+    case = problem(net, wanted, goal="min-guarantee")
     with pytest.raises(InfeasibleError) as caught:
         solve(case)
     message = str(caught.value)
@@ -36,7 +35,7 @@ def test_clashing_guarantees_over_all_choices() -> None:
     net = network(4, [(0, 1), (1, 3), (0, 2), (2, 3)])
     wanted = along(net, "free", (0, 1, 3), (0, 2, 3), min_gbps=250.0)
     with pytest.raises(InfeasibleError, match="the guaranteed rate of free"):
-        solve(problem(net, [wanted], goal=AllocationGoal.MIN_GUARANTEE))
+        solve(problem(net, [wanted], goal="min-guarantee"))
 
 
 def test_what_methods_do_not_cover() -> None:
@@ -45,7 +44,7 @@ def test_what_methods_do_not_cover() -> None:
     choice = problem(net, [along(net, "a", (0, 2), (0, 1, 2))])
     with pytest.raises(InputError, match="needs one route"):
         solve(choice, SolveOptions(method="water-filling"))
-    total = problem(net, [along(net, "a", (0, 2))], goal=AllocationGoal.MIN_GUARANTEE, surplus="sum")
+    total = problem(net, [along(net, "a", (0, 2))], goal="min-guarantee", surplus="sum")
     with pytest.raises(InputError, match="largest sum"):
         solve(total, SolveOptions(method="water-filling"))
     with pytest.raises(InputError, match="unknown method"):

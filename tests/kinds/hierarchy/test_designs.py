@@ -13,7 +13,6 @@ from solvers.stop import Stop
 from tests.support.hierarchical_cases import instance, job, network, problem_of, solved
 from topoopt.core.arrays import GIB
 from topoopt.core.errors import InputError
-from topoopt.core.hierarchy import Loop
 from topoopt.core.proofs import StopReason
 from topoopt.kinds.pipeline import solve
 from topoopt.workloads.language_models import (
@@ -121,7 +120,7 @@ def test_bytes_of_a_strategy() -> None:
     """Tensor 16 by data 256 on GPT-3's width: the sizes of the published workload, block by block."""
     model = Transformer(blocks=2, hidden=12288, sequence=2048, batch=16 * 256)
     mapping = ((16, 1, 1, 1), (1, 1, 8, 1), (1, 1, 32, 1))
-    own = transformer_workload(model, Npu(100.0), mapping, name="gpt", loop=Loop.NO_OVERLAP, weight=1.0, microbatches=1)
+    own = transformer_workload(model, Npu(100.0), mapping, name="gpt", loop="no-overlap", weight=1.0, microbatches=1)
     [block] = own.layers
     # 2 bytes x 16 sequences of 2048 tokens x width; 2 bytes x 12 h^2 / 16 a block.
     assert [one.size_bytes for one in block.forward.communications] == [805306368.0] * 2
@@ -140,7 +139,7 @@ def test_pipelines_take_slots() -> None:
         Npu(1.0),
         mapping,
         name="gpt",
-        loop=Loop.DP_OVERLAP,
+        loop="dp-overlap",
         weight=1.0,
         microbatches=3,
     )
@@ -158,7 +157,7 @@ def test_experts_exchange_tokens() -> None:
         Npu(1.0),
         ((1, 4, 2, 1),),
         name="moe",
-        loop=Loop.NO_OVERLAP,
+        loop="no-overlap",
         weight=1.0,
         microbatches=1,
     )

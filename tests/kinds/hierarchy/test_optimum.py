@@ -71,7 +71,7 @@ def smooth_optimum(problem: HierarchicalProblem, scale_ns: float, seed: int) -> 
     cells = [(k, j) for k, row in enumerate(volumes) for j in range(count) if row[j] > 0]
     pairs = np.array(cells)
     weight = np.array([volumes[k][j] for k, j in cells]) / (total * scale_ns)
-    overlap = own.loop.value == "dp-overlap"
+    overlap = own.loop == "dp-overlap"
     at_layer = count + len(volumes)
 
     def parts(x: np.ndarray) -> tuple[list[float], list[float], list[float]]:
@@ -88,7 +88,7 @@ def smooth_optimum(problem: HierarchicalProblem, scale_ns: float, seed: int) -> 
         )
 
     def objective(x: np.ndarray) -> float:
-        ratio = problem.objective.value == "time-times-cost"
+        ratio = problem.objective == "time-times-cost"
         return time(x) * (float(prices @ x[:count]) / float(prices.mean()) if ratio else 1.0)
 
     def slack(x: np.ndarray) -> np.ndarray:

@@ -16,7 +16,7 @@ from solvers.stop import Stop
 from tests.support.network_cases import on_network
 from topoopt.core.arrays import Floats
 from topoopt.core.cluster import LinkDirection
-from topoopt.core.network import RoutingMode, RoutingProblem, SourceFlow, TopologyProblem
+from topoopt.core.network import RoutingProblem, SourceFlow, TopologyProblem
 from topoopt.core.proofs import Status
 from topoopt.core.search_settings import RobustSearchSettings
 from topoopt.core.topology import Topology
@@ -150,7 +150,7 @@ PROBLEMS: dict[str, dict[str, Any]] = {
     "hops": {"max_hops": 4},
     "price": {"hop_price": 0.1},
     "common": {"several": True},
-    "adapted": {"several": True, "routing": RoutingMode.ADAPTED},
+    "adapted": {"several": True, "routing": "adapted"},
 }
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from solvers.network.routing import ALIKE
 from topoopt.core.cluster import LinkDirection
-from topoopt.core.network import RoutingMode, RoutingProblem
+from topoopt.core.network import RoutingProblem
 from topoopt.core.topology import Topology
 from topoopt.kinds import kind_of
 from topoopt.kinds.kind import SolveOptions
@@ -25,7 +25,7 @@ CASES: dict[str, dict[str, Any]] = {
     "free": {},
     "hops": {"max_hops": 2},
     "common": {"demand": np.array([DEMAND, DEMAND / 2])},
-    "adapted": {"demand": np.array([DEMAND, DEMAND / 2]), "routing": RoutingMode.ADAPTED},
+    "adapted": {"demand": np.array([DEMAND, DEMAND / 2]), "routing": "adapted"},
 }
 
 ROUGH = {"pdlp": 1e-3, "frank-wolfe": 1e-2, "softmin": 1e-2}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -116,7 +116,11 @@ def test_three_evaluators_agree(seed: int, cpus: int) -> None:
         ],
         dtype=np.int32,
     )
-    for choice in (Throughput(schedule, communication) for schedule in Schedule for communication in Communication):
+    for choice in (
+        Throughput(schedule, communication)
+        for schedule in get_args(Schedule)
+        for communication in get_args(Communication)
+    ):
         same = replace(problem, objective=choice)
         value = max_load_ms(choice, device_loads(same, device))
         assert value == pytest.approx(load_of(same, tuple(device.tolist())))

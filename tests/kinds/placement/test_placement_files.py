@@ -14,7 +14,7 @@ import pytest
 from tests.support.paths import INSTANCES
 from tests.support.placement_cases import random_problem
 from topoopt.core.errors import InputError
-from topoopt.core.placement import LinkShare, PlacementProblem, Schedule, Throughput
+from topoopt.core.placement import LinkShare, PlacementProblem, Throughput
 from topoopt.core.result import Result
 from topoopt.kinds.files import converted, read_instance
 from topoopt.kinds.kind import SolveOptions
@@ -156,9 +156,7 @@ def test_generated_and_library_graphs(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def solution() -> Result[Any, Any]:
     """A GPipe pipeline with a CPU."""
-    problem = random_problem(
-        4, operators=6, cpus=1, backward=True, memory=True, settings=Throughput(schedule=Schedule.GPIPE)
-    )
+    problem = random_problem(4, operators=6, cpus=1, backward=True, memory=True, settings=Throughput(schedule="gpipe"))
     result: Result[Any, Any] = solve(problem, SolveOptions(method="slices"))
     return result
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.placed_graphs import MS, problem
-from topoopt.core.placement import Device, GraphOperator, Latency, Sharing, Tensor
+from topoopt.core.placement import Device, GraphOperator, Latency, Tensor
 from topoopt.core.proofs import Argument
 from topoopt.simulate.placement import placement_arrays, simulated, uniform_rates
 from topoopt.verify.placement.bounds import latency_bounds
@@ -97,7 +97,7 @@ def test_no_placement_and_no_order_beats_the_bounds(times, memory, graph, sharin
     instance = replace(
         problem([float(time) for time in times], [], [2, 1], memory=memory[:n], room=5, alpha=0.25),
         tensors=tuple(tensors),
-        objective=Latency(Sharing(sharing), "uniform"),
+        objective=Latency(sharing, "uniform"),
     )
     a = placement_arrays(instance)
     best = np.inf

@@ -16,19 +16,19 @@ from solvers.stop import Stop
 from tests.support.placement_cases import brute_force, random_problem
 from tests.support.settled import settled
 from topoopt.core.errors import InfeasibleError
-from topoopt.core.placement import Communication, PlacementProblem, Schedule, StageShape, Throughput
+from topoopt.core.placement import PlacementProblem, Throughput
 from topoopt.core.proofs import Status
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
 
 VARIANTS = {
     "1f1b": Throughput(),
-    "gpipe": Throughput(schedule=Schedule.GPIPE),
-    "overlapped": Throughput(communication=Communication.OVERLAPPED),
-    "gpipe-overlapped": Throughput(Schedule.GPIPE, Communication.OVERLAPPED),
-    "interleaved": Throughput(stages=StageShape.INTERLEAVED, stages_per_device=2),
-    "free": Throughput(stages=StageShape.FREE),
-    "free-gpipe": Throughput(schedule=Schedule.GPIPE, stages=StageShape.FREE),
+    "gpipe": Throughput(schedule="gpipe"),
+    "overlapped": Throughput(communication="overlapped"),
+    "gpipe-overlapped": Throughput("gpipe", "overlapped"),
+    "interleaved": Throughput(stages="interleaved", stages_per_device=2),
+    "free": Throughput(stages="free"),
+    "free-gpipe": Throughput(schedule="gpipe", stages="free"),
 }
 
 

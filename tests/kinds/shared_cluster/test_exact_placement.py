@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -23,7 +24,7 @@ CLASSES = tuple(replace(plain_class(f"c{k}", k), interfaces=1) for k in (1, 2, 3
 
 
 def staggered(
-    jobs: list[tuple[float, int, int]], placement: str = "exact", queue: QueueOrder = QueueOrder.FIFO, servers: int = 8
+    jobs: list[tuple[float, int, int]], placement: str = "exact", queue: QueueOrder = "fifo", servers: int = 8
 ) -> SharedCluster:
     """Two planes of switches of four: 0-3 | 4-7 and 6-1 | 2-5; jobs use one interface, so one plane."""
     fabrics = (replace(PARTITIONED, placement=placement),)
@@ -56,7 +57,7 @@ def test_jobs_out_of_each_others_way() -> None:
     assert solution.notes[-1].endswith("placements of waiting jobs are proven to be the best, all that were made")
 
 
-@pytest.mark.parametrize("queue", list(QueueOrder))
+@pytest.mark.parametrize("queue", get_args(QueueOrder))
 def test_as_spread_where_nothing_conflicts(queue: QueueOrder) -> None:
     """Jobs that need all planes under one switch of eight wait for one another only by number."""
     jobs = [(0.0, 3, 10), (1.0, 2, 7), (2.0, 1, 5), (2.5, 0, 1), (11.0, 0, 3)]
@@ -69,20 +70,21 @@ def test_what_each_queue_starts() -> None:
     """Six of eight servers are taken until 10 s; then 4 (waits), 1 for 20 s, 2 for 5 s: who may pass the first?"""
     jobs = [(0.0, 2, 10), (0.0, 2, 10), (1.0, 3, 5), (1.0, 0, 20), (1.0, 1, 5)]
     whole = [
-        shared_cluster(jobs, CLASSES, fabrics=(replace(PARTITIONED, placement="exact"),), queue=q) for q in QueueOrder
+        shared_cluster(jobs, CLASSES, fabrics=(replace(PARTITIONED, placement="exact"),), queue=q)
+        for q in get_args(QueueOrder)
     ]
-    found = dict(zip(QueueOrder, (starts(run_of(problem)) for problem in whole), strict=True))
-    assert found[QueueOrder.FIFO] == [0.0, 0.0, 10.0, 10.0, 10.0]
+    found = dict(zip(get_args(QueueOrder), (starts(run_of(problem)) for problem in whole), strict=True))
+    assert found["fifo"] == [0.0, 0.0, 10.0, 10.0, 10.0]
     # The job of 2 fills more servers than that of 1, which gets one of its servers at 6 s and leaves 7 for the first.
-    assert found[QueueOrder.BACKFILL] == [0.0, 0.0, 10.0, 6.0, 1.0]
-    reserved = found[QueueOrder.RESERVE]
+    assert found["backfill"] == [0.0, 0.0, 10.0, 6.0, 1.0]
+    reserved = found["reserve"]
     assert (reserved[2], reserved[4]) == (10.0, 1.0)  # it ends before the turn of the first
 
 
 def test_backfilling_uses_the_most_servers() -> None:
     """With 3 of 4 servers under the switch free, a pair and a single pass over two singles and beat one of them."""
     jobs = [(0.0, 0, 10), (1.0, 3, 5), (1.0, 0, 9), (1.0, 0, 9), (1.0, 2, 9)]
-    problem = shared_cluster(jobs, CLASSES, servers=4, queue=QueueOrder.BACKFILL)
+    problem = shared_cluster(jobs, CLASSES, servers=4, queue="backfill")
     problem = replace(problem, fabrics=(replace(PARTITIONED, placement="exact"),))
     assert starts(run_of(problem))[4] == 1.0  # 3 servers at once, rather than two jobs of 1
 
@@ -124,11 +126,11 @@ def test_same_bytes_and_what_is_proven_is_noted(tmp_path: Path) -> None:
     assert any("proven to be the best" in note for note in solution.notes)
 
 
-@pytest.mark.parametrize("queue", [QueueOrder.BACKFILL, QueueOrder.RESERVE])
+@pytest.mark.parametrize("queue", ["backfill", "reserve"])
 def test_large_clusters_place_in_turn_only(queue: QueueOrder) -> None:
     """Out of turn, a burst on more than 16 servers could take the solver minutes: refused with the ways out."""
     problem = staggered(THREE, queue=queue, servers=17)
     found = outside("auto", problem)
     assert found is not None
-    assert (found.path, found.value) == ("scheduling.queue", queue.value)
+    assert (found.path, found.value) == ("scheduling.queue", queue)
     assert outside("fifo", problem) is None

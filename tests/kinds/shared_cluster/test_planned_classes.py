@@ -16,7 +16,7 @@ from tests.support import at_once_cases
 from topoopt.core.errors import InputError
 from topoopt.core.proofs import Argument, Status
 from topoopt.core.result import Decides, LeftOut
-from topoopt.core.shared_cluster import Contention, SharedCluster
+from topoopt.core.shared_cluster import SharedCluster
 from topoopt.core.shared_plan import ShardPlan
 from topoopt.core.topology import Topology
 from topoopt.core.workload import Placement, Strategy
@@ -239,7 +239,7 @@ def test_jobs_at_once_by_formula_are_bounded_by_all_plans(slower: Callable[[int]
 def test_times_of_flows_are_not_claimed() -> None:
     """Flows on shards are simulated again, so that the value is not claimed, nor where all times are given."""
     problem, solution = at_once_cases.solved()
-    assert problem.contention is Contention.FLOWS
+    assert problem.contention == "flows"
     assert claims(checked(problem, solution).not_recomputed) == {}
     given = at_once_cases.read(at_once_cases.published(jobs={"at_once": [5], "repetitions": 2}))
     assert claims(checked(given, solve(given)).not_recomputed) == {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -18,7 +18,6 @@ from topoopt.core.shared_cluster import (
     Goal,
     JobClass,
     JobTable,
-    QueueOrder,
     SharedCluster,
 )
 from topoopt.core.shared_plan import FabricRun, ranges_text
@@ -47,7 +46,7 @@ def problem() -> SharedCluster:
         ports=8,
         switching_s=0.5,
         fabrics=(PARTITIONED, RANDOM, fat_tree(paths="hashed")),
-        queue=QueueOrder.RESERVE,
+        queue="reserve",
         defragment=True,
     )
 
@@ -166,7 +165,7 @@ def test_fabrics_that_are_not_there_are_named(problem: SharedCluster, solution: 
     )
 
 
-@pytest.mark.parametrize("goal", Goal)
+@pytest.mark.parametrize("goal", get_args(Goal))
 def test_the_objective_is_found_twice(problem: SharedCluster, monkeypatch: pytest.MonkeyPatch, goal: Goal) -> None:
     """What the simulation states is met by the checker's own sum; altered in the simulation alone, it is rejected."""
     problem = replace(problem, goal=goal)

@@ -11,7 +11,7 @@ import pytest
 from tests.support import at_once_cases
 from tests.support.plain_cluster_figures import load_rows, run_figures
 from tests.support.shared_cases import PARTITIONED, fat_tree, shared_cluster
-from topoopt.core.shared_cluster import JobClass, QueueOrder, SharedCluster
+from topoopt.core.shared_cluster import JobClass, SharedCluster
 from topoopt.kinds.pipeline import solve
 
 CLASSES = (
@@ -19,9 +19,9 @@ CLASSES = (
     JobClass("four", 4, (150.0,), 100.0, 1e9, 1.5e9),
 )
 SETTINGS: dict[str, dict[str, Any]] = {
-    "moves": {"ports": 8, "switching_s": 0.5, "queue": QueueOrder.RESERVE, "defragment": True},
+    "moves": {"ports": 8, "switching_s": 0.5, "queue": "reserve", "defragment": True},
     "first come, first served": {"ports": 8},
-    "backfilling": {"queue": QueueOrder.BACKFILL, "switching_s": 2.0, "look_ahead": True},
+    "backfilling": {"queue": "backfill", "switching_s": 2.0, "look_ahead": True},
 }
 
 

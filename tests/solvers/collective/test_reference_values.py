@@ -14,7 +14,7 @@ from solvers.collective.limits import all_to_all_rate, allreduce_rate, cut_ratio
 from solvers.collective.trees import best_scale, fixed_scale, forest, scaled
 from solvers.stop import Stop
 from tests.support import collective_networks as nets
-from topoopt.core.collective import CollectiveObjective, CollectiveOp, CollectiveProblem
+from topoopt.core.collective import CollectiveOp, CollectiveProblem
 from topoopt.core.rated_network import RatedNetwork
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
@@ -214,7 +214,7 @@ def test_transposing_swaps_allgather_and_reduce_scatter(switches: bool) -> None:
     for _ in range(5):
         network = nets.random_network(rng, switches=switches)
         found = [
-            CollectiveProblem("x", one, operation, 10**6, objective=CollectiveObjective.THROUGHPUT, sha256="0" * 64)
+            CollectiveProblem("x", one, operation, 10**6, objective="throughput", sha256="0" * 64)
             for one, operation in (
                 (network, CollectiveOp.REDUCE_SCATTER),
                 (network.transposed(), CollectiveOp.ALLGATHER),

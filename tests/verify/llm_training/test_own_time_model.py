@@ -20,7 +20,7 @@ from tests.support.llm_cases import training
 from topoopt.core.arrays import Floats
 from topoopt.core.llm_training import LlmTrainingProblem, TrainingMemory
 from topoopt.core.llm_training_plan import StrategyShape
-from topoopt.core.parallelism import LayerDivision, Overlap
+from topoopt.core.parallelism import Overlap
 from topoopt.simulate.llm_training.costs import GroupRates, ledger, total_bytes
 from topoopt.simulate.llm_training.step import roofline_estimate
 from topoopt.simulate.llm_training.times import iteration_times, order_bounds, stage_parts
@@ -50,7 +50,7 @@ def drawn(rng: np.random.Generator) -> LlmTrainingProblem:
     division = rng.choice(["even", "ends", "balanced"])
     space = replace(
         problem.space,
-        layers=LayerDivision.BALANCED if division == "balanced" else LayerDivision.EVEN,
+        layers="balanced" if division == "balanced" else "even",
         short_ends=(0, 1, 2) if division == "ends" else (),
         expert_tensor=(1, 2) if rng.random() < 0.3 else (1,),
     )

@@ -15,7 +15,7 @@ from tests.support.valid_solutions import written
 from topoopt.core.arrays import Floats
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.llm_training_plan import ShapeVerdict, shape_outcomes
-from topoopt.core.parallelism import LayerDivision, Overlap
+from topoopt.core.parallelism import Overlap
 from topoopt.core.proofs import Status
 from topoopt.core.result import Result
 from topoopt.kinds.pipeline import solve
@@ -33,8 +33,8 @@ def drawn(rng: np.random.Generator) -> tuple[LlmTrainingProblem, Floats]:
     """A small problem of any overlap and division of layers, and some of its strategies."""
     problem = drawn_problem(rng)
     overlap = Overlap(float(rng.choice([0, 0.5])), float(rng.choice([0, 0.3])), *map(bool, rng.integers(0, 2, 2)))
-    layers = LayerDivision.BALANCED if rng.random() < 0.4 else LayerDivision.EVEN
-    ends = (0, 1) if layers is LayerDivision.EVEN and rng.random() < 0.5 else ()
+    layers = "balanced" if rng.random() < 0.4 else "even"
+    ends = (0, 1) if layers == "even" and rng.random() < 0.5 else ()
     space = replace(problem.space, layers=layers, short_ends=ends)
     problem = replace(problem, overlap=overlap, space=space)
     tables = [np.column_stack([table, index]) for table, index in tables_of(problem, sorted(shapes_of(problem)))]

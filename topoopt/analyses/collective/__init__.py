@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 from rich.console import Console
@@ -414,8 +414,8 @@ def switch(
         scheduled: list[tuple[SwitchedCollective, CircuitSchedule]] = []
         for word in delays.split(","):
             delay_s = parse_delay(word) / 1e3
-            for collective in SteppedCollective:
-                if collective is SteppedCollective.HALVING_DOUBLING and ranks & (ranks - 1):
+            for collective in get_args(SteppedCollective):
+                if collective == "halving-doubling" and ranks & (ranks - 1):
                     continue
                 operation = SwitchedCollective(
                     collective, ranks, ports, float(size), link_gbytes_per_s * 1e9, latency_us * 1e-6
@@ -426,7 +426,7 @@ def switch(
                     raise CheckError("the checker rejects a schedule:\n" + "\n".join(map(str, checked.violations)))
                 scheduled.append((operation, schedule))
         rows = [
-            {"collective": operation.collective.value, "times_set": circuits.times_set, **asdict(circuits)}
+            {"collective": operation.collective, "times_set": circuits.times_set, **asdict(circuits)}
             for operation, circuits in scheduled
         ]
         document = {"kind": "switched-collective", "ranks": ranks, "ports": ports, "bytes": size, "schedules": rows}
@@ -460,7 +460,7 @@ def _answer(scheduled: list[tuple[SwitchedCollective, CircuitSchedule]]) -> str:
         return "Setting circuits anew between steps never pays."
     return (
         f"Setting circuits anew between steps pays up to a delay of {delay_text(1e3 * best[1].break_even_s)}, for "
-        f"{best[0].collective.value}."
+        f"{best[0].collective}."
     )
 
 
@@ -473,7 +473,7 @@ def _show_schedules(console: Console, scheduled: list[tuple[SwitchedCollective, 
         times = (f"{1e6 * value:.6g}" for value in (schedule.time_s, schedule.never_s, schedule.every_s))
         least, never, every = times
         cells = (delay_text(1e3 * schedule.delay_s), least, f"{schedule.times_set}x", never, every, pays)
-        table.add_row(operation.collective.value, *cells)
+        table.add_row(operation.collective, *cells)
     console.print(table)
 
 

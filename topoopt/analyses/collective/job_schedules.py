@@ -16,7 +16,7 @@ import numpy as np
 from solvers.job.candidate_topologies import group_network, ring_line
 from solvers.stop import Stop
 from topoopt.core.cluster import Cluster
-from topoopt.core.collective import BestBySize, CollectiveObjective, CollectiveOp, CollectiveProblem
+from topoopt.core.collective import BestBySize, CollectiveOp, CollectiveProblem
 from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.job import CoOptimisation, JobPlan
 from topoopt.core.result import Result
@@ -123,7 +123,7 @@ def _group(cluster: Cluster, topology: Topology, rings: GroupRings, sizes: list[
         CollectiveOp.ALLREDUCE,
         max(sizes),
         message_us=max(cluster.ring_round_latency_us - cluster.hop_latency_us, 0.0),
-        objective=CollectiveObjective.PARETO,
+        objective="pareto",
         search=SearchSettings(),
         sha256="0" * 64,
     )

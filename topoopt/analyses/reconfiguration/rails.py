@@ -7,9 +7,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 from solvers.stop import Stop
-from solvers.switching import RailSteps
+from solvers.switching import RailSteps, switch_mode
 from topoopt.analyses.reconfiguration.run import OutOfTimeError, Progress, swept
 from topoopt.core.comparison import DelayPoint, ReconfigurationSweep, Scheme
 from topoopt.core.errors import CheckError, InputError, Problem
@@ -37,12 +38,12 @@ from topoopt.page.text import counted
 from topoopt.simulate.switching import RailShares, failed_figures, follow, same_delay, straggler_figures
 from topoopt.verify.llm_training.rail_steps import check_failed, check_straggler, check_switched
 
-MODES = tuple(mode.value for mode in SwitchMode)
+MODES: tuple[SwitchMode, ...] = get_args(SwitchMode)
 """What may be compared with a static topology."""
 
 MODE_WORDS = {
-    SwitchMode.ON_DEMAND: "circuits are asked for when something waits for them",
-    SwitchMode.PROVISIONED: "circuits are asked for as soon as those that they cut are idle",
+    "on-demand": "circuits are asked for when something waits for them",
+    "provisioned": "circuits are asked for as soon as those that they cut are idle",
 }
 """What each does, for people."""
 
@@ -76,7 +77,7 @@ def boundaries_of(rails: RailSteps, step: SwitchedStep, static_s: float) -> tupl
         return follow(rails.job, rails.orders, shares, step.plan, delays, step.mode).step_s
 
     boundaries = []
-    for boundary in (event for event in Boundary if counts[event]):
+    for boundary in (event for event in get_args(Boundary) if counts[event]):
         free = at(boundary, 0.0)
         usual = Counter(
             action(event.before, event.after)
@@ -146,20 +147,20 @@ def rail_study(
             if stop.reason() is not None:
                 raise OutOfTimeError
             if progress is not None:
-                progress(mode.value, delay_ms)
+                progress(mode, delay_ms)
             step = rails.switched(delay_ms / 1e3, mode, stop)
-            made[mode.value, delay_ms] = step
+            made[mode, delay_ms] = step
             dark = step.switches * delay_ms / rails.job.ranks
             return DelayPoint(delay_ms, 1e3 * step.step_s, ports_words(step.plan), step.switches, dark)
 
-        return swept(mode.value, MODE_WORDS[mode], at, delays, 1e3 * static_s)
+        return swept(mode, MODE_WORDS[mode], at, delays, 1e3 * static_s)
 
     evaluated = [
         flat("one-shot", static, static_s),
         flat("electrical", "every exchange at full rate", rails.electrical_s),
     ]
-    evaluated += [scheme(SwitchMode(name)) for name in schemes]
-    mode = SwitchMode.PROVISIONED if settings.provisioned else SwitchMode.ON_DEMAND
+    evaluated += [scheme(mode) for name in schemes for mode in MODES if mode == name]
+    mode = switch_mode(settings)
     shown = rails.switched(settings.delay_s, mode, stop, events=True)
     steps = tuple(made[name, delay] for name in schemes for delay in delays if (name, delay) in made)
     late, checked = stragglers(rails, shown, slowdown, MOST_CHECKED)

@@ -9,7 +9,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from topoopt.core.comparison import BreakEven, ReconfigurationSweep, Scheme, WhenBetter
+from topoopt.core.comparison import BreakEven, ReconfigurationSweep, Scheme
 from topoopt.core.process import versions_text
 from topoopt.core.switching import (
     EVERY_STAGE,
@@ -41,13 +41,15 @@ def answer(sweep: ReconfigurationSweep) -> str:
         took = milliseconds(least.iteration_time_ms)
         return f"Setting circuits anew takes {took} at best ({name} at {delay_text(least.delay_ms)}); {own}."
     if not paying:
-        open_ones = [entry for entry in judged if entry.break_even and entry.break_even.verdict is WhenBetter.OPEN]
+        open_ones = [
+            entry for entry in judged if entry.break_even and entry.break_even.verdict == "not decided in time"
+        ]
         if open_ones:
             return f"Whether setting circuits anew pays was not decided in time; {own}."
         return f"Setting circuits anew never pays, not even without delay: {own}, and every scheme tried takes longer."
     best = max(paying, key=lambda scheme: _wins_ms(scheme) or 0.0)
     wins = _wins_ms(best) or 0.0
-    every = best.break_even is not None and best.break_even.verdict is WhenBetter.ALWAYS
+    every = best.break_even is not None and best.break_even.verdict == "at every delay tried"
     upto = f"at every delay tried, up to {delay_text(wins)}" if every else f"up to a delay of {delay_text(wins)}"
     return f"Setting circuits anew pays {upto} ({best.name}); {own}."
 
@@ -101,7 +103,7 @@ def boundary_lines(study: RailStudy) -> list[str]:
     step = study.shown
     over = step.step_s / study.electrical_s - 1.0
     lines = [
-        f"At {delay_text(1e3 * step.delay_s)}, {step.mode.value}: {step.step_s:.6g} s, {percent(over)} over the "
+        f"At {delay_text(1e3 * step.delay_s)}, {step.mode}: {step.step_s:.6g} s, {percent(over)} over the "
         f"electrical network; ports are set {step.switches} times in a step; no plan of ports takes less than "
         f"{step.bound_s:.6g} s"
     ]
@@ -141,7 +143,7 @@ def boundary_rows(boundaries: Sequence[BoundaryFigures]) -> list[tuple[str, ...]
     """Name, action, how often, window, stall, break-even."""
     return [
         (
-            boundary.boundary.value,
+            boundary.boundary,
             boundary.action,
             f"{boundary.switches} times",
             f"window {_delay(boundary.window_s)}",
@@ -257,17 +259,17 @@ def sweep_svg(sweep: ReconfigurationSweep) -> str:
 
 def verdict_text(outcome: BreakEven) -> str:
     """When a scheme is faster than one-shot."""
-    if outcome.verdict is WhenBetter.UP_TO and outcome.wins is not None and outcome.loses is not None:
+    if outcome.verdict == "up to" and outcome.wins is not None and outcome.loses is not None:
         wins, loses = outcome.wins, outcome.loses
         return (
             f"up to {delay_text(wins.delay_ms)} ({milliseconds(wins.iteration_time_ms)}; at "
             f"{delay_text(loses.delay_ms)} {milliseconds(loses.iteration_time_ms)})"
         )
-    if outcome.verdict is WhenBetter.NEVER:
+    if outcome.verdict == "never":
         return "never, not even without delay"
-    if outcome.verdict is WhenBetter.ALWAYS and outcome.wins is not None:
+    if outcome.verdict == "at every delay tried" and outcome.wins is not None:
         return f"at every delay tried, up to {delay_text(outcome.wins.delay_ms)}"
-    return outcome.verdict.value
+    return outcome.verdict
 
 
 def sweep_html(sweep: ReconfigurationSweep, study: RailStudy | None = None) -> str:

@@ -18,10 +18,10 @@ from solvers.network.routing import route
 from solvers.network.search import search_topology
 from solvers.network.worst_case import search_budget
 from solvers.stop import Stop
-from topoopt.core.comparison import BreakEven, DelayPoint, ReconfigurationSweep, Scheme, WhenBetter
+from topoopt.core.comparison import BreakEven, DelayPoint, ReconfigurationSweep, Scheme
 from topoopt.core.errors import CheckError, InfeasibleError, InputError, LimitError, Problem
 from topoopt.core.job import CoOptimisation
-from topoopt.core.network import NetworkProblem, RoutingMode, TopologyProblem
+from topoopt.core.network import NetworkProblem, TopologyProblem
 from topoopt.core.plan import Plan
 from topoopt.core.process import versions
 from topoopt.core.proofs import StopReason, Tolerance, beats
@@ -131,16 +131,16 @@ def break_even(at: At, points: Sequence[DelayPoint], one_shot_ms: float, ratio: 
     if winning:
         low = points[winning[-1]]
         if winning[-1] + 1 == len(points):
-            return BreakEven(WhenBetter.ALWAYS, low)
+            return BreakEven("at every delay tried", low)
         high = points[winning[-1] + 1]
     else:
         low, high = at(0.0), points[0]
         if not wins(low) or high.delay_ms == 0.0:
-            return BreakEven(WhenBetter.NEVER, None, low)
+            return BreakEven("never", None, low)
     while high.delay_ms > max(low.delay_ms * ratio, LEAST_DELAY_MS):
         middle = at(math.sqrt(max(low.delay_ms, LEAST_DELAY_MS / 2) * high.delay_ms))
         low, high = (middle, high) if wins(middle) else (low, middle)
-    return BreakEven(WhenBetter.UP_TO, low, high)
+    return BreakEven("up to", low, high)
 
 
 PHASES = "per-phase"
@@ -307,7 +307,7 @@ def swept(name: str, description: str, at: At, delays: Sequence[float], one_shot
         judgement = None if one_shot_ms is None else break_even(at, points, one_shot_ms)
         return Scheme(name, description, tuple(points), judgement)
     except OutOfTimeError:
-        return Scheme(name, description, tuple(points), BreakEven(WhenBetter.OPEN))
+        return Scheme(name, description, tuple(points), BreakEven("not decided in time"))
 
 
 REROUTED = "rerouted"
@@ -386,7 +386,7 @@ def trace_sweep(
         notes.append("links of their own for every step: left out, the time is up")
     else:
         one_shot_ms, rerouted_ms = (float(theta.sum()) * step_ms for theta in (fixed, networks.rerouted))
-        common = solution.figures.mode is RoutingMode.COMMON
+        common = solution.figures.mode == "common"
         if networks.changes == 0:
             notes.append("no step wants other links than the one before")
         for name, (at, thetas, description) in _anew(networks, step_ms).items():
@@ -432,7 +432,7 @@ def step_networks(problem: NetworkProblem, solution: NetworkResult, seed: int, s
     network, demands = solution.figures.topology, problem.demands
     topologies = [network]
     network_of = np.zeros(len(demands), dtype=np.int64)
-    if solution.figures.mode is RoutingMode.COMMON:
+    if solution.figures.mode == "common":
         rerouted = np.array([route(network, demand).theta for demand in demands])
     else:
         rerouted = np.array(solution.figures.thetas)

@@ -64,7 +64,7 @@ def page(result: Result[AllocationProblem, AllocationPlan]) -> Page:
     topology = problem.topology
     return Page(
         subtitle=f"{counted(len(problem.transfers), 'transfer')} · {counted(topology.servers, 'server')} · "
-        f"{counted(len(topology.arcs), 'arc')}, {topology.links.value} · {problem.goal.value}",
+        f"{counted(len(topology.arcs), 'arc')}, {topology.links.value} · {problem.goal}",
         answer=answer(result, figures),
         facts=facts(result, figures),
         sections=(
@@ -79,7 +79,7 @@ def page(result: Result[AllocationProblem, AllocationPlan]) -> Page:
         provenance=(
             (
                 "goal",
-                problem.goal.value + (f", surplus: {problem.surplus}" if problem.goal.value == "min-guarantee" else ""),
+                problem.goal + (f", surplus: {problem.surplus}" if problem.goal == "min-guarantee" else ""),
             ),
             ("topology", topology.origin or "not recorded"),
         ),
@@ -109,13 +109,13 @@ def facts(result: Result[AllocationProblem, AllocationPlan], figures: Allocation
     by_name = {t.name: rate for t, rate in zip(problem.transfers, rates.tolist(), strict=True)}
     return (
         Fact("", objective_text(objective.name), objective.value, lambda v: f"{number(v)} {objective.unit}",
-             GOALS[problem.goal.value]),
+             GOALS[problem.goal]),
         Fact("total_rate_gbps", "all rates together", float(rates.sum()), gbps, spread),
         Fact("min_rate_gbps", "smallest rate", float(rates.min()), gbps, card=False),
         Fact("bottleneck_links", "full links", [arcs[arc].tolist() for arc in full],
              lambda links: f"{len(links)} of {len(arcs)}", mean),
         Fact("completion_time_s", "completion time" if timed else "", figures.completion_time_s, seconds),
-        Fact("goal", "", problem.goal.value),
+        Fact("goal", "", problem.goal),
         Fact("surplus", "", problem.surplus),
         Fact("rates_gbps", "", by_name),
         Fact("largest_link_utilisation", "", float(figures.utilisation.max())),

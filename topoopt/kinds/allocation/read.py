@@ -55,10 +55,10 @@ ServerPath = Annotated[tuple[Server, ...], Len(2, MAX_SERVERS)]
 ServerRates = Annotated[tuple[Gbps, ...], Len(1, MAX_SERVERS), Scalar()]
 
 DEFAULT_ENTRY = {
-    AllocationGoal.MAX_MIN: "max_gbps",
-    AllocationGoal.WEIGHTED: "weight",
-    AllocationGoal.MIN_GUARANTEE: "min_gbps",
-    AllocationGoal.COMPLETION_TIME: "gbytes",
+    "max-min": "max_gbps",
+    "weighted": "weight",
+    "min-guarantee": "min_gbps",
+    "completion-time": "gbytes",
 }
 """What an entry of a matrix is when the file does not say."""
 
@@ -161,7 +161,7 @@ def resolve(document: Document) -> AllocationProblem:
     instance = findings.shaped(AllocationInstance, document)
     findings.add(_combination_errors(instance))
     folder = Path(document.file).parent
-    source, goal = instance.transfers_from, AllocationGoal(instance.objective)
+    source, goal = instance.transfers_from, instance.objective
     routed = None
     if source is not None and source.solution is not None:
         name = source.solution

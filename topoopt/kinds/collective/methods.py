@@ -26,7 +26,6 @@ from solvers.collective.schedules import timing
 from solvers.stop import Stop
 from topoopt.core.collective import (
     AllReduceProof,
-    CollectiveObjective,
     CollectivePlan,
     CollectiveProblem,
     CollectiveResult,
@@ -117,7 +116,7 @@ def _best_of(name: str, problem: CollectiveProblem, stop: Stop, by_size: list[Ti
     for planned in FAMILIES[name](problem, stop):
         value, pieces = best_division(problem, planned)
         candidates.append((value, len(candidates), pieces, planned))
-        if problem.objective is CollectiveObjective.PARETO:
+        if problem.objective == "pareto":
             by_size += lines(problem, planned, name, pieces)
     if not candidates:
         return None
@@ -128,9 +127,9 @@ def _best_of(name: str, problem: CollectiveProblem, stop: Stop, by_size: list[Ti
 
 def _score(problem: CollectiveProblem, schedule: CollectiveSchedule) -> tuple[float, float]:
     times = timing(problem, schedule)
-    if problem.objective is CollectiveObjective.LATENCY:
+    if problem.objective == "latency":
         return float(schedule.steps), times.step_us
-    if problem.objective is CollectiveObjective.THROUGHPUT:
+    if problem.objective == "throughput":
         return round(times.busy_us, 9), times.step_us
     return times.step_us, float(len(schedule.sends))
 

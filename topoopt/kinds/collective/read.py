@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge, Le, Len, Lt
 
-from topoopt.core.collective import CollectiveObjective, CollectiveOp, CollectiveProblem
+from topoopt.core.collective import CollectiveOp, CollectiveProblem
 from topoopt.core.data import MAX_BYTES, MAX_SERVERS, STRICT, FileName, Pattern, SchemaVersion
 from topoopt.core.rated_network import RatedNetwork
 from topoopt.core.search_settings import SearchSettings
@@ -132,7 +132,7 @@ def resolve(document: Document) -> CollectiveProblem:
         message_us=instance.latency_us.message,
         multicast=instance.switches.multicast,
         relaying=instance.relaying,
-        objective=CollectiveObjective(instance.objective),
+        objective=instance.objective,
         trees_per_root=instance.limits.trees_per_root,
         steps=instance.limits.steps,
         search=instance.search,

@@ -13,9 +13,9 @@ from topoopt.core.hierarchy import (
     Collective,
     Design,
     Dimension,
-    HierarchicalObjective,
     HierarchicalPlan,
     HierarchicalProblem,
+    fleet_time,
 )
 from topoopt.core.proofs import Tolerance
 from topoopt.core.result import Columns, Objective, Result
@@ -167,12 +167,12 @@ class HierarchicalFigures:
     @property
     def time_ns(self) -> float:
         """Time of the fleet, as the objective counts it."""
-        return self.problem.fleet.of([job.weight * job.time_ns for job in self.jobs])
+        return fleet_time(self.problem.fleet, [job.weight * job.time_ns for job in self.jobs])
 
     @property
     def equal_time_ns(self) -> float:
         """The same under the equal split of the same total."""
-        return self.problem.fleet.of([job.weight * job.equal_split_ns for job in self.jobs])
+        return fleet_time(self.problem.fleet, [job.weight * job.equal_split_ns for job in self.jobs])
 
     @property
     def speedup_over_equal(self) -> float:
@@ -208,11 +208,11 @@ def objective_of(problem: HierarchicalProblem, figures: HierarchicalFigures) -> 
     """Return time, time x cost, or cost."""
     time, cost = figures.program.time_of(figures.bandwidth), figures.cost_usd or 0.0
     value = {
-        HierarchicalObjective.TIME: time,
-        HierarchicalObjective.TIME_TIMES_COST: time * cost,
-        HierarchicalObjective.COST: cost,
+        "time": time,
+        "time-times-cost": time * cost,
+        "cost": cost,
     }[problem.objective]
-    return Objective(problem.objective.value, value, UNITS[problem.objective])
+    return Objective(problem.objective, value, UNITS[problem.objective])
 
 
 def marginal_ns(result: Result[HierarchicalProblem, HierarchicalPlan]) -> tuple[float, ...] | None:

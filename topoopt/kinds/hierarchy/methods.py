@@ -17,7 +17,6 @@ from topoopt.core.hierarchy import (
     Collective,
     FrontPoint,
     GroupShare,
-    HierarchicalObjective,
     HierarchicalPlan,
     HierarchicalProblem,
     PathWeight,
@@ -79,7 +78,7 @@ def _search_result(
         tuple(optimum.bandwidth.tolist()),
         tuple(FrontPoint(limit_ns, tuple(cheapest.bandwidth.tolist())) for limit_ns, _, cheapest in points),
     )
-    of_cost = problem.objective is HierarchicalObjective.COST
+    of_cost = problem.objective == "cost"
     certificates = [
         certificate_of(
             program,
@@ -144,8 +143,8 @@ def from_format_2(
         tuple(document["bandwidth_gbytes_per_s"]),
         tuple(FrontPoint(row["limit_ns"], tuple(row["bandwidth_gbytes_per_s"])) for row in points),
     )
-    of_cost = problem.objective is HierarchicalObjective.COST
-    ratio = problem.objective is HierarchicalObjective.TIME_TIMES_COST
+    of_cost = problem.objective == "cost"
+    ratio = problem.objective == "time-times-cost"
     certificates = [
         _converted(
             problem,

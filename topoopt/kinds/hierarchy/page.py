@@ -9,7 +9,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from topoopt.core.hierarchy import HierarchicalObjective, HierarchicalPlan, HierarchicalProblem
+from topoopt.core.hierarchy import HierarchicalPlan, HierarchicalProblem, fleet_time
 from topoopt.core.result import Result
 from topoopt.kinds.hierarchy.figures import CollectiveTime, HierarchicalFigures, marginal_ns
 from topoopt.page.blocks import Block, Column, Fact, Page, Plot, Section, Swatch, Table
@@ -95,7 +95,7 @@ def answer(result: HierarchicalResult, figures: HierarchicalFigures) -> str:
     gain = figures.perf_per_cost_gain
     value = "" if gain is None else f" with {ratio(gain)} the performance per cost"
     against = f"{compared(figures.time_ns, figures.equal_time_ns)[1]} the same bandwidth split equally{value}"
-    better = "faster" if figures.problem.objective is HierarchicalObjective.TIME else "better"
+    better = "faster" if figures.problem.objective == "time" else "better"
     jobs = len(figures.jobs)
     iteration = "One iteration" if jobs == 1 else f"An iteration of all {jobs} jobs, as weighted,"
     best = possible_improvement(result, "design allowed", better)
@@ -104,7 +104,7 @@ def answer(result: HierarchicalResult, figures: HierarchicalFigures) -> str:
 
 def cause(figures: HierarchicalFigures) -> str:
     """Return what the time mostly consists of."""
-    compute = figures.problem.fleet.of([job.weight * job.compute_ns for job in figures.jobs])
+    compute = fleet_time(figures.problem.fleet, [job.weight * job.compute_ns for job in figures.jobs])
     share = compute / figures.time_ns if figures.time_ns else 1.0
     longest = max(figures.collectives, key=lambda row: row.time_ns, default=None)
     if longest is None or share >= 0.5:
@@ -116,18 +116,14 @@ def cause(figures: HierarchicalFigures) -> str:
 def facts(result: HierarchicalResult, figures: HierarchicalFigures) -> tuple[Fact, ...]:
     """Return the figures by key; those without a name are for programs alone."""
     fast, gain, objective = figures.speedup_over_equal, figures.perf_per_cost_gain, result.objective
-    of_time = figures.problem.objective is HierarchicalObjective.TIME
+    of_time = figures.problem.objective == "time"
     marginal = marginal_ns(result)
     designs = len(figures.problem.designs)
     time = Fact(
         "time_ns", "time of an iteration", figures.time_ns, duration, f"equal split: {duration(figures.equal_time_ns)}"
     )
     first = Fact("", objective_text(objective.name), objective.value, lambda value: quantity(value, objective.unit))
-    cost = (
-        ""
-        if figures.cost_usd is None or figures.problem.objective is HierarchicalObjective.COST
-        else "cost of the network"
-    )
+    cost = "" if figures.cost_usd is None or figures.problem.objective == "cost" else "cost of the network"
     split = "" if figures.equal_cost_usd is None else f"equal split: {money(figures.equal_cost_usd)}"
     return (
         *(() if of_time else (first,)),

@@ -28,15 +28,12 @@ from topoopt.core.hierarchy import (
     Communicator,
     Design,
     Dimension,
-    Fleet,
     HierarchicalNetwork,
-    HierarchicalObjective,
     HierarchicalProblem,
     HierarchicalWorkload,
     Layer,
     LayerPhase,
     LinearConstraint,
-    Loop,
     Task,
 )
 from topoopt.core.search_settings import SearchSettings
@@ -472,12 +469,12 @@ def workload_of(file: LayersWorkload | TasksWorkload, network: HierarchicalNetwo
 
     if isinstance(file, TasksWorkload):
         tasks = tuple(Task(item.name, phase(item), tuple(sorted(set(item.after)))) for item in file.tasks)
-        return HierarchicalWorkload(file.name, Loop.DAG, tuple(communicators), tasks=tasks, weight=file.weight)
+        return HierarchicalWorkload(file.name, "dag", tuple(communicators), tasks=tasks, weight=file.weight)
     layers = tuple(
         Layer(item.name, phase(item.forward), phase(item.input_gradient), phase(item.weight_gradient), item.repeat)
         for item in file.layers
     )
-    return HierarchicalWorkload(file.name, Loop(file.loop), tuple(communicators), layers, weight=file.weight)
+    return HierarchicalWorkload(file.name, file.loop, tuple(communicators), layers, weight=file.weight)
 
 
 # The problem.
@@ -497,8 +494,8 @@ def resolve(document: Document) -> HierarchicalProblem:
     return HierarchicalProblem(
         name=file.name,
         designs=designs,
-        objective=HierarchicalObjective(file.objective),
-        fleet=Fleet(file.fleet),
+        objective=file.objective,
+        fleet=file.fleet,
         cost_cap_usd=file.cost_cap_usd,
         time_limit_ns=file.time_limit_ns,
         pareto_points=file.pareto_points,
@@ -579,7 +576,7 @@ def _options(file: WorkloadFile, network: HierarchicalNetwork) -> Iterator[Hiera
             file.npu,
             mapping,
             name=file.name,
-            loop=Loop(file.loop),
+            loop=file.loop,
             weight=file.weight,
             microbatches=file.strategies.microbatches,
         )

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Literal, TypeVar, get_args
 
 from annotated_types import Ge, Gt, Le, Len
 from pydantic import Discriminator, Field, Tag, ValidationError
@@ -66,7 +66,7 @@ class ClusterFile:
     """fixed cost of one AllReduce ring round, microseconds"""
     intra_server_gbps: Gbps = 2400.0
     """rate between the GPUs of a server, Gbit/s"""
-    local_allreduce: Annotated[LocalAllReduce, Names(LocalAllReduce)] = LocalAllReduce.RING
+    local_allreduce: Annotated[LocalAllReduce, Names(get_args(LocalAllReduce))] = "ring"
     """time model of the AllReduce in a server"""
     link_sharing: Annotated[LinkSharing, Names(LinkSharing)] = LinkSharing.FIFO
     """flows take turns of a segment on a link, each request is served whole, or transfers go before AllReduces"""

@@ -26,7 +26,6 @@ from topoopt.core.llm_training_plan import (
     LlmTrainingPlan,
     NetworkPlan,
     PodClaims,
-    PodVerdict,
     ShapeOutcome,
     ShapeVerdict,
     StrategyShape,
@@ -285,7 +284,7 @@ def _claims_2(pods: Mapping[str, Any]) -> PodClaims:
 
     proofs = {number: proof(row, "tree") for number, row in enumerate(tried) if "tree" in row}
     return PodClaims(
-        tuple(PodVerdict(row["verdict"]) for row in tried),
+        tuple(row["verdict"] for row in tried),
         tuple(row["bound_s"] for row in tried),
         pods["others_s"],
         count,

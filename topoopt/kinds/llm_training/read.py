@@ -28,7 +28,6 @@ from topoopt.core.parallelism import (
     Experts,
     LanguageModel,
     LatentAttention,
-    LayerDivision,
     ParallelDimension,
     ParallelStrategy,
     PipelineSchedule,
@@ -454,7 +453,7 @@ def _strategy_issues(
     section: StrategySection, model: LanguageModel, batch: TrainingBatch, gpus: int
 ) -> Iterator[Issue]:
     """Parts none of whose values can be."""
-    if section.layers is LayerDivision.BALANCED and section.short_ends != "even":
+    if section.layers == "balanced" and section.short_ends != "even":
         text, allowed = "plays no part, as layers are balanced", "even, or layers: even"
         yield Issue(("strategy", "short_ends"), text, value_text(section.short_ends), allowed)
     if section.order != "auto" and len(set(section.order)) < len(RANK_ORDER):

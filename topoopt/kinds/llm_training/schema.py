@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import Discriminator, Field, Tag
 
@@ -143,12 +143,12 @@ Order = Annotated[list[Dimension], Field(min_length=4, max_length=4)]
 
 
 def _is_even(value: object) -> bool:
-    return value is LayerDivision.EVEN
+    return value == "even"
 
 
 LayerDivisionField = Annotated[
     LayerDivision,
-    Names(LayerDivision),
+    Names(get_args(LayerDivision)),
     Field(
         exclude_if=_is_even,
         description="layers of stages: even, or balanced, so that the slowest rank is as fast as memory lets it be",
@@ -171,7 +171,7 @@ class StrategySection(FileModel):
     micro_batch: Whole = Field(default="auto", description="sequences of a micro-batch")
     schedule: Literal["auto"] | Schedules | Annotated[list[Schedules], Field(min_length=1, max_length=7)] = "auto"
     recompute: Literal["auto"] | Recomputes | Annotated[list[Recomputes], Field(min_length=1, max_length=3)] = "auto"
-    layers: LayerDivisionField = LayerDivision.EVEN
+    layers: LayerDivisionField = "even"
     short_ends: Literal["even"] | Fewer | Annotated[list[Fewer], Field(min_length=1, max_length=64)] = Field(
         default="even", description="layers that the first and the last stage may have fewer than those between"
     )

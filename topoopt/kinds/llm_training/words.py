@@ -13,8 +13,8 @@ from topoopt.core.arrays import BYTES_PER_MS_PER_GBPS, GIB
 from topoopt.core.llm_training import StepBreakdown
 from topoopt.core.llm_training_plan import (
     IDEAL_SWITCH,
+    POD_VERDICTS,
     PodClaims,
-    PodVerdict,
     ShapeOutcome,
     ShapeVerdict,
     StrategyFigures,
@@ -220,7 +220,7 @@ def gain_over_volume(pods: PodFigures) -> float:
 
 def counts_of(claims: PodClaims) -> dict[str, int]:
     """Return the number of candidates with each verdict."""
-    return {verdict.value: claims.verdicts.count(verdict) for verdict in PodVerdict}
+    return {verdict: claims.verdicts.count(verdict) for verdict in POD_VERDICTS}
 
 
 def proof_of_pods(pods: PodFigures, claims: PodClaims) -> str:
@@ -336,9 +336,9 @@ def candidate_rows(pods: PodFigures, claims: PodClaims) -> list[tuple[str, float
     rows: list[tuple[str, float | None, float | None, str]] = []
     for k in sorted(range(len(pods.candidates)), key=late):
         verdict = claims.verdicts[k]
-        what = "the plan" if k == pods.best else verdict.value
+        what = "the plan" if k == pods.best else verdict
         first = ", fastest on an ideal switch" if k == pods.first else ""
-        bound = None if verdict is PodVerdict.CROWDED else claims.bounds_s[k]
+        bound = None if verdict == "crowded" else claims.bounds_s[k]
         rows.append((strategy_words(pods.candidates[k].strategy), pods.candidates_s[k], bound, what + first))
     return rows
 

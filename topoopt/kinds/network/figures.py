@@ -117,7 +117,7 @@ class NetworkFigures:
     @property
     def mode(self) -> RoutingMode:
         """Whether the routing is common to all demands."""
-        return RoutingMode.ADAPTED if self.plan.split is None else RoutingMode.COMMON
+        return "adapted" if self.plan.split is None else "common"
 
     @cached_property
     def flows(self) -> tuple[SourceFlow, ...]:

@@ -8,7 +8,6 @@ import numpy as np
 from markupsafe import Markup
 
 from topoopt.core.cluster import LinkDirection
-from topoopt.core.network import RoutingMode
 from topoopt.core.proofs import Bound, Status
 from topoopt.core.result import Result
 from topoopt.core.topology import Topology
@@ -176,10 +175,10 @@ def facts(result: Result[Any, Any], figures: NetworkFigures) -> list[Fact]:
         first = Fact("", objective_text(objective.name), objective.value, lambda v: f"{number(v)} {unit}".rstrip())
         rows.insert(0, first)
     if len(figures.thetas) > 1:
-        mode = "one for all" if figures.mode is RoutingMode.COMMON else "one for each"
+        mode = "one for all" if figures.mode == "common" else "one for each"
         rows += [
             Fact("thetas", "demands", list(figures.thetas), lambda v: f"{len(v):,}, routing: {mode}", card=False),
-            Fact("routing", "", figures.mode.value),
+            Fact("routing", "", figures.mode),
         ]
     return rows
 

@@ -23,7 +23,7 @@ from topoopt.core.cluster import LinkDirection
 from topoopt.core.data import MAX_LINKS, MAX_SERVERS, STRICT, FileName, Gbps, SchemaVersion, Server
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.graphs import unreachable_pair
-from topoopt.core.network import EitherProblem, RoutingMode, RoutingProblem, TopologyProblem
+from topoopt.core.network import EitherProblem, RoutingProblem, TopologyProblem
 from topoopt.core.search_settings import RobustSearchSettings, SearchSettings
 from topoopt.core.topology import Topology
 from topoopt.files import codec
@@ -268,7 +268,7 @@ def _fitting(
     if problem.several:
         findings.add([Issue(parse_path(rule), "not with several demands", None, "left out") for rule in problem.rules])
     else:
-        given = {"routing": file.routing != RoutingMode.COMMON, "step_ms": file.step_ms is not None}
+        given = {"routing": file.routing != "common", "step_ms": file.step_ms is not None}
         findings.add(
             [Issue((key,), "for several demands only", None, "left out") for key, here in given.items() if here]
         )
@@ -324,7 +324,7 @@ def read_routing(document: Document) -> RoutingProblem:
         sha256=_identity(codec.plain(file) | rate, content.topology, demand),
         notes=(*content.notes, *findings.notes),
         link_gbps=1.0 if gbps else file.link_gbps,
-        routing=RoutingMode(file.routing),
+        routing=file.routing,
         step_ms=file.step_ms,
     )
     return _fitting(problem, file, findings, document)
@@ -425,7 +425,7 @@ def read_topology(document: Document) -> TopologyProblem:
         sha256=_identity(codec.plain(file), None, demand),
         notes=tuple(findings.notes),
         link_gbps=file.link_gbps,
-        routing=RoutingMode(file.routing),
+        routing=file.routing,
         step_ms=file.step_ms,
     )
     return _fitting(problem, file, findings, document)

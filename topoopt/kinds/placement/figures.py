@@ -14,8 +14,6 @@ from topoopt.core.placement import (
     Latency,
     PlacementPlan,
     PlacementProblem,
-    Sharing,
-    StageShape,
     TensorTransfer,
     Throughput,
 )
@@ -96,7 +94,7 @@ class PlacementFigures:
     def rates_gbps(self) -> Floats | None:
         """float64[servers, servers], what each may send to each other; None where rates are not allocated."""
         settings = self.problem.objective
-        if not isinstance(settings, Latency) or settings.sharing is not Sharing.STATIC:
+        if not isinstance(settings, Latency) or settings.sharing != "static":
             return None
         return pair_rates(self.problem, self.plan.link_shares)
 
@@ -148,7 +146,7 @@ def stage_numbers(problem: PlacementProblem, settings: Throughput, device: Int32
     """
     import networkx as nx
 
-    if settings.stages is StageShape.FREE:
+    if settings.stages == "free":
         return None
     block_of = np.empty(len(problem.operators), dtype=np.int64)
     for block, members in enumerate(problem.colocated()):
@@ -156,7 +154,7 @@ def stage_numbers(problem: PlacementProblem, settings: Throughput, device: Int32
     pairs = order_pairs(problem, block_of)
     home = np.zeros(int(block_of.max()) + 1, dtype=np.int64)
     home[block_of] = device
-    if settings.stages is StageShape.INTERLEAVED:
+    if settings.stages == "interleaved":
         stage = _interleaved_stages(home, pairs, len(problem.devices), settings.stages_per_device)
         return None if stage is None else stage[block_of].astype(np.int32)
     graph: nx.DiGraph[int] = nx.DiGraph()

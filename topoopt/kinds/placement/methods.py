@@ -37,7 +37,6 @@ from topoopt.core.placement import (
     LinkShare,
     PlacementPlan,
     PlacementProblem,
-    StageShape,
     Throughput,
     exhaustive_certificate,
     queued_transfers,
@@ -124,7 +123,7 @@ def _heuristic(problem: PlacementProblem, effort: Effort, stop: Stop) -> Search:
     search.better = on_incumbent
     budget = effort.search.budget
     orders = slice_orders(search, effort.search.seed, stop, budget)
-    if not search.graph.costs.uniform or search.settings.stages is not StageShape.CONTIGUOUS:
+    if not search.graph.costs.uniform or search.settings.stages != "contiguous":
         polish(search, effort.search.seed, stop, None if budget is None else max(0, budget - orders))
     return search
 
@@ -529,7 +528,7 @@ def evaluate_given(
         See `complete_placement`; or the objective is latency, or stages are interleaved.
     """
     settings = problem.objective
-    if not isinstance(settings, Throughput) or settings.stages is StageShape.INTERLEAVED:
+    if not isinstance(settings, Throughput) or settings.stages == "interleaved":
         text = "a placement alone can be judged for contiguous or free sets of objective throughput only"
         raise InputError([Problem(text, path="objective")])
     plan = PlacementPlan(device=complete_placement(problem, named))

@@ -8,7 +8,7 @@ import numpy as np
 from markupsafe import Markup
 
 from topoopt.core.job import Span
-from topoopt.core.placement import Communication, PlacementPlan, PlacementProblem, Schedule, StageShape, Throughput
+from topoopt.core.placement import PlacementPlan, PlacementProblem, Throughput
 from topoopt.core.result import Result
 from topoopt.kinds.placement.figures import PlacementFigures
 from topoopt.page.blocks import Column, Fact, Page, Plot, Section, Swatch, Table
@@ -173,17 +173,17 @@ def goal_text(problem: PlacementProblem) -> str:
     """Return what is minimised, in words."""
     settings = problem.objective
     if not isinstance(settings, Throughput):
-        return f"time of one step; transfers of a server: {settings.sharing.value}"
+        return f"time of one step; transfers of a server: {settings.sharing}"
     schedule = (
         "largest forward plus largest backward load (GPipe)"
-        if settings.schedule is Schedule.GPIPE
+        if settings.schedule == "gpipe"
         else "largest load of a device (1F1B)"
     )
-    joined = "added to" if settings.communication is Communication.ADDED else "overlapped with"
+    joined = "added to" if settings.communication == "added" else "overlapped with"
     shape = {
-        StageShape.CONTIGUOUS: "contiguous stages",
-        StageShape.INTERLEAVED: f"{settings.stages_per_device} interleaved stages a device",
-        StageShape.FREE: "any sets of operators",
+        "contiguous": "contiguous stages",
+        "interleaved": f"{settings.stages_per_device} interleaved stages a device",
+        "free": "any sets of operators",
     }[settings.stages]
     return f"{schedule}; communication {joined} compute; {shape}"
 
@@ -205,9 +205,9 @@ def device_load_ms(problem: PlacementProblem, load: DeviceLoad) -> float:
     settings = problem.objective
     if not isinstance(settings, Throughput):
         return load.compute_ms
-    if settings.communication is Communication.ADDED:
+    if settings.communication == "added":
         return load.compute_ms + load.communication_ms
-    if settings.schedule is Schedule.GPIPE:
+    if settings.schedule == "gpipe":
         forward = max(load.forward_ms, load.forward_communication_ms)
         return forward + max(load.backward_ms, load.backward_communication_ms)
     return max(load.compute_ms, load.communication_ms)

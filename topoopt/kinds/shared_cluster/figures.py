@@ -20,7 +20,6 @@ from topoopt.core.job import BaselineSettings, CoOptimisation, FabricChoice
 from topoopt.core.result import Columns, Objective, listed
 from topoopt.core.shared_cluster import (
     PARTITIONED,
-    Contention,
     Fabric,
     Goal,
     JobClass,
@@ -240,7 +239,7 @@ def _fragmentation(
 def objective_of(goal: Goal, run: FabricRun, jobs: JobTable) -> Objective:
     """Return the objective of a run in which a job has ended."""
     iteration_ms, _, completion_s, _ = finished_times(run, jobs)
-    if goal is Goal.ITERATION_TIME:
+    if goal == "mean-iteration-time":
         return Objective("mean_iteration_time", float(np.mean(iteration_ms)), "ms")
     return Objective("mean_completion_time", float(np.mean(completion_s)), "s")
 
@@ -297,7 +296,7 @@ def timed_class(job_class: JobClass, class_plan: ClassPlan) -> JobClass:
 
 def timed_classes(problem: SharedCluster, plans: Sequence[ClassPlan]) -> tuple[JobClass, ...]:
     """Return the classes with times and bytes, where a formula needs them."""
-    if problem.contention is Contention.FLOWS:
+    if problem.contention == "flows":
         return problem.classes
     rows = iter(plans)
     return tuple(
@@ -316,7 +315,7 @@ SETTINGS = {
 
 def fabric_errors(problem: SharedCluster) -> list[Problem]:
     """Return fabrics and time models that do not exist, and settings that a fabric does not have."""
-    if problem.contention is not Contention.FLOWS:
+    if problem.contention != "flows":
         return []
     errors: list[Problem] = []
     for index, fabric in enumerate(problem.fabrics):
@@ -578,7 +577,7 @@ Times = FlowTimes | FormulaTimes
 
 def times_of(problem: SharedCluster, plans: Sequence[ClassPlan], classes: tuple[JobClass, ...]) -> Times:
     """Return what times the jobs at once of a problem; `classes` have their times where a formula needs them."""
-    return FlowTimes(problem, plans) if problem.contention is Contention.FLOWS else FormulaTimes(problem, classes)
+    return FlowTimes(problem, plans) if problem.contention == "flows" else FormulaTimes(problem, classes)
 
 
 _SIMULATED: WeakKeyDictionary[SharedClusterPlan, tuple[SharedCluster, Times, tuple[DrawnRun, ...]]] = (
@@ -616,7 +615,7 @@ class SharedClusterFigures:
     @cached_property
     def fabrics(self) -> tuple[Fabric, ...]:
         """The fabrics, with their rates where a formula needs them."""
-        if self.problem.contention is Contention.FLOWS:
+        if self.problem.contention == "flows":
             return self.problem.fabrics
         return tuple(rated(self.problem, fabric) for fabric in self.problem.fabrics)
 

@@ -28,7 +28,6 @@ from topoopt.core.shared_cluster import (
     ACROSS_GROUPS,
     MOST_EXACT_SERVERS,
     PARTITIONED,
-    Contention,
     DrawnJobs,
     Goal,
     JobClass,
@@ -126,12 +125,12 @@ BEST = "best"
 
 SCHEDULING_METHODS: Mapping[str, SchedulingMethod] = {
     AS_DECLARED: SchedulingMethod("as scheduling.queue of the instance says; without it the best of all"),
-    "fifo": SchedulingMethod("only the first waiting job may start", QueueOrder.FIFO),
-    "backfill": SchedulingMethod("any waiting job that fits may start", QueueOrder.BACKFILL),
-    "reserve": SchedulingMethod("any that does not delay the first (EASY backfilling)", QueueOrder.RESERVE),
-    "fifo-defragment": SchedulingMethod("fifo, running jobs are moved where that pays", QueueOrder.FIFO, True),
-    "backfill-defragment": SchedulingMethod("backfill, running jobs are moved", QueueOrder.BACKFILL, True),
-    "reserve-defragment": SchedulingMethod("reserve, running jobs are moved", QueueOrder.RESERVE, True),
+    "fifo": SchedulingMethod("only the first waiting job may start", "fifo"),
+    "backfill": SchedulingMethod("any waiting job that fits may start", "backfill"),
+    "reserve": SchedulingMethod("any that does not delay the first (EASY backfilling)", "reserve"),
+    "fifo-defragment": SchedulingMethod("fifo, running jobs are moved where that pays", "fifo", True),
+    "backfill-defragment": SchedulingMethod("backfill, running jobs are moved", "backfill", True),
+    "reserve-defragment": SchedulingMethod("reserve, running jobs are moved", "reserve", True),
     BEST: SchedulingMethod("all of them on the first fabric; the one with the least objective on all fabrics"),
 }
 
@@ -144,10 +143,10 @@ def outside(method: str, problem: SharedCluster) -> Problem | None:
         allowed = f"up to {MOST_EXACT_SERVERS} servers, or placement spread"
         return Problem(text, path="cluster.servers", value=str(problem.servers), allowed=allowed)
     queue = SCHEDULING_METHODS[method].applied(problem.scheduling).queue
-    if exact and queue is not QueueOrder.FIFO and problem.servers > MOST_BACKFILLED_SERVERS:
+    if exact and queue != "fifo" and problem.servers > MOST_BACKFILLED_SERVERS:
         text = f"too many servers to place out of turn on {exact[0]}, whose placement is exact"
         allowed = f"queue fifo, up to {MOST_BACKFILLED_SERVERS} servers, or placement spread"
-        return Problem(text, path="scheduling.queue", value=queue.value, allowed=allowed)
+        return Problem(text, path="scheduling.queue", value=queue, allowed=allowed)
     moved = SCHEDULING_METHODS[method].applied(problem.scheduling).defragment
     fixed = [fabric for fabric in problem.fabrics if fabric.placement in ACROSS_GROUPS]
     if moved and fixed:
@@ -343,7 +342,7 @@ def best_of(goal: Goal, jobs: JobTable, runs: Mapping[str, FabricRun]) -> str:
     complete = {name: run for name, run in runs.items() if run.whole}
 
     def rank(name: str) -> tuple[float, ...]:
-        return tuple(objective_of(ranked, complete[name], jobs).value for ranked in (goal, Goal.COMPLETION_TIME))
+        return tuple(objective_of(ranked, complete[name], jobs).value for ranked in (goal, "mean-completion-time"))
 
     return min(complete, key=rank) if complete else next(iter(runs))
 
@@ -495,7 +494,7 @@ def solve_at_once(
     LimitError
         The time limit came before the first draw was simulated.
     """
-    flows = problem.contention is Contention.FLOWS
+    flows = problem.contention == "flows"
     steps = len(problem.classes) * (len(problem.fabrics) if flows else 1)
     total, done = steps + len(jobs.loads) * jobs.repetitions, 0
 
@@ -657,7 +656,7 @@ def _least_ms(figures: SharedClusterFigures, index: int) -> float:
     """Return what no plan of a class beats alone on the first fabric, ms."""
     problem, job_class = figures.problem, figures.classes[index]
     fabric, job = figures.fabrics[0], job_class.plan
-    if problem.contention is not Contention.FLOWS:
+    if problem.contention != "flows":
         if job is not None:
             return least_alone_ms(problem, fabric, bounded_classes([job_class])[0])
         return float(FormulaTimes(problem, figures.classes).times_alone(index, 0).min())
@@ -682,7 +681,7 @@ ARRIVAL_METHODS = table(
 
 def _with_flows(name: str, problem: SharedCluster) -> Problem | None:
     """Ways to plan a class differ where its flows are simulated."""
-    if problem.contention is Contention.FLOWS:
+    if problem.contention == "flows":
         return None
     text = "classes whose contention follows a formula are planned one way only"
     return Problem(text, path="search.method", value=repr(name), allowed="auto, or contention: flows")

@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from topoopt.core.arrays import Floats
 from topoopt.core.result import Result
-from topoopt.core.shared_cluster import FAT_TREE, PARTITIONED, Contention, Fabric, SharedCluster
+from topoopt.core.shared_cluster import FAT_TREE, PARTITIONED, Fabric, SharedCluster
 from topoopt.core.shared_plan import FabricRun, SharedClusterPlan
 from topoopt.kinds.shared_cluster.figures import (
     LoadStatistics,
@@ -194,7 +194,7 @@ def _arrivals_facts(result: ClusterResult, figures: SharedClusterFigures) -> tup
     facts = [
         Fact("", objective_text(objective.name), objective.value, lambda v: f"{number(v)} {objective.unit}", detail),
         Fact("servers", "", figures.problem.servers),
-        Fact("contention", "", figures.problem.contention.value),
+        Fact("contention", "", figures.problem.contention),
         Fact("jobs", "jobs", jobs, lambda v: f"{v} on {figures.problem.servers} servers", card=False),
         Fact("fabrics", "", {run.fabric.name: _row(run, own) for run, own in zip(runs, figures.metrics, strict=True)}),
     ]
@@ -297,13 +297,13 @@ def _arrivals_provenance(result: ClusterResult, figures: SharedClusterFigures) -
     """How the jobs were scheduled and simulated."""
     problem = figures.problem
     declared = result.method == "auto"
-    queue = problem.scheduling.queue.value if declared else result.method.removesuffix("-defragment")
+    queue = problem.scheduling.queue if declared else result.method.removesuffix("-defragment")
     moving = problem.scheduling.defragment if declared else result.method.endswith("-defragment")
     ahead = ", set ahead on a second plane" if problem.look_ahead else ""
     return (
         ("scheduling", f"{queue}{', running jobs are moved where that pays' if moving else ''}"),
         ("circuits", f"{number(problem.layer.switching_time_s)} s to set those of a job{ahead}"),
-        ("contention on shared fabrics", problem.contention.value),
+        ("contention on shared fabrics", problem.contention),
         *((run.fabric.name, _fabric_text(run.fabric, placement=True)) for run in figures.runs),
     )
 
@@ -531,7 +531,7 @@ def _at_once_page(result: ClusterResult, figures: SharedClusterFigures) -> Page:
     assert jobs is not None
     loads = sorted({row.load for row in figures.statistics})
     spread = f"{loads[0]} to {loads[-1]} jobs" if len(loads) > 1 else counted(loads[0], "job")
-    flows = problem.contention is Contention.FLOWS
+    flows = problem.contention == "flows"
     model = {"fluid": ", max-min fair", "rounds": ", first come, first served"}.get(problem.time_model, "")
     ran = (
         "All jobs of a draw start together; a job that is done begins again until the last has done its first "
@@ -541,7 +541,7 @@ def _at_once_page(result: ClusterResult, figures: SharedClusterFigures) -> Page:
     )
     return Page(
         subtitle=f"{spread} at once · {problem.servers} servers · {counted(len(problem.fabrics), 'fabric')} · "
-        f"{jobs.placement.value} placement",
+        f"{jobs.placement} placement",
         answer=answer(result),
         cause=_at_once_cause(figures),
         facts=_at_once_facts(result, figures),
@@ -578,8 +578,8 @@ def _at_once_page(result: ClusterResult, figures: SharedClusterFigures) -> Page:
             Section("Jobs, and their time alone", [_alone_table(figures)]),
         ),
         provenance=(
-            ("contention on shared fabrics", f"{problem.contention.value}{model if flows else ''}"),
-            ("servers of a job", f"{jobs.placement.value}, in {jobs.rank_order.value} order"),
+            ("contention on shared fabrics", f"{problem.contention}{model if flows else ''}"),
+            ("servers of a job", f"{jobs.placement}, in {jobs.rank_order} order"),
             *((fabric.name, _described(figures, fabric)) for fabric in figures.fabrics),
         ),
     )
@@ -590,7 +590,7 @@ def _described(figures: SharedClusterFigures, fabric: Fabric) -> str:
     if fabric.kind == PARTITIONED:
         rate = f"{cluster.degree} interfaces of {cluster.link_gbps:g} Gbit/s a server"
         return f"every job on a topology of its own, {rate}"
-    if figures.problem.contention is Contention.FLOWS:
+    if figures.problem.contention == "flows":
         return FABRICS[fabric.kind].describe(cluster, fabric_options(fabric, 0))
     return _fabric_text(fabric, placement=False)
 
@@ -608,7 +608,7 @@ def _at_once_facts(result: ClusterResult, figures: SharedClusterFigures) -> tupl
     facts = [
         Fact("", f"mean iteration, {counted(top, 'job')}", result.objective.value, milliseconds, detail),
         Fact("servers", "", figures.problem.servers),
-        Fact("contention", "", figures.problem.contention.value),
+        Fact("contention", "", figures.problem.contention),
         Fact("load", "", top),
         Fact("fabrics", "", by_fabric),
         Fact("statistics", "", [asdict(row) for row in figures.statistics]),

@@ -33,11 +33,8 @@ from topoopt.core.shared_cluster import (
     Contention,
     DrawnJobs,
     Fabric,
-    Goal,
     JobClass,
-    JobPlacement,
     JobsAtOnce,
-    QueueOrder,
     RankOrder,
     Scheduling,
     SharedCluster,
@@ -243,8 +240,8 @@ def resolve(document: Document) -> SharedCluster:
     findings.add(_errors_of_forms(file, document.data))
     folder = FilePath(document.file).parent
     at_once = file.jobs.at_once is not None
-    contention = Contention(file.contention or ("flows" if at_once else "coinciding"))
-    flows = contention is Contention.FLOWS and at_once
+    contention: Contention = file.contention or ("flows" if at_once else "coinciding")
+    flows = contention == "flows" and at_once
     layer = _layer(file)
     fabrics = fabrics_of(file, findings, flows=flows)
     classes = _classes(file, folder, fabrics, layer, findings, flows=flows)
@@ -259,7 +256,7 @@ def resolve(document: Document) -> SharedCluster:
         classes=classes,
         jobs=jobs,
         scheduling=Scheduling(
-            QueueOrder(file.scheduling.queue or "fifo"),
+            file.scheduling.queue or "fifo",
             file.scheduling.depth,
             file.scheduling.defragment,
             file.scheduling.checkpoint_s,
@@ -267,7 +264,7 @@ def resolve(document: Document) -> SharedCluster:
         ),
         contention=contention,
         time_model=file.time_model or "fluid",
-        goal=Goal(file.objective),
+        goal=file.objective,
         search=file.search,
         sha256=_identity(file, contention, classes, jobs),
         notes=tuple(f"{row.name}: {note}" for row in classes if flows and row.plan for note in row.plan.notes),
@@ -366,7 +363,7 @@ def _identity(
     jobs: tuple[TracedJob, ...] | DrawnJobs | JobsAtOnce,
 ) -> str:
     """Return the hash of an instance with defaults written out; files count by their content, not by their names."""
-    document: dict[str, Any] = {**codec.plain(file), "contention": contention.value}
+    document: dict[str, Any] = {**codec.plain(file), "contention": contention}
     for entry, row in zip(document["classes"], classes, strict=True):
         if row.plan is not None:
             entry["plan"] = row.plan.sha256
@@ -667,7 +664,7 @@ def jobs_of(
         _refuse(jobs, OF_ARRIVALS, "plays no part for jobs at once", "with count", findings)
         if not flows:
             _refuse(jobs, ("rank_order",), "the rings of the formula ascend", "with contention: flows", findings)
-        return _at_once(file, classes, RankOrder(jobs.rank_order or ("random" if flows else "sorted")), findings)
+        return _at_once(file, classes, jobs.rank_order or ("random" if flows else "sorted"), findings)
     _refuse(jobs, OF_JOBS_AT_ONCE, "plays no part for jobs that arrive", "with at_once", findings)
     if jobs.trace is not None:
         _refuse(jobs, ("mix", *OF_ARRIVALS), "plays no part with a trace", "with count", findings)
@@ -727,7 +724,7 @@ def _at_once(
         loads=loads,
         repetitions=repetitions,
         mix=mix,
-        placement=JobPlacement(jobs.placement or "random"),
+        placement=jobs.placement or "random",
         rank_order=rank_order,
         rack_servers=file.cluster.rack_servers or max(1, fat_tree_arity(n) // 2),
     )

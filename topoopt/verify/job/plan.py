@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from topoopt.core.arrays import Floats, Int32s, Ints
-from topoopt.core.cluster import Cluster, LocalAllReduce
+from topoopt.core.cluster import Cluster
 from topoopt.core.plan import Plan
 from topoopt.core.process import end_if_left
 from topoopt.core.workload import Operator, Placement, Split, Strategy, Workload
@@ -235,7 +235,7 @@ def local_allreduce_ms(cluster: Cluster, payload_bytes: int) -> float:
     if gpus <= 1:
         return 0.0
     rate = cluster.intra_server_gbps * BYTES_PER_MS_OF_ONE_GBPS
-    if cluster.local_allreduce is LocalAllReduce.FLEXNET:
+    if cluster.local_allreduce == "flexnet":
         return (2 * payload_bytes // gpus) / rate
     return 2.0 * (gpus - 1) / gpus * payload_bytes / rate
 

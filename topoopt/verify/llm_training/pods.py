@@ -17,7 +17,7 @@ import numpy as np
 from topoopt.core.arrays import Floats
 from topoopt.core.dag_topology import CircuitProof, DagTask, DagTopologyProblem, DagTransfer, PathMean, Split, StepPath
 from topoopt.core.llm_training import LlmTrainingProblem, PodSettings
-from topoopt.core.llm_training_plan import FabricPlan, PodClaims, PodDecisions, PodVerdict
+from topoopt.core.llm_training_plan import FabricPlan, PodClaims, PodDecisions
 from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.proofs import Tolerance
 from topoopt.core.result import Decides
@@ -408,7 +408,7 @@ class PodChecks:
             needless += [f"candidates[{number}]: {text}" for text in padding(trees, proof.paths, proof.means)]
             if proof.circuits_tree and number != self.best:
                 needless.append(f"candidates[{number}]: a tree of circuits, where only the plan has one")
-        searched = sum(verdict in (PodVerdict.SEARCHED, PodVerdict.SLOWER) for verdict in self.claims.verdicts)
+        searched = sum(verdict in ("searched", "slower") for verdict in self.claims.verdicts)
         if searched > self.settings.strategies + 1:
             limit = self.settings.strategies
             needless.append(f"{searched} strategies have circuits, at most {limit} and the first one may")
@@ -521,7 +521,7 @@ class PodChecks:
 
     def plan_circuits(self) -> None:
         """Check the circuits of the plan, and follow an iteration over them."""
-        if self.claims.verdicts[self.best] is not PodVerdict.SEARCHED:
+        if self.claims.verdicts[self.best] != "searched":
             self.findings.add("pods", "the strategy of the plan has no circuits that were searched")
             return
         graph, fastest = self.graph(self.best), self.candidates[self.best].circuits
@@ -549,11 +549,11 @@ class PodChecks:
         where, proof = f"candidates[{number}]", self.proof(number)
         verdict, bound_s = self.claims.verdicts[number], self.claims.bounds_s[number]
         proven = bound_s > floor * (1 + SLACK)
-        graph = None if verdict is PodVerdict.LEFT else self.graph(number)
+        graph = None if verdict == "left" else self.graph(number)
         crowded = graph is not None and max(circuit_ends(graph, [1] * len(graph.pairs))) > self.settings.ports
-        searched = verdict is PodVerdict.SEARCHED
-        bounds = {PodVerdict.CROWDED: 0.0, PodVerdict.SLOWER: self.least, PodVerdict.LEFT: floor}
-        closed = searched or verdict is PodVerdict.SLOWER
+        searched = verdict == "searched"
+        bounds = {"crowded": 0.0, "slower": self.least, "left": floor}
+        closed = searched or verdict == "slower"
         has_proof = bool(proof.makespan_tree or proof.paths or proof.means)
         for wrong, text in (
             (
@@ -561,7 +561,7 @@ class PodChecks:
                 "the bound of all says enough",
             ),
             (has_proof and number != self.best and not (proven and closed), "a proof of nothing"),
-            ((verdict is PodVerdict.CROWDED) != crowded, f"{verdict}, with ports for all others: {not crowded}"),
+            ((verdict == "crowded") != crowded, f"{verdict}, with ports for all others: {not crowded}"),
             (
                 verdict in bounds and differs(bound_s, bounds.get(verdict, 0.0), SLACK),
                 f"{verdict} with a bound of {bound_s!r} s",

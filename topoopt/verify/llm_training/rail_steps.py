@@ -25,7 +25,6 @@ from topoopt.core.switching import (
     StagePorts,
     StragglerFigures,
     SwitchedStep,
-    SwitchMode,
     SwitchSettings,
 )
 from topoopt.verify.checker import CheckFindings, ViolationLog, differs
@@ -114,7 +113,7 @@ def check_step(findings: ViolationLog, job: RailJob, step: SwitchedStep) -> None
             findings.add("ports", f"stage {rank}: {text}")
     if not findings.clean:
         return
-    demand = step.mode is SwitchMode.ON_DEMAND
+    demand = step.mode == "on-demand"
     follower = Follower(job, step.plan, step.delay_s, demand=demand)
     step_s = follower.step()
     at_once = Follower(job, step.plan, 0.0, demand=demand).step()
@@ -221,7 +220,7 @@ def _disturbed(
     job: RailJob, step: SwitchedStep, figures: FailedFigures | StragglerFigures, orders: Orders,
     rates: list[PortRates], network: list[PortRates],
 ) -> tuple[str, ...]:  # fmt: skip
-    findings, demand = ViolationLog(), step.mode is SwitchMode.ON_DEMAND
+    findings, demand = ViolationLog(), step.mode == "on-demand"
     on_ports = Follower(job, step.plan, step.delay_s, demand=demand, rates=rates, orders=orders)
     electrical = Follower(job, [None] * job.ranks, 0.0, demand=demand, rates=network, orders=orders)
     rows = (

@@ -419,9 +419,9 @@ class Follower:
         """Return when the circuits of what a pass exchanges are there."""
         assert state.ports is not None
         if used > NEVER:
-            return self._set(state, Boundary.PIPELINE_TO_INSIDE, state.ports.inside, used, needed)
+            return self._set(state, "pipeline-to-inside", state.ports.inside, used, needed)
         if state.passed == NEVER and state.held != state.ports.inside:
-            return self._set(state, Boundary.DATA_TO_PIPELINE, state.ports.inside, state.idle, needed)
+            return self._set(state, "data-to-pipeline", state.ports.inside, state.idle, needed)
         return NEVER
 
     def _lit_pipeline(self, state: _Rank, needed: float, _: float = NEVER) -> float:
@@ -431,16 +431,16 @@ class Follower:
         if state.ports is None or state.held == state.ports.pipeline:
             return NEVER
         if state.lit is None:
-            state.lit = self._set(state, Boundary.DATA_TO_PIPELINE, state.ports.pipeline, state.idle, needed)
+            state.lit = self._set(state, "data-to-pipeline", state.ports.pipeline, state.idle, needed)
         return state.lit
 
     def _to_pipeline(self, state: _Rank) -> float:
         assert state.ports is not None
-        return self._set(state, Boundary.INSIDE_TO_PIPELINE, state.ports.pipeline, state.idle, state.passed)
+        return self._set(state, "inside-to-pipeline", state.ports.pipeline, state.idle, state.passed)
 
     def _set(self, state: _Rank, boundary: Boundary, after: PortSplit, idle: float, needed: float) -> float:
         """Return when circuits are there that are set as soon as ports are idle, or on demand when they are needed."""
-        begin = (needed if boundary is Boundary.INSIDE_TO_PIPELINE else max(idle, needed)) if self.demand else idle
+        begin = (needed if boundary == "inside-to-pipeline" else max(idle, needed)) if self.demand else idle
         self.changes.add((state.rank, boundary, after, begin))
         return begin + self.delay
 
@@ -484,7 +484,7 @@ class Follower:
         if self._final(state.rank, state.ports) == state.ports.data:
             return self._to_pipeline(state) if state.switches_inside and state.rank else NEVER
         quiet = max(state.last_sent, state.idle)
-        return self._set(state, Boundary.PIPELINE_TO_DATA, state.ports.data, quiet, needed)
+        return self._set(state, "pipeline-to-data", state.ports.data, quiet, needed)
 
 
 # Bounds over all plans of ports

@@ -13,7 +13,7 @@ import numpy as np
 from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.llm_training import END_SLOTS, LlmTrainingProblem
 from topoopt.core.llm_training_plan import PHOTONIC_RAILS, StrategyShape
-from topoopt.core.parallelism import RANK_ORDERS, LayerDivision, ParallelStrategy, Recompute
+from topoopt.core.parallelism import RANK_ORDERS, ParallelStrategy, Recompute
 from topoopt.core.parallelism import ParallelDimension as D
 from topoopt.core.parallelism import PipelineSchedule as S
 
@@ -199,7 +199,7 @@ def _uneven_ends(problem: LlmTrainingProblem, p: int, v: int) -> list[tuple[int,
 
 
 def _balances(problem: LlmTrainingProblem, schedule: S, p: int) -> bool:
-    return problem.space.layers is LayerDivision.BALANCED and p > 1 and schedule not in BIDIRECTIONAL
+    return problem.space.layers == "balanced" and p > 1 and schedule not in BIDIRECTIONAL
 
 
 def _divisions(problem: LlmTrainingProblem, schedule: S, p: int, v: int) -> Sequence[tuple[float, float, float]]:

@@ -27,7 +27,7 @@ from itertools import pairwise
 import numpy as np
 
 from topoopt.core.arrays import Floats
-from topoopt.core.placement import Latency, PlacementProblem, Sharing, Throughput
+from topoopt.core.placement import Latency, PlacementProblem, Throughput
 from topoopt.core.proofs import Argument, Bound
 
 MOST_HEADS = 64
@@ -305,7 +305,7 @@ def port_bounds(
     ends_ms : earliest end of each operator; tails_ms: least time from its start to the end of the step.
     """
     settings = problem.objective
-    if not isinstance(settings, Latency) or settings.sharing is Sharing.NONE:
+    if not isinstance(settings, Latency) or settings.sharing == "none":
         return {}
     group_of = {i: g for g, members in enumerate(groups) for i in members}
     servers = SharedServers(problem, groups, memory)

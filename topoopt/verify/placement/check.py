@@ -20,8 +20,6 @@ from topoopt.core.placement import (
     Latency,
     PlacementPlan,
     PlacementProblem,
-    Sharing,
-    StageShape,
     TensorTransfer,
     Throughput,
     queued_transfers,
@@ -95,9 +93,9 @@ def resident_bytes(problem: PlacementProblem, device: Ints | Int32s) -> list[int
 def stages_ordered(problem: PlacementProblem, plan: PlacementPlan) -> Iterator[str]:
     """Stages can be ordered so that every tensor runs forwards; free sets have no stages."""
     settings, device = problem.objective, plan.device.astype(np.int64)
-    if not isinstance(settings, Throughput) or settings.stages is StageShape.FREE:
+    if not isinstance(settings, Throughput) or settings.stages == "free":
         return
-    if settings.stages is StageShape.INTERLEAVED:
+    if settings.stages == "interleaved":
         stages = len(problem.devices) * settings.stages_per_device
         if earliest_stages(problem, device, stages) is None:
             yield f"no order of {stages} stages has every tensor run forwards"
@@ -197,7 +195,7 @@ def schedule_complete(problem: PlacementProblem, plan: PlacementPlan) -> Iterato
 def shares_within_links(problem: PlacementProblem, plan: PlacementPlan) -> Iterator[str]:
     """Static rates are shares of physical links, each within its link at both ends; other sharing has none."""
     servers = problem.servers
-    if _latency(problem).sharing is not Sharing.STATIC:
+    if _latency(problem).sharing != "static":
         if plan.link_shares:
             yield "shares of links are stated, but rates are not allocated"
         return
@@ -225,7 +223,7 @@ def shares_within_links(problem: PlacementProblem, plan: PlacementPlan) -> Itera
 def rates_as_chosen(problem: PlacementProblem, plan: PlacementPlan) -> Iterator[str]:
     """Uniform rates are alike for all pairs; chosen ones belong to the pairs that send something, and to no other."""
     settings = _latency(problem)
-    if settings.sharing is not Sharing.STATIC:
+    if settings.sharing != "static":
         return
     rates = _rates_gbps(problem, plan)
     if settings.rates == "uniform":
@@ -356,10 +354,10 @@ def _times(problem: PlacementProblem, plan: PlacementPlan) -> ScheduledStep:
         if s == t:
             inside = problem.servers[s].intra_gbps
             gbps, latency = gbps if inside is None else inside, problem.intra_latency_ms
-        elif size and sharing is Sharing.FAIR:
+        elif size and sharing == "fair":
             fluid.append((begin, key, (s, t), size))
             continue
-        elif sharing is Sharing.STATIC:
+        elif sharing == "static":
             gbps = rates.item(s, t)
         took = latency + (size / (gbps * BYTES_PER_MS) if size else 0.0)
         transfers[key] = TensorTransfer(index, target, begin, begin + took)
@@ -449,7 +447,7 @@ def _queues(
     queues: dict[tuple[str, int, int], list[TensorTransfer]] = defaultdict(list)
     for key in queued_transfers(problem, plan.device):
         s, t = _servers(problem, plan, *key)
-        pairs = _latency(problem).sharing is Sharing.STATIC
+        pairs = _latency(problem).sharing == "static"
         for queue in [("pair", s, t)] if pairs else [("out", s, -1), ("in", t, -1)]:
             queues[queue].append(times.transfers[key])
     for members in queues.values():

@@ -23,15 +23,11 @@ from topoopt.core.proofs import Argument, StopReason, Tolerance
 from topoopt.core.result import Decides, Result
 from topoopt.core.shared_cluster import (
     PARTITIONED,
-    Contention,
     DrawnJobs,
     Fabric,
-    Goal,
     JobClass,
-    JobPlacement,
     JobsAtOnce,
     JobTable,
-    RankOrder,
     SharedCluster,
     too_short,
 )
@@ -161,7 +157,7 @@ class Case:
 
     @property
     def flows(self) -> bool:
-        return self.problem.contention is Contention.FLOWS
+        return self.problem.contention == "flows"
 
     @cached_property
     def budget(self) -> EventBudget:
@@ -467,7 +463,7 @@ def drawn_together(problem: SharedCluster, load: int, repetition: int) -> Draw:
     sample = tuple(draws.uniform(load).tolist())
     routes_seed = int(draws.below(2**31, 1)[0])
     n, rack = problem.servers, jobs.rack_servers
-    if jobs.placement is JobPlacement.RANDOM:
+    if jobs.placement == "random":
         order = draws.permutation(n).tolist()
     else:
         racks = draws.permutation(-(-n // rack)).tolist()
@@ -476,7 +472,7 @@ def drawn_together(problem: SharedCluster, load: int, repetition: int) -> Draw:
     for number in classes:
         size = problem.classes[number].servers
         own, order = order[:size], order[size:]
-        servers.append(tuple(sorted(own) if jobs.rank_order is RankOrder.SORTED else own))
+        servers.append(tuple(sorted(own) if jobs.rank_order == "sorted" else own))
     return classes, tuple(servers), sample, routes_seed
 
 
@@ -491,7 +487,7 @@ def given_ms(job_class: JobClass, sample: float) -> float:
 
 def objective_name(case: Case) -> tuple[str, str]:
     """Return name and unit of the objective."""
-    if case.jobs_at_once is None and case.problem.goal is Goal.COMPLETION_TIME:
+    if case.jobs_at_once is None and case.problem.goal == "mean-completion-time":
         return "mean_completion_time", "s"
     return "mean_iteration_time", "ms"
 
@@ -517,7 +513,7 @@ def _mean_of_run(checked: CheckedRun) -> float:
     """Return the mean over the finished jobs, by exact sums."""
     stays, jobs = checked.run.stays, checked.jobs
     done = np.flatnonzero(checked.run.finished).tolist()
-    if checked.problem.goal is Goal.COMPLETION_TIME:
+    if checked.problem.goal == "mean-completion-time":
         end = {int(job): float(time) for job, time in zip(stays.job, stays.work_to_s, strict=True)}  # the last counts
         return math.fsum(end[j] - float(jobs.arrival_s[j]) for j in done) / len(done)
     worked = dict.fromkeys(done, 0.0)
@@ -730,7 +726,7 @@ def _case(problem: SharedCluster, result: SharedResult, depth: CheckDepth, book:
     in_force = replace(problem, search=problem.search.but(seed=result.seed))
     if problem.at_once is None:
         in_force = scheduled_by(in_force, result.method)
-    if in_force.contention is not Contention.FLOWS:
+    if in_force.contention != "flows":
         in_force = replace(in_force, fabrics=tuple(_rated(in_force, fabric, book) for fabric in in_force.fabrics))
     return Case(in_force, result, depth, book)
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations, pairwise
 from math import ceil
+from typing import get_args
 
 import numpy as np
 
@@ -34,6 +35,7 @@ AS_DECLARED = "auto"
 """Method that keeps the queue of the instance; all others are named after their queue."""
 
 MOVING = "-defragment"
+QUEUES: tuple[QueueOrder, ...] = get_args(QueueOrder)
 
 
 def scheduled_by(problem: SharedCluster, method: str) -> SharedCluster:
@@ -46,7 +48,9 @@ def scheduled_by(problem: SharedCluster, method: str) -> SharedCluster:
     """
     if method == AS_DECLARED:
         return problem
-    queue = QueueOrder(method.removesuffix(MOVING))
+    queue = next((order for order in QUEUES if order == method.removesuffix(MOVING)), None)
+    if queue is None:
+        raise ValueError(f"{method!r} is no way of scheduling")
     return replace(problem, scheduling=replace(problem.scheduling, queue=queue, defragment=method.endswith(MOVING)))
 
 
@@ -201,7 +205,7 @@ def times_in_order(checked: CheckedRun) -> Iterator[str]:
 def first_come(checked: CheckedRun) -> Iterator[str]:
     """Where only the first may start, nobody starts before an earlier job."""
     run, jobs, scheduling = checked.run, checked.jobs, checked.problem.scheduling
-    if scheduling.queue is not QueueOrder.FIFO:
+    if scheduling.queue != "fifo":
         return
     first = np.full(len(jobs), np.inf)
     np.minimum.at(first, run.stays.job, run.stays.held_from_s)
@@ -298,13 +302,13 @@ def decisions(checked: CheckedRun) -> Iterator[str]:
         why = "running jobs are moved" if checked.moves else f"placement {fabric.placement} searches for shards"
         log.leave_out(f"which job starts when on {name}", f"{why}; that stays are legal is checked")
         return
-    if scheduling.queue is QueueOrder.RESERVE:
+    if scheduling.queue == "reserve":
         why = "they rest on expected ends; that the first one never waits in vain is checked"
         log.leave_out(f"which jobs are let past the first on {name}", why)
     if fabric.placement == "random":
         log.leave_out(f"which servers jobs get on {name}", "they are drawn as jobs start; any free ones are right")
-    looked_at = scheduling.depth + 1 if scheduling.queue is QueueOrder.BACKFILL else 1
-    fixed = scheduling.queue is not QueueOrder.RESERVE and fabric.placement != "random"
+    looked_at = scheduling.depth + 1 if scheduling.queue == "backfill" else 1
+    fixed = scheduling.queue != "reserve" and fabric.placement != "random"
     yield from _sweep(checked, looked_at, fixed)
 
 

@@ -22,10 +22,8 @@ from topoopt.core.result import Decides
 from topoopt.core.shared_cluster import (
     FAT_TREE,
     PARTITIONED,
-    Contention,
     DrawnJobs,
     Fabric,
-    Goal,
     JobClass,
     JobTable,
     SharedCluster,
@@ -402,7 +400,7 @@ def shared_bound(problem: SharedCluster, fabric: Fabric, jobs: JobTable, counted
     for index, job_class in enumerate(problem.classes):
         if job_class.lower_bounds is not None:
             alone[jobs.class_index == index] = least_alone_ms(problem, fabric, job_class)
-    if problem.goal is Goal.ITERATION_TIME:
+    if problem.goal == "mean-iteration-time":
         return Bound(float(np.mean(alone[counted])), Argument.ALONE)
     seconds = _least_seconds(problem, fabric, jobs, alone)[counted]
     partitioned = fabric.kind == PARTITIONED
@@ -582,7 +580,7 @@ class _Follower:
         self.alone = alone_ms(problem, run.fabric, jobs)
         self.run = run
         gbps = run.fabric.server_gbps or np.nan
-        self.interleaved = problem.contention is Contention.INTERLEAVED
+        self.interleaved = problem.contention == "interleaved"
         self.wire = np.array([row.sent_bytes / BYTES_PER_MS_PER_GBPS for row in self.classes])
         self.compute = np.array([row.compute_ms for row in self.classes])
         measured = [dict(row.fabric_ms).get(run.fabric.name) for row in self.classes]
