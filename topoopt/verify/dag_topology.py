@@ -20,7 +20,15 @@ from topoopt.core.dag_topology import (
 )
 from topoopt.core.proofs import Argument, Tolerance
 from topoopt.core.result import Certificate
-from topoopt.verify.checker import CheckDepth, Checker, CheckFindings, Derivation, int_array
+from topoopt.verify.checker import (
+    BeyondWorkError,
+    CheckDepth,
+    Checker,
+    CheckFindings,
+    Derivation,
+    WorkBudget,
+    int_array,
+)
 
 ROUNDING = 1e-12
 """Part of the largest volume on a channel that is nothing."""
@@ -405,6 +413,9 @@ class Means:
         return total
 
 
+WHOLE = 1e-7
+"""By how much a number of circuits must exceed the whole number below it: rounding of sums."""
+
 EVENTS_PER_STEP = 20
 """What narrowing a box takes for each step of the graph, beside an event of a simulation."""
 
@@ -413,61 +424,55 @@ SLACK_ROUNDING = 6e-9
 """Part of the time allowed by which a plan may be later: rounding."""
 
 
-class BeyondDepthError(Exception):
-    """A proof takes more than a check looks at."""
+def close_boxes(
+    boxes: Boxes,
+    tree: Sequence[Split],
+    means: Means,
+    makespan: Callable[[Sequence[int]], float],
+    budget: WorkBudget,
+    fewest: int | None = None,
+) -> None:
+    """Go through a tree of a proof: no circuits do the job before the target, or no fewer than so many.
 
+    Parameters
+    ----------
+    makespan : of the job over circuits.
+    fewest : None: that of any number of circuits is shown.
 
-class TreeWalk:
-    """Walks of all trees of a proof, within the events of a check."""
+    Raises
+    ------
+    ValueError
+        It is no tree of boxes, or one of them is not closed.
+    BeyondWorkError
+        It takes more events than there are.
+    """
 
-    def __init__(self, steps: int, events: int) -> None:
-        self._steps, self._events, self._left = steps, events, events
+    def closes(box: Box) -> bool:
+        enough = fewest is not None and sum(box.least) >= fewest
+        return enough or (box.point and makespan(box.least) >= boxes.late)
 
-    def __call__(
-        self,
-        boxes: Boxes,
-        tree: Sequence[Split],
-        closes: Callable[[Box], bool],
-        by_mean: Callable[[int, Box], bool],
-    ) -> None:
-        """Go through a tree.
+    def by_mean(number: int, box: Box) -> bool:
+        enough = fewest is not None and means.circuits(number, box, boxes.late) > fewest - 1 + WHOLE
+        return enough or means.makespan(number, box) >= boxes.late
 
-        Args:
-            closes: what windows of time leave of a box -> whether it is closed all the same.
-            by_mean: number of a mean, box -> whether it closes the box.
-
-        Raises:
-            ValueError: it is no tree of boxes, or one of them is not closed.
-            BeyondDepthError: more events than the check has.
-        """
-        waiting = [boxes.whole]
-        for pair, count in tree:
-            if not waiting:
-                raise ValueError("more splits than boxes")
-            box = waiting.pop()
-            if pair >= 0:
-                waiting += reversed(box.split(pair, count))
-                continue
-            self._spend(len(box.least))
-            if count > 0 and by_mean(count - 1, box):
-                continue
-            self._spend(EVENTS_PER_STEP * self._steps)
-            left = boxes.narrowed(box)
-            if left is None or closes(left) or (count > 0 and by_mean(count - 1, left)):
-                continue
-            raise ValueError(f"a box from {list(box.least)} to {list(box.most)} is open")
-        if waiting:
-            raise ValueError(f"{len(waiting)} boxes are not looked at")
-
-    @property
-    def left(self) -> int:
-        """Events that are left; none where a tree took more."""
-        return max(0, self._left)
-
-    def _spend(self, events: int) -> None:
-        self._left -= events
-        if self._left < 0:
-            raise BeyondDepthError(f"its boxes take more than the {self._events} events that this check looks at")
+    waiting = [boxes.whole]
+    for pair, count in tree:
+        if not waiting:
+            raise ValueError("more splits than boxes")
+        box = waiting.pop()
+        if pair >= 0:
+            waiting += reversed(box.split(pair, count))
+            continue
+        budget.take(len(box.least))
+        if count > 0 and by_mean(count - 1, box):
+            continue
+        budget.take(EVENTS_PER_STEP * len(boxes.problem.after))
+        left = boxes.narrowed(box)
+        if left is None or closes(left) or (count > 0 and by_mean(count - 1, left)):
+            continue
+        raise ValueError(f"a box from {list(box.least)} to {list(box.most)} is open")
+    if waiting:
+        raise ValueError(f"{len(waiting)} boxes are not looked at")
 
 
 def padding(
@@ -497,11 +502,6 @@ def padding(
 
 
 RELATIVE = Tolerance.EVENTS.relative
-WHOLE = 1e-7
-"""By how much a number of circuits must exceed the whole number below it: rounding of sums."""
-
-UNLIMITED = 1 << 62
-"""Events of a walk that no check limits."""
 
 
 def circuits_fit(problem: DagTopologyProblem, plan: DagTopologyPlan) -> Iterator[str]:
@@ -546,7 +546,7 @@ def makespan_of(problem: DagTopologyProblem, plan: DagTopologyPlan) -> float:
 def proven_makespan(
     problem: DagTopologyProblem,
     certificates: Sequence[Certificate],
-    events: int,
+    events: float,
     plan: DagTopologyPlan | None = None,
 ) -> float:
     """Walk both trees of the one certificate of a problem; without a plan the first alone, which is for the makespan.
@@ -559,7 +559,7 @@ def proven_makespan(
     ------
     ValueError
         There is another number of certificates, or of another argument, something in it is needless, or a box is open.
-    BeyondDepthError
+    BeyondWorkError
         The boxes take more events than there are.
     """
     if [certificate.argument for certificate in certificates] != [Argument.CIRCUIT_BRANCHING]:
@@ -571,38 +571,26 @@ def proven_makespan(
         raise ValueError(needless)
     if not bound >= 0:
         raise ValueError(f"a bound of {bound!r}")
-    means, boxes = Means(problem, proof.paths, proof.means), Boxes(problem, bound)
-    walk = TreeWalk(len(problem.after), events)
+    means, budget = Means(problem, proof.paths, proof.means), WorkBudget(events)
 
-    def late(box: Box) -> bool:
-        return box.point and max(follow(problem, box.least)[1]) >= boxes.late
+    def makespan(counts: Sequence[int]) -> float:
+        return max(follow(problem, counts)[1])
 
-    walk(boxes, proof.makespan_tree, late, lambda number, box: means.makespan(number, box) >= boxes.late)
+    close_boxes(Boxes(problem, bound), proof.makespan_tree, means, makespan, budget)
     if plan is None:
         return bound
     if not 0 <= proof.circuits_bound <= plan.circuits.sum():
         raise ValueError(f"{plan.circuits.sum()} circuits are fewer than {proof.circuits_bound}, said to be needed")
-    limit = max(follow(problem, plan.fastest_circuits.tolist())[1]) * (1 + problem.slack_percent / 100)
-    later = Boxes(problem, limit * (1 + SLACK_ROUNDING))
-
-    def enough(box: Box) -> bool:
-        return sum(box.least) >= proof.circuits_bound or (
-            box.point and max(follow(problem, box.least)[1]) >= later.late
-        )
-
-    def needed(number: int, box: Box) -> bool:
-        least = means.circuits(number, box, later.late)
-        return least > proof.circuits_bound - 1 + WHOLE or means.makespan(number, box) >= later.late
-
+    limit = makespan(plan.fastest_circuits.tolist()) * (1 + problem.slack_percent / 100) * (1 + SLACK_ROUNDING)
     try:
-        walk(later, proof.circuits_tree, enough, needed)
+        close_boxes(Boxes(problem, limit), proof.circuits_tree, means, makespan, budget, proof.circuits_bound)
     except ValueError as error:
         raise ValueError(f"fewer than {proof.circuits_bound} circuits are not excluded: {error}") from error
     return bound
 
 
 def _makespan_bound(problem: DagTopologyProblem, certificates: Sequence[Certificate]) -> float:
-    return proven_makespan(problem, certificates, UNLIMITED)
+    return proven_makespan(problem, certificates, math.inf)
 
 
 CHECKER = Checker(
@@ -624,7 +612,7 @@ def check(problem: DagTopologyProblem, result: DagTopologyResult, depth: CheckDe
         """Walk the trees; more events than the depth has where they take more."""
         try:
             proven.append(proven_makespan(problem, result.certificates, depth.events, result.plan))
-        except BeyondDepthError:
+        except BeyondWorkError:
             return depth.events + 1
         except ValueError as error:
             proven.append(error)

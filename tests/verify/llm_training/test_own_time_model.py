@@ -24,7 +24,8 @@ from topoopt.core.parallelism import LayerDivision, Overlap
 from topoopt.simulate.llm_training.costs import GroupRates, ledger, total_bytes
 from topoopt.simulate.llm_training.step import roofline_estimate
 from topoopt.simulate.llm_training.times import iteration_times, order_bounds, stage_parts
-from topoopt.verify.llm_training.bounds import WorkBudget, least_seconds
+from topoopt.verify.checker import WorkBudget
+from topoopt.verify.llm_training.bounds import least_seconds
 from topoopt.verify.llm_training.bounds import shape_bounds as bounds_of
 from topoopt.verify.llm_training.costs import bytes_of, held_by, layers_of
 from topoopt.verify.llm_training.iteration import plan_seconds, seconds_of

@@ -7,7 +7,7 @@ pass by pass (`iteration`), in the order of their bounds, until the next bound i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -19,7 +19,7 @@ from topoopt.core.parallelism import ParallelStrategy, Recompute
 from topoopt.core.parallelism import PipelineSchedule as S
 from topoopt.core.proofs import Tolerance, beats
 from topoopt.core.result import Decides
-from topoopt.verify.checker import FULL, ViolationLog, differs
+from topoopt.verify.checker import BeyondWorkError, ViolationLog, WorkBudget, differs
 from topoopt.verify.llm_training.costs import (
     Rates,
     StageRows,
@@ -64,32 +64,10 @@ ZERO, RECOMPUTE, FIRST = 8, 11, 12
 """Columns of a row."""
 
 
-class BeyondWorkError(Exception):
-    """A part of a check takes more events than there are left."""
-
-
-@dataclass
-class WorkBudget:
-    """Events that a check may still spend, estimated from sizes before anything is done."""
-
-    left: float = FULL.events
-
-    def take(self, work: float) -> None:
-        """Spend what is about to be done.
-
-        Raises
-        ------
-        BeyondWorkError
-            It is more than is left.
-        """
-        if not work <= self.left:
-            raise BeyondWorkError(f"{work:.3g} events are more than the {self.left:.3g} that this check has left")
-        self.left -= work
-
-    def take_followed(self, problem: LlmTrainingProblem, strategies: Iterable[ParallelStrategy]) -> None:
-        """Spend what all figures of strategies take."""
-        for strategy in strategies:
-            self.take(TIMES * following_work(problem, records_of([row_of(strategy)])))
+def take_followed(budget: WorkBudget, problem: LlmTrainingProblem, strategies: Iterable[ParallelStrategy]) -> None:
+    """Spend what all figures of strategies take."""
+    for strategy in strategies:
+        budget.take(TIMES * following_work(problem, records_of([row_of(strategy)])))
 
 
 def within_work(findings: ViolationLog, figure: str, check: Callable[[], object], *decides: Decides) -> None:

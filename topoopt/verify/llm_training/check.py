@@ -32,19 +32,20 @@ from topoopt.core.proofs import Argument, Status, StopReason, Tolerance, beats, 
 from topoopt.core.result import Certificate, Decides, Result
 from topoopt.verify.checker import (
     FULL,
+    BeyondWorkError,
     CheckDepth,
     CheckFindings,
     ViolationLog,
+    WorkBudget,
     check_bound,
     check_claim,
     check_identity,
     differs,
 )
 from topoopt.verify.llm_training.bounds import (
-    BeyondWorkError,
-    WorkBudget,
     check_shapes,
     fabric_bound,
+    take_followed,
     within_work,
 )
 from topoopt.verify.llm_training.costs import DimensionRates, bytes_of, ideal_rates, layers_of
@@ -209,7 +210,7 @@ class _Check:
 
     def _ranked(self) -> None:
         """Follow the strategies ranked, which are in the order of their times."""
-        self.budget.take_followed(self.problem, self.plan.ranked)
+        take_followed(self.budget, self.problem, self.plan.ranked)
         times = [plan_seconds(self.problem, strategy) for strategy in self.plan.ranked]
         if any(beats(later, earlier, Tolerance.ROUNDING) for earlier, later in itertools.pairwise(times)):
             self.findings.add("order", "strategies are not in the order of their times")
@@ -224,7 +225,7 @@ class _Check:
         elif plan.fabric == POD_CIRCUITS:
             took = check_pods(findings, problem, plan, self.plan.ranked[0], pod_claims(self.certificates), budget)
         else:
-            budget.take_followed(problem, [plan.strategy])
+            take_followed(budget, problem, [plan.strategy])
             budget.take(RANK * problem.cluster.gpus)
             rates = self._rates(plan)
             if rates is not None:

@@ -29,9 +29,8 @@ from topoopt.core.llm_training_plan import (
 from topoopt.core.llm_training_plan import TrafficFamily as F
 from topoopt.core.parallelism import RANK_ORDER, ParallelStrategy
 from topoopt.core.search_settings import AllReduceChoice
-from topoopt.verify.checker import ViolationLog, as_int
+from topoopt.verify.checker import ViolationLog, WorkBudget, as_int
 from topoopt.verify.laws.schedules import executed
-from topoopt.verify.llm_training.bounds import WorkBudget
 from topoopt.verify.llm_training.costs import (
     DimensionRates,
     dense_layers,

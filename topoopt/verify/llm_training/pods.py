@@ -9,23 +9,21 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from topoopt.core.arrays import Floats
-from topoopt.core.dag_topology import CircuitProof, DagTask, DagTopologyProblem, DagTransfer, PathMean, Split, StepPath
+from topoopt.core.dag_topology import CircuitProof, DagTask, DagTopologyProblem, DagTransfer, Split
 from topoopt.core.llm_training import LlmTrainingProblem, PodSettings
 from topoopt.core.llm_training_plan import FabricPlan, PodClaims, PodDecisions, PodVerdict
 from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.proofs import Tolerance
 from topoopt.core.result import Decides
-from topoopt.verify.checker import CheckFindings, ViolationLog, as_int, differs
-from topoopt.verify.dag_topology import SLACK_ROUNDING, BeyondDepthError, Box, Boxes, Means, TreeWalk, follow, padding
+from topoopt.verify.checker import BeyondWorkError, CheckFindings, ViolationLog, WorkBudget, as_int, differs
+from topoopt.verify.dag_topology import SLACK_ROUNDING, Boxes, Means, close_boxes, follow, padding
 from topoopt.verify.llm_training.bounds import (
-    BeyondWorkError,
-    WorkBudget,
     bounding_work,
     order_bounds,
     tables_of,
@@ -50,9 +48,6 @@ RELATIVE = Tolerance.EVENTS.relative
 
 WORDS = {"F": "forward", "J": "forward", "B": "backward", "I": "inputs", "W": "weights"}
 PARTS = {"F": "F", "J": "F", "B": "IW", "I": "I", "W": "W"}
-
-WHOLE = 1e-7
-"""What a number of circuits must be above the integer before it: rounding of sums."""
 
 MAX_STEPS, MAX_ORDERED = 1_000_000, 90_000
 """Steps of a graph: some GB; steps of which each has a bit for each before it: a GB."""
@@ -460,15 +455,8 @@ class PodChecks:
 
     def makespan(self, number: int, bound_s: float, proof: CircuitProof) -> None:
         """Check that no circuits do an iteration of a strategy before a bound."""
-        graph = self.graph(number)
-        boxes, means_of = Boxes(graph, bound_s), self._means(graph, proof.paths, proof.means)
-
-        def late(box: Box) -> bool:
-            return box.point and self.follow(graph, box.least) >= boxes.late
-
-        text = f"candidates[{number}]: {bound_s!r} s is not proven"
-        self._walk(
-            text, graph, boxes, proof.makespan_tree, late, lambda k, box: means_of.makespan(k, box) >= boxes.late
+        self._close(
+            f"candidates[{number}]: {bound_s!r} s is not proven", number, bound_s, proof, proof.makespan_tree, None
         )
 
     def fewest(self) -> None:
@@ -476,38 +464,29 @@ class PodChecks:
         bound, proof, total = self.claims.circuits_bound, self.proof(self.best), sum(self.circuits)
         if not 0 <= bound <= total:
             self.findings.add("bound", f"{total} circuits are fewer than are claimed to be needed")
-        if not self.findings.clean:
-            return
-        graph = self.graph(self.best)
-        boxes = Boxes(graph, self.slack(self.least) * (1 + SLACK_ROUNDING))
-        means = self._means(graph, proof.paths, proof.means)
+        if self.findings.clean:
+            text, target = (
+                f"fewer than {bound} circuits are not excluded",
+                self.slack(self.least) * (1 + SLACK_ROUNDING),
+            )
+            self._close(text, self.best, target, proof, proof.circuits_tree, bound)
 
-        def enough(box: Box) -> bool:
-            late = box.point and self.follow(graph, box.least) >= boxes.late
-            return sum(box.least) >= bound or late
-
-        def needed(k: int, box: Box) -> bool:
-            return means.circuits(k, box, boxes.late) > bound - 1 + WHOLE or means.makespan(k, box) >= boxes.late
-
-        text = f"fewer than {bound} circuits are not excluded"
-        self._walk(text, graph, boxes, proof.circuits_tree, enough, needed)
-
-    def _walk(
-        self, text: str, graph: DagTopologyProblem, boxes: Boxes, tree: Sequence[Split],
-        closes: Callable[[Box], bool], by_mean: Callable[[int, Box], bool],
-    ) -> None:  # fmt: skip
-        walk = TreeWalk(len(graph.after), int(self.budget.left))
+    def _close(
+        self, text: str, number: int, target: float, proof: CircuitProof, tree: Sequence[Split], fewest: int | None
+    ) -> None:
+        """Close the boxes of a tree of a candidate."""
+        graph = self.graph(number)
+        means = self._means(graph, proof)
         try:
-            walk(boxes, tree, closes, by_mean)
-        except BeyondDepthError as error:
-            raise BeyondWorkError(str(error)) from error
+            close_boxes(
+                Boxes(graph, target), tree, means, lambda counts: self.follow(graph, counts), self.budget, fewest
+            )
         except ValueError as error:
             self.findings.add("bound", f"{text}: {error}")
-        self.budget.left = min(self.budget.left, walk.left)
 
-    def _means(self, graph: DagTopologyProblem, paths: Sequence[StepPath], means: Sequence[PathMean]) -> Means:
+    def _means(self, graph: DagTopologyProblem, proof: CircuitProof) -> Means:
         """Spend what it takes to look up paths, each step against all before it, and to add up means."""
-        steps = len(graph.after)
+        steps, paths, means = len(graph.after), proof.paths, proof.means
         if means and steps > MAX_ORDERED:
             raise BeyondWorkError(f"the order of {steps} steps is more than this check looks at")
         groups, weights = sum(len(group) for path in paths for group in path), sum(len(mean.weights) for mean in means)

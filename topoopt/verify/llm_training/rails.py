@@ -15,17 +15,16 @@ from topoopt.core.parallelism import ParallelDimension as D
 from topoopt.core.parallelism import ParallelStrategy, PipelineSchedule
 from topoopt.core.proofs import Tolerance, beats
 from topoopt.core.switching import Boundary, PortSplit, PortUse, RailExchange, RailJob, StagePorts, SwitchSettings
-from topoopt.verify.checker import ViolationLog
-from topoopt.verify.llm_training.bounds import BeyondWorkError, WorkBudget
+from topoopt.verify.checker import BeyondWorkError, ViolationLog, WorkBudget
 from topoopt.verify.llm_training.costs import (
     DimensionRates,
     GpuSeconds,
+    Transfers,
     dense_layers,
     fixed_seconds,
     ideal_rates,
     latency,
     near,
-    servers_met,
     stage_rows,
     transfers_of,
 )
@@ -61,7 +60,7 @@ def derived_job(problem: LlmTrainingProblem, strategy: ParallelStrategy, setting
     away = slow * routed * float(sent.expert[0]) * (inside is PortUse.EXPERT)
     start, exchange = latency(problem, rates.stage_hops), None
     if inside is PortUse.EXPERT:
-        exchange = _tokens(problem, r, rates, routed.tolist())
+        exchange = _tokens(problem, r, rates, sent, routed.tolist())
     elif inside is PortUse.DATA:  # weights come in a forward pass, and in a backward one, where gradients go too
         pairs = zip(rows.reduced[:, 0].tolist(), rows.gathered[:, 0].tolist(), strict=True)
         hidden = problem.overlap.data
@@ -95,15 +94,10 @@ def _listed(values: Floats) -> tuple[float, ...]:
 
 
 def _tokens(
-    problem: LlmTrainingProblem, r: Records, rates: DimensionRates, routed: list[int]
+    problem: LlmTrainingProblem, r: Records, rates: DimensionRates, transfers: Transfers, routed: list[int]
 ) -> tuple[RailExchange, ...]:
-    experts = problem.model.experts
-    assert experts is not None
-    token = 2.0 * r.b * problem.batch.length / r.c * problem.model.hidden / r.t
-    token = token * (1.5 if problem.formats.fp8_dispatch else 2.0)
-    servers = r.x * r.y / near(problem, r)[1]
-    crossing = float((token * servers_met(problem, float(servers[0])) * (1.0 - 1.0 / servers) / rates.expert)[0])
-    within = float((token * experts.per_token * (1.0 - 1.0 / r.x) / rates.inside)[0])
+    crossing = float((transfers.sent["crossing"] / rates.expert)[0])
+    within = float((transfers.sent["expert"] / rates.inside)[0])
     fixed = 2.0 * latency(problem, rates.expert_hops)
     head, tail = (problem.cluster.slowdown * float(part[0]) for part in GpuSeconds(problem, r).attention())
     shown = [problem.cluster.slowdown * (1.0 - problem.overlap.expert) * n for n in routed]
