@@ -34,6 +34,36 @@ ROUNDING = 1e-12
 """Part of the largest volume on a channel that is nothing."""
 
 
+def followers(problem: DagTopologyProblem) -> list[list[int]]:
+    """Return the steps that wait for each step."""
+    later: list[list[int]] = [[] for _ in problem.after]
+    for step, entry in enumerate(problem.after):
+        for before in entry:
+            later[before].append(step)
+    return later
+
+
+def order_of(problem: DagTopologyProblem, later: Sequence[Sequence[int]]) -> list[int]:
+    """Return all steps, each behind what it waits for."""
+    waits = [len(entry) for entry in problem.after]
+    order = [step for step, count in enumerate(waits) if not count]
+    for step in order:
+        for follower in later[step]:
+            waits[follower] -= 1
+            if not waits[follower]:
+                order.append(follower)
+    return order
+
+
+def circuit_ends(problem: DagTopologyProblem, counts: Sequence[int]) -> list[int]:
+    """Return the circuits that end at each pod."""
+    used = [0] * problem.pods
+    for (a, b), count in zip(problem.pairs, counts, strict=True):
+        used[a] += count
+        used[b] += count
+    return used
+
+
 def follow(problem: DagTopologyProblem, counts: Sequence[int]) -> tuple[list[float], list[float]]:
     """(start, end) of all steps; each begins once what it waits for has ended.
 
@@ -43,12 +73,8 @@ def follow(problem: DagTopologyProblem, counts: Sequence[int]) -> tuple[list[flo
     Args:
         counts: circuits of each pair, in ascending order of pairs.
     """
-    after, transfers = problem.after, problem.transfers
+    after, transfers, later = problem.after, problem.transfers, followers(problem)
     waits = [len(entry) for entry in after]
-    later: list[list[int]] = [[] for _ in after]
-    for step, entry in enumerate(after):
-        for before in entry:
-            later[before].append(step)
     rates = dict(zip(problem.pairs, (count * problem.rate for count in counts), strict=True))
     start, end = [0.0] * len(after), [0.0] * len(after)
     left: dict[tuple[int, int], dict[int, float]] = {}
@@ -105,28 +131,6 @@ def follow(problem: DagTopologyProblem, counts: Sequence[int]) -> tuple[list[flo
                     ready.append(follower)
 
 
-def without_transfers(problem: DagTopologyProblem) -> float:
-    """When the job is done if transfers take no time: steps settle once all that they wait for have."""
-    after, transfers = problem.after, len(problem.transfers)
-    later: list[list[int]] = [[] for _ in after]
-    for step, entry in enumerate(after):
-        for before in entry:
-            later[before].append(step)
-    waits = [len(entry) for entry in after]
-    end = [0.0] * len(after)
-    ready = [step for step, count in enumerate(waits) if not count]
-    while ready:
-        step = ready.pop()
-        if step >= transfers:
-            end[step] += problem.tasks[step - transfers].duration
-        for follower in later[step]:
-            end[follower] = max(end[follower], end[step])
-            waits[follower] -= 1
-            if not waits[follower]:
-                ready.append(follower)
-    return max(end)
-
-
 MARGIN = 1e-9
 """Part of the target that counts as rounding of sums."""
 
@@ -181,22 +185,11 @@ class Boxes:
 
     @cached_property
     def _later(self) -> list[list[int]]:
-        later: list[list[int]] = [[] for _ in self.problem.after]
-        for step, entry in enumerate(self.problem.after):
-            for before in entry:
-                later[before].append(step)
-        return later
+        return followers(self.problem)
 
     @cached_property
     def _order(self) -> list[int]:
-        waits = [len(entry) for entry in self.problem.after]
-        order = [step for step, count in enumerate(waits) if not count]
-        for step in order:
-            for follower in self._later[step]:
-                waits[follower] -= 1
-                if not waits[follower]:
-                    order.append(follower)
-        return order
+        return order_of(self.problem, self._later)
 
     @cached_property
     def _channels(self) -> list[list[int]]:
@@ -222,7 +215,7 @@ class Boxes:
         least, most = list(box.least), list(box.most)
         problem = self.problem
         while True:
-            needed = self._by_pod(least)
+            needed = circuit_ends(self.problem, least)
             for p, (a, b) in enumerate(problem.pairs):
                 free = min(problem.ports[a] - needed[a], problem.ports[b] - needed[b]) + least[p]
                 most[p] = min(most[p], free)
@@ -231,7 +224,7 @@ class Boxes:
             head, length, tail = self._windows(most)
             if max(h + own + t for h, own, t in zip(head, length, tail, strict=True)) >= self.late:
                 return None
-            possible = self._by_pod(most)
+            possible = circuit_ends(self.problem, most)
             for pod, members in self._sides:
                 speed = problem.rate * min(problem.ports[pod], possible[pod])
                 if self._done(members, head, tail, speed) >= self.late:
@@ -242,13 +235,6 @@ class Boxes:
             if raised == least:
                 return Box(tuple(least), tuple(most))
             least = raised
-
-    def _by_pod(self, counts: Sequence[int]) -> list[int]:
-        total = [0] * self.problem.pods
-        for (a, b), count in zip(self.problem.pairs, counts, strict=True):
-            total[a] += count
-            total[b] += count
-        return total
 
     def _windows(self, most: Sequence[int]) -> tuple[list[float], list[float], list[float]]:
         """(head, length, tail) of all steps."""
@@ -311,20 +297,10 @@ class Means:
     @cached_property
     def _earlier(self) -> list[int]:
         """Of each step, a bit for every step before it."""
-        after = self._problem.after
-        later: list[list[int]] = [[] for _ in after]
-        for step, entry in enumerate(after):
-            for before in entry:
-                later[before].append(step)
-        waits, earlier = [len(entry) for entry in after], [0] * len(after)
-        ready = [step for step, count in enumerate(waits) if not count]
-        while ready:
-            step = ready.pop()
+        later, earlier = followers(self._problem), [0] * len(self._problem.after)
+        for step in order_of(self._problem, later):
             for follower in later[step]:
                 earlier[follower] |= earlier[step] | 1 << step
-                waits[follower] -= 1
-                if not waits[follower]:
-                    ready.append(follower)
         return earlier
 
     @cached_property
@@ -515,10 +491,7 @@ def circuits_fit(problem: DagTopologyProblem, plan: DagTopologyPlan) -> Iterator
 def ports_suffice(problem: DagTopologyProblem, plan: DagTopologyPlan) -> Iterator[str]:
     """No more circuits end at a pod than it has ports."""
     for name, counts in _plans(plan):
-        used = [0] * problem.pods
-        for pair, count in zip(problem.pairs, counts.tolist(), strict=True):
-            for pod in pair:
-                used[pod] += count
+        used = circuit_ends(problem, counts.tolist())
         for pod, ports in enumerate(problem.ports):
             if used[pod] > ports:
                 yield f"{name}: {used[pod]} at pod {pod}, of {ports}"

@@ -22,7 +22,7 @@ from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.proofs import Tolerance
 from topoopt.core.result import Decides
 from topoopt.verify.checker import BeyondWorkError, CheckFindings, ViolationLog, WorkBudget, as_int, differs
-from topoopt.verify.dag_topology import SLACK_ROUNDING, Boxes, Means, close_boxes, follow, padding
+from topoopt.verify.dag_topology import SLACK_ROUNDING, Boxes, Means, circuit_ends, close_boxes, follow, padding
 from topoopt.verify.llm_training.bounds import (
     bounding_work,
     order_bounds,
@@ -305,15 +305,6 @@ def pod_seconds(problem: LlmTrainingProblem, r: Records) -> Floats:
         )
 
     return order_bounds(hidden, r, stages)
-
-
-def circuit_ends(graph: DagTopologyProblem, counts: Sequence[int]) -> list[int]:
-    """Return the circuits that end at each pod."""
-    used = [0] * graph.pods
-    for pair, count in zip(graph.pairs, counts, strict=True):
-        for pod in pair:
-            used[pod] += count
-    return used
 
 
 def _held(findings: ViolationLog, graph: DagTopologyProblem, counts: Sequence[int], where: str) -> bool:

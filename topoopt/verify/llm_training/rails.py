@@ -58,7 +58,7 @@ def derived_job(problem: LlmTrainingProblem, strategy: ParallelStrategy, setting
         inside = PortUse.DATA
     gpu_gbps = problem.cluster.degree * problem.cluster.link_gbps / problem.cluster.gpus_per_server
     away = slow * routed * float(sent.expert[0]) * (inside is PortUse.EXPERT)
-    start, exchange = latency(problem, rates.stage_hops), None
+    start, exchange = latency(problem, rates.pipeline_hops), None
     if inside is PortUse.EXPERT:
         exchange = _tokens(problem, r, rates, sent, routed.tolist())
     elif inside is PortUse.DATA:  # weights come in a forward pass, and in a backward one, where gradients go too
