@@ -623,15 +623,17 @@ def check_rail_bounds(
 
 
 def rails_bound(
-    step_s: float, bounds_s: Sequence[float], ranked_s: Sequence[float], shapes: Sequence[ShapeOutcome]
-) -> float:
+    step_s: float, bounds_s: Sequence[float], ranked_s: Sequence[float], shapes: Sequence[ShapeOutcome],
+    claimed: float, left_s: float,
+) -> float:  # fmt: skip
     """Return the seconds that no strategy of the space is below on rails.
 
-    Those ranked are bounded by their bounds, all others by the first time on an ideal switch that has none, or by
-    their lines.
+    Those ranked are bounded by their bounds, all others by the first time on an ideal switch that has none; of shapes
+    that are left by what is claimed, where none of them was found below that on an ideal switch.
     """
-    count = len(bounds_s)
-    bounds = [step_s, *bounds_s, *(line.bound_s for line in shapes if line.verdict is ShapeVerdict.LEFT)]
+    count, bounds = len(bounds_s), [step_s, *bounds_s]
+    if any(line.verdict is ShapeVerdict.LEFT for line in shapes):
+        bounds.append(claimed if claimed <= left_s else left_s)
     searched = all(line.verdict in (ShapeVerdict.SEARCHED, ShapeVerdict.MEMORY) for line in shapes)
     if not searched or sum(line.fitting for line in shapes) != count:
         bounds.append(ranked_s[min(count, len(ranked_s) - 1)])
