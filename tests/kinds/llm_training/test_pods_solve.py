@@ -177,7 +177,7 @@ def test_slack_saves_circuits() -> None:
 
 @pytest.mark.parametrize("text", [PODS, EXPERTS, PODS.replace("{gpus: 2, ports: 3", "{gpus: 4, ports: 2")])
 def test_no_circuits_are_below_the_bound_of_all_strategies(text: str) -> None:
-    """Passes that are followed are below neither; graphs of either are the same, and none is faster over circuits dealt."""
+    """Passes followed are below neither; graphs of either are the same, and none is faster over circuits dealt."""
     problem = problem_of(text)
     assert problem.pods is not None
     every = strategies(problem)

@@ -531,26 +531,23 @@ class PodChecks:
         candidate, add = self.candidates[number], self.findings.add
         where, proof = f"candidates[{number}]", self.proof(number)
         verdict, bound_s = self.claims.verdicts[number], self.claims.bounds_s[number]
-        reached = self.floor(row_in(self.problem, candidate.strategy)) * (1 + SLACK)
+        above = bound_s > self.floor(row_in(self.problem, candidate.strategy)) * (1 + SLACK)
         graph = None if verdict is PodVerdict.LEFT else self.graph(number)
         crowded = graph is not None and max(circuit_ends(graph, [1] * len(graph.pairs))) > self.settings.ports
         searched = verdict is PodVerdict.SEARCHED
         bounds = {PodVerdict.CROWDED: 0.0, PodVerdict.SLOWER: self.least}
         closed = searched or verdict is PodVerdict.SLOWER
         has_proof = bool(proof.makespan_tree or proof.paths or proof.means)
+        needless = has_proof and not (bound_s > floor * (1 + SLACK) and closed)
         for wrong, text in (
             (
                 number not in (self.best, self.first) and floor > self.least * (1 + SLACK),
                 "the bound of all says enough",
             ),
-            (
-                has_proof and number != self.best and not (bound_s > floor * (1 + SLACK) and closed),
-                "a proof of nothing",
-            ),
+            (needless and number != self.best, "a proof of nothing"),
             ((verdict is PodVerdict.CROWDED) != crowded, f"{verdict}, with ports for all others: {not crowded}"),
             (
-                differs(bound_s, bounds.get(verdict, bound_s), SLACK)
-                or (verdict is PodVerdict.LEFT and bound_s > reached),
+                differs(bound_s, bounds.get(verdict, bound_s), SLACK) or (verdict is PodVerdict.LEFT and above),
                 f"{verdict} with a bound of {bound_s!r} s",
             ),
             (searched != bool(candidate.circuits), f"circuits, and {verdict}"),
@@ -563,5 +560,5 @@ class PodChecks:
             took = self.follow(graph, candidate.circuits)
             if took < self.least * (1 - RELATIVE):
                 add("pods", f"{where}: an iteration takes {took!r} s, with the strategy of the plan {self.least!r}")
-        if bound_s > reached:
+        if above:
             self.makespan(number, bound_s, proof)
