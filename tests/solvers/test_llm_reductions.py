@@ -23,8 +23,7 @@ from topoopt.core.search_settings import AllReduceChoice
 from topoopt.kinds.llm_training.figures import FabricFigures
 from topoopt.simulate.llm_training.step import estimate
 from topoopt.simulate.llm_training.strategies import stage_layers
-from topoopt.verify.checker import ViolationLog
-from topoopt.verify.llm_training.bounds import WorkBudget
+from topoopt.verify.checker import ViolationLog, WorkBudget
 from topoopt.verify.llm_training.networks import network_rates
 
 ONE_WAY, PAIRS = LinkDirection.UNIDIRECTIONAL, LinkDirection.BIDIRECTIONAL

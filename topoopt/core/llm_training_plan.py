@@ -421,7 +421,7 @@ class ShapeOutcome:
     Attributes:
         shape: of strategies.
         verdict: why none of them is faster.
-        bound_s: none of its strategies is faster than this, whatever memory they take.
+        bound_s: none of its strategies is faster than this, whatever memory they take; 0 of a line that was read.
         records: strategies of the shape; 0 where they were not gone through.
         fitting: of them that fit.
         least_bytes: memory of its smallest strategy; None: not known.
@@ -429,14 +429,14 @@ class ShapeOutcome:
 
     shape: StrategyShape
     verdict: ShapeVerdict
-    bound_s: float
+    bound_s: float = 0.0
     records: int = 0
     fitting: int = 0
     least_bytes: float | None = None
 
     def __str__(self) -> str:
         least = "" if self.least_bytes is None else f", the smallest {self.least_bytes!r} bytes"
-        return f"{self.verdict}, {self.records} strategies, {self.fitting} fit, bound {self.bound_s!r} s{least}"
+        return f"{self.verdict}, {self.records} strategies, {self.fitting} fit{least}"
 
 
 @dataclass(frozen=True)
@@ -561,7 +561,6 @@ def shapes_certificate(outcomes: Sequence[ShapeOutcome], bounds_s: Iterable[floa
     arrays = {
         "shapes": np.array(shapes, dtype=np.int64).ravel(),
         "verdicts": np.array([VERDICTS.index(outcome.verdict) for outcome in outcomes], dtype=np.int64),
-        "bounds_s": np.array([outcome.bound_s for outcome in outcomes], dtype=np.float64),
         "records": np.array([outcome.records for outcome in outcomes], dtype=np.int64),
         "fitting": np.array([outcome.fitting for outcome in outcomes], dtype=np.int64),
         "least_bytes": np.array(least, dtype=np.float64),
@@ -579,7 +578,7 @@ def shape_outcomes(certificates: Sequence[Certificate]) -> tuple[ShapeOutcome, .
         There is none, or its arrays do not fit together.
     """
     certificate = shapes_of(certificates)
-    names = ("verdicts", "bounds_s", "records", "fitting", "least_bytes")
+    names = ("verdicts", "records", "fitting", "least_bytes")
     columns = [certificate[name].tolist() for name in names]
     for number in columns[0]:
         if not 0 <= number < len(VERDICTS):
@@ -587,9 +586,13 @@ def shape_outcomes(certificates: Sequence[Certificate]) -> tuple[ShapeOutcome, .
     shapes = certificate["shapes"].reshape(-1, len(fields(StrategyShape))).tolist()
     return tuple(
         ShapeOutcome(
-            StrategyShape(*shape), VERDICTS[verdict], bound_s, records, fitting, None if least == UNKNOWN else least
+            StrategyShape(*shape),
+            VERDICTS[verdict],
+            records=records,
+            fitting=fitting,
+            least_bytes=None if least == UNKNOWN else least,
         )
-        for shape, verdict, bound_s, records, fitting, least in zip(shapes, *columns, strict=True)
+        for shape, verdict, records, fitting, least in zip(shapes, *columns, strict=True)
     )
 
 

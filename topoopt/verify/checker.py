@@ -84,6 +84,29 @@ BRIEF = CheckDepth(events=1_000_000)
 """About two seconds at most: for what is checked on the way to something else."""
 
 
+class BeyondWorkError(Exception):
+    """A part of a check takes more events than there are left."""
+
+
+@dataclass
+class WorkBudget:
+    """Events that a check may still spend, estimated from sizes before anything is done."""
+
+    left: float = FULL.events
+
+    def take(self, work: float) -> None:
+        """Spend what is about to be done.
+
+        Raises
+        ------
+        BeyondWorkError
+            It is more than is left.
+        """
+        if not work <= self.left:
+            raise BeyondWorkError(f"{work:.3g} events are more than the {self.left:.3g} that this check has left")
+        self.left -= work
+
+
 def plain(value: object) -> object:
     """A value as it stands in a file."""
     return value.value if isinstance(value, Enum) else value

@@ -20,10 +20,48 @@ from topoopt.core.dag_topology import (
 )
 from topoopt.core.proofs import Argument, Tolerance
 from topoopt.core.result import Certificate
-from topoopt.verify.checker import CheckDepth, Checker, CheckFindings, Derivation, int_array
+from topoopt.verify.checker import (
+    BeyondWorkError,
+    CheckDepth,
+    Checker,
+    CheckFindings,
+    Derivation,
+    WorkBudget,
+    int_array,
+)
 
 ROUNDING = 1e-12
 """Part of the largest volume on a channel that is nothing."""
+
+
+def followers(problem: DagTopologyProblem) -> list[list[int]]:
+    """Return the steps that wait for each step."""
+    later: list[list[int]] = [[] for _ in problem.after]
+    for step, entry in enumerate(problem.after):
+        for before in entry:
+            later[before].append(step)
+    return later
+
+
+def order_of(problem: DagTopologyProblem, later: Sequence[Sequence[int]]) -> list[int]:
+    """Return all steps, each behind what it waits for."""
+    waits = [len(entry) for entry in problem.after]
+    order = [step for step, count in enumerate(waits) if not count]
+    for step in order:
+        for follower in later[step]:
+            waits[follower] -= 1
+            if not waits[follower]:
+                order.append(follower)
+    return order
+
+
+def circuit_ends(problem: DagTopologyProblem, counts: Sequence[int]) -> list[int]:
+    """Return the circuits that end at each pod."""
+    used = [0] * problem.pods
+    for (a, b), count in zip(problem.pairs, counts, strict=True):
+        used[a] += count
+        used[b] += count
+    return used
 
 
 def follow(problem: DagTopologyProblem, counts: Sequence[int]) -> tuple[list[float], list[float]]:
@@ -35,12 +73,8 @@ def follow(problem: DagTopologyProblem, counts: Sequence[int]) -> tuple[list[flo
     Args:
         counts: circuits of each pair, in ascending order of pairs.
     """
-    after, transfers = problem.after, problem.transfers
+    after, transfers, later = problem.after, problem.transfers, followers(problem)
     waits = [len(entry) for entry in after]
-    later: list[list[int]] = [[] for _ in after]
-    for step, entry in enumerate(after):
-        for before in entry:
-            later[before].append(step)
     rates = dict(zip(problem.pairs, (count * problem.rate for count in counts), strict=True))
     start, end = [0.0] * len(after), [0.0] * len(after)
     left: dict[tuple[int, int], dict[int, float]] = {}
@@ -151,22 +185,11 @@ class Boxes:
 
     @cached_property
     def _later(self) -> list[list[int]]:
-        later: list[list[int]] = [[] for _ in self.problem.after]
-        for step, entry in enumerate(self.problem.after):
-            for before in entry:
-                later[before].append(step)
-        return later
+        return followers(self.problem)
 
     @cached_property
     def _order(self) -> list[int]:
-        waits = [len(entry) for entry in self.problem.after]
-        order = [step for step, count in enumerate(waits) if not count]
-        for step in order:
-            for follower in self._later[step]:
-                waits[follower] -= 1
-                if not waits[follower]:
-                    order.append(follower)
-        return order
+        return order_of(self.problem, self._later)
 
     @cached_property
     def _channels(self) -> list[list[int]]:
@@ -192,7 +215,7 @@ class Boxes:
         least, most = list(box.least), list(box.most)
         problem = self.problem
         while True:
-            needed = self._by_pod(least)
+            needed = circuit_ends(self.problem, least)
             for p, (a, b) in enumerate(problem.pairs):
                 free = min(problem.ports[a] - needed[a], problem.ports[b] - needed[b]) + least[p]
                 most[p] = min(most[p], free)
@@ -201,7 +224,7 @@ class Boxes:
             head, length, tail = self._windows(most)
             if max(h + own + t for h, own, t in zip(head, length, tail, strict=True)) >= self.late:
                 return None
-            possible = self._by_pod(most)
+            possible = circuit_ends(self.problem, most)
             for pod, members in self._sides:
                 speed = problem.rate * min(problem.ports[pod], possible[pod])
                 if self._done(members, head, tail, speed) >= self.late:
@@ -212,13 +235,6 @@ class Boxes:
             if raised == least:
                 return Box(tuple(least), tuple(most))
             least = raised
-
-    def _by_pod(self, counts: Sequence[int]) -> list[int]:
-        total = [0] * self.problem.pods
-        for (a, b), count in zip(self.problem.pairs, counts, strict=True):
-            total[a] += count
-            total[b] += count
-        return total
 
     def _windows(self, most: Sequence[int]) -> tuple[list[float], list[float], list[float]]:
         """(head, length, tail) of all steps."""
@@ -281,20 +297,10 @@ class Means:
     @cached_property
     def _earlier(self) -> list[int]:
         """Of each step, a bit for every step before it."""
-        after = self._problem.after
-        later: list[list[int]] = [[] for _ in after]
-        for step, entry in enumerate(after):
-            for before in entry:
-                later[before].append(step)
-        waits, earlier = [len(entry) for entry in after], [0] * len(after)
-        ready = [step for step, count in enumerate(waits) if not count]
-        while ready:
-            step = ready.pop()
+        later, earlier = followers(self._problem), [0] * len(self._problem.after)
+        for step in order_of(self._problem, later):
             for follower in later[step]:
                 earlier[follower] |= earlier[step] | 1 << step
-                waits[follower] -= 1
-                if not waits[follower]:
-                    ready.append(follower)
         return earlier
 
     @cached_property
@@ -383,6 +389,9 @@ class Means:
         return total
 
 
+WHOLE = 1e-7
+"""By how much a number of circuits must exceed the whole number below it: rounding of sums."""
+
 EVENTS_PER_STEP = 20
 """What narrowing a box takes for each step of the graph, beside an event of a simulation."""
 
@@ -391,61 +400,55 @@ SLACK_ROUNDING = 6e-9
 """Part of the time allowed by which a plan may be later: rounding."""
 
 
-class BeyondDepthError(Exception):
-    """A proof takes more than a check looks at."""
+def close_boxes(
+    boxes: Boxes,
+    tree: Sequence[Split],
+    means: Means,
+    makespan: Callable[[Sequence[int]], float],
+    budget: WorkBudget,
+    fewest: int | None = None,
+) -> None:
+    """Go through a tree of a proof: no circuits do the job before the target, or no fewer than so many.
 
+    Parameters
+    ----------
+    makespan : of the job over circuits.
+    fewest : None: that of any number of circuits is shown.
 
-class TreeWalk:
-    """Walks of all trees of a proof, within the events of a check."""
+    Raises
+    ------
+    ValueError
+        It is no tree of boxes, or one of them is not closed.
+    BeyondWorkError
+        It takes more events than there are.
+    """
 
-    def __init__(self, steps: int, events: int) -> None:
-        self._steps, self._events, self._left = steps, events, events
+    def closes(box: Box) -> bool:
+        enough = fewest is not None and sum(box.least) >= fewest
+        return enough or (box.point and makespan(box.least) >= boxes.late)
 
-    def __call__(
-        self,
-        boxes: Boxes,
-        tree: Sequence[Split],
-        closes: Callable[[Box], bool],
-        by_mean: Callable[[int, Box], bool],
-    ) -> None:
-        """Go through a tree.
+    def by_mean(number: int, box: Box) -> bool:
+        enough = fewest is not None and means.circuits(number, box, boxes.late) > fewest - 1 + WHOLE
+        return enough or means.makespan(number, box) >= boxes.late
 
-        Args:
-            closes: what windows of time leave of a box -> whether it is closed all the same.
-            by_mean: number of a mean, box -> whether it closes the box.
-
-        Raises:
-            ValueError: it is no tree of boxes, or one of them is not closed.
-            BeyondDepthError: more events than the check has.
-        """
-        waiting = [boxes.whole]
-        for pair, count in tree:
-            if not waiting:
-                raise ValueError("more splits than boxes")
-            box = waiting.pop()
-            if pair >= 0:
-                waiting += reversed(box.split(pair, count))
-                continue
-            self._spend(len(box.least))
-            if count > 0 and by_mean(count - 1, box):
-                continue
-            self._spend(EVENTS_PER_STEP * self._steps)
-            left = boxes.narrowed(box)
-            if left is None or closes(left) or (count > 0 and by_mean(count - 1, left)):
-                continue
-            raise ValueError(f"a box from {list(box.least)} to {list(box.most)} is open")
-        if waiting:
-            raise ValueError(f"{len(waiting)} boxes are not looked at")
-
-    @property
-    def left(self) -> int:
-        """Events that are left; none where a tree took more."""
-        return max(0, self._left)
-
-    def _spend(self, events: int) -> None:
-        self._left -= events
-        if self._left < 0:
-            raise BeyondDepthError(f"its boxes take more than the {self._events} events that this check looks at")
+    waiting = [boxes.whole]
+    for pair, count in tree:
+        if not waiting:
+            raise ValueError("more splits than boxes")
+        box = waiting.pop()
+        if pair >= 0:
+            waiting += reversed(box.split(pair, count))
+            continue
+        budget.take(len(box.least))
+        if count > 0 and by_mean(count - 1, box):
+            continue
+        budget.take(EVENTS_PER_STEP * len(boxes.problem.after))
+        left = boxes.narrowed(box)
+        if left is None or closes(left) or (count > 0 and by_mean(count - 1, left)):
+            continue
+        raise ValueError(f"a box from {list(box.least)} to {list(box.most)} is open")
+    if waiting:
+        raise ValueError(f"{len(waiting)} boxes are not looked at")
 
 
 def padding(
@@ -475,11 +478,6 @@ def padding(
 
 
 RELATIVE = Tolerance.EVENTS.relative
-WHOLE = 1e-7
-"""By how much a number of circuits must exceed the whole number below it: rounding of sums."""
-
-UNLIMITED = 1 << 62
-"""Events of a walk that no check limits."""
 
 
 def circuits_fit(problem: DagTopologyProblem, plan: DagTopologyPlan) -> Iterator[str]:
@@ -493,10 +491,7 @@ def circuits_fit(problem: DagTopologyProblem, plan: DagTopologyPlan) -> Iterator
 def ports_suffice(problem: DagTopologyProblem, plan: DagTopologyPlan) -> Iterator[str]:
     """No more circuits end at a pod than it has ports."""
     for name, counts in _plans(plan):
-        used = [0] * problem.pods
-        for pair, count in zip(problem.pairs, counts.tolist(), strict=True):
-            for pod in pair:
-                used[pod] += count
+        used = circuit_ends(problem, counts.tolist())
         for pod, ports in enumerate(problem.ports):
             if used[pod] > ports:
                 yield f"{name}: {used[pod]} at pod {pod}, of {ports}"
@@ -524,7 +519,7 @@ def makespan_of(problem: DagTopologyProblem, plan: DagTopologyPlan) -> float:
 def proven_makespan(
     problem: DagTopologyProblem,
     certificates: Sequence[Certificate],
-    events: int,
+    events: float,
     plan: DagTopologyPlan | None = None,
 ) -> float:
     """Walk both trees of the one certificate of a problem; without a plan the first alone, which is for the makespan.
@@ -537,7 +532,7 @@ def proven_makespan(
     ------
     ValueError
         There is another number of certificates, or of another argument, something in it is needless, or a box is open.
-    BeyondDepthError
+    BeyondWorkError
         The boxes take more events than there are.
     """
     if [certificate.argument for certificate in certificates] != [Argument.CIRCUIT_BRANCHING]:
@@ -549,38 +544,26 @@ def proven_makespan(
         raise ValueError(needless)
     if not bound >= 0:
         raise ValueError(f"a bound of {bound!r}")
-    means, boxes = Means(problem, proof.paths, proof.means), Boxes(problem, bound)
-    walk = TreeWalk(len(problem.after), events)
+    means, budget = Means(problem, proof.paths, proof.means), WorkBudget(events)
 
-    def late(box: Box) -> bool:
-        return box.point and max(follow(problem, box.least)[1]) >= boxes.late
+    def makespan(counts: Sequence[int]) -> float:
+        return max(follow(problem, counts)[1])
 
-    walk(boxes, proof.makespan_tree, late, lambda number, box: means.makespan(number, box) >= boxes.late)
+    close_boxes(Boxes(problem, bound), proof.makespan_tree, means, makespan, budget)
     if plan is None:
         return bound
     if not 0 <= proof.circuits_bound <= plan.circuits.sum():
         raise ValueError(f"{plan.circuits.sum()} circuits are fewer than {proof.circuits_bound}, said to be needed")
-    limit = max(follow(problem, plan.fastest_circuits.tolist())[1]) * (1 + problem.slack_percent / 100)
-    later = Boxes(problem, limit * (1 + SLACK_ROUNDING))
-
-    def enough(box: Box) -> bool:
-        return sum(box.least) >= proof.circuits_bound or (
-            box.point and max(follow(problem, box.least)[1]) >= later.late
-        )
-
-    def needed(number: int, box: Box) -> bool:
-        least = means.circuits(number, box, later.late)
-        return least > proof.circuits_bound - 1 + WHOLE or means.makespan(number, box) >= later.late
-
+    limit = makespan(plan.fastest_circuits.tolist()) * (1 + problem.slack_percent / 100) * (1 + SLACK_ROUNDING)
     try:
-        walk(later, proof.circuits_tree, enough, needed)
+        close_boxes(Boxes(problem, limit), proof.circuits_tree, means, makespan, budget, proof.circuits_bound)
     except ValueError as error:
         raise ValueError(f"fewer than {proof.circuits_bound} circuits are not excluded: {error}") from error
     return bound
 
 
 def _makespan_bound(problem: DagTopologyProblem, certificates: Sequence[Certificate]) -> float:
-    return proven_makespan(problem, certificates, UNLIMITED)
+    return proven_makespan(problem, certificates, math.inf)
 
 
 CHECKER = Checker(
@@ -602,7 +585,7 @@ def check(problem: DagTopologyProblem, result: DagTopologyResult, depth: CheckDe
         """Walk the trees; more events than the depth has where they take more."""
         try:
             proven.append(proven_makespan(problem, result.certificates, depth.events, result.plan))
-        except BeyondDepthError:
+        except BeyondWorkError:
             return depth.events + 1
         except ValueError as error:
             proven.append(error)

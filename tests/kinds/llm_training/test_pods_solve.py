@@ -36,7 +36,7 @@ from topoopt.simulate.dag import ordered_by_name
 from topoopt.simulate.llm_training.ranks import PodSetting, pod_graph, program_of
 from topoopt.simulate.llm_training.strategies import columns_of
 from topoopt.verify.llm_training.check import check_llm_training
-from topoopt.verify.llm_training.pods import derived_graph, pod_seconds
+from topoopt.verify.llm_training.pods import derived_graph, pod_floor, pod_seconds
 from topoopt.verify.llm_training.space import records_of, row_of, shapes_of, strategies_of
 
 EXPERTS = (
@@ -176,7 +176,7 @@ def test_slack_saves_circuits() -> None:
 
 @pytest.mark.parametrize("text", [PODS, EXPERTS, PODS.replace("{gpus: 2, ports: 3", "{gpus: 4, ports: 2")])
 def test_no_circuits_are_below_the_bound_of_all_strategies(text: str) -> None:
-    """Solver and checker compute it alike; graphs of either are the same, and none is faster over circuits dealt."""
+    """Passes followed are below neither; graphs of either are the same, and none is faster over circuits dealt."""
     problem = problem_of(text)
     assert problem.pods is not None
     every = strategies(problem)
@@ -187,9 +187,10 @@ def test_no_circuits_are_below_the_bound_of_all_strategies(text: str) -> None:
         assert len({one.schedule for one in every}) > 4
     floors = pod_seconds(problem, records_of([row_of(one) for one in every]))
     again = pod_bounds(problem, columns_of(every, problem.model.layers))
-    assert floors == pytest.approx(again, rel=1e-9)
+    followed = [pod_floor(problem, records_of([row_of(one)])) for one in every]
+    assert (np.maximum(floors, again) <= np.array(followed) * (1 + 1e-9)).all()
     close = []
-    for strategy, floor in zip(every, floors.tolist(), strict=True):
+    for strategy, floor in zip(every, followed, strict=True):
         row = pod_row(problem, strategy, floor)
         if row.graph is None:
             assert row.crowded

@@ -122,14 +122,13 @@ def test_bounds_on_other_fabrics_are_proven() -> None:
 
 
 def test_lines_of_the_certificate_are_derived() -> None:
-    """A bound, a count, bytes, a verdict, a line less, a line twice."""
+    """A count, bytes, a verdict, a line less, a line twice."""
     problem, solution = solved("experts")
     lines = shape_outcomes(solution.certificates)
     place = next(k for k, line in enumerate(lines) if line.verdict is ShapeVerdict.SEARCHED)
     own = lines[place]
     assert own.least_bytes is not None
     for changed in (
-        (replace(own, bound_s=own.bound_s * 1.001),),
         (replace(own, records=own.records - 1),),
         (replace(own, fitting=own.fitting - 1),),
         (replace(own, least_bytes=own.least_bytes * 0.999),),

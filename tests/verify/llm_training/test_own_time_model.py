@@ -1,4 +1,5 @@
-"""The checker's time model, memory ledger, space and bounds agree with those of the search, which share no code."""
+"""The checker's time model, memory ledger and space agree with those of the search, which share no code; no bound of it
+is above a time."""
 
 from __future__ import annotations
 
@@ -21,10 +22,11 @@ from topoopt.core.arrays import Floats
 from topoopt.core.llm_training import LlmTrainingProblem, TrainingMemory
 from topoopt.core.llm_training_plan import StrategyShape
 from topoopt.core.parallelism import Overlap
-from topoopt.simulate.llm_training.costs import GroupRates, ledger, total_bytes
+from topoopt.simulate.llm_training.costs import ledger, total_bytes
 from topoopt.simulate.llm_training.step import roofline_estimate
-from topoopt.simulate.llm_training.times import iteration_times, order_bounds, stage_parts
-from topoopt.verify.llm_training.bounds import WorkBudget, least_seconds
+from topoopt.simulate.llm_training.times import iteration_times
+from topoopt.verify.checker import WorkBudget
+from topoopt.verify.llm_training.bounds import least_seconds
 from topoopt.verify.llm_training.bounds import shape_bounds as bounds_of
 from topoopt.verify.llm_training.costs import bytes_of, held_by, layers_of
 from topoopt.verify.llm_training.iteration import plan_seconds, seconds_of
@@ -66,13 +68,13 @@ def numbered(shape: StrategyShape, rows: Floats) -> tuple[Floats, Floats]:
 
 def agree(seed: int, cases: int) -> None:
     """All shapes of random problems, and all strategies of a few of each."""
-    rng = np.random.default_rng(seed)
+    rng, close, total = np.random.default_rng(seed), 0, 0
     for _ in range(cases):
         problem = drawn(rng)
         shapes = strategy_shapes(problem)
         assert sorted(shapes) == sorted(shapes_of(problem))
         bounds = bounds_of(problem, shapes, WorkBudget())
-        np.testing.assert_allclose(bounds, shape_bounds(problem, shapes), rtol=1e-10)
+        assert (np.isinf(bounds) == np.isinf(shape_bounds(problem, shapes))).all()
         for place in rng.choice(len(shapes), min(6, len(shapes)), replace=False).tolist():
             shape, rows = shapes[place], rows_of_shape(problem, shapes[place])
             own = strategies_of(problem, shape)
@@ -82,9 +84,6 @@ def agree(seed: int, cases: int) -> None:
             if not len(rows):
                 continue
             columns = columns_of_rows(problem, *numbered(shape, rows))
-            rates = GroupRates.of(problem, columns)
-            least = order_bounds(problem, columns, stage_parts(problem, columns, rates))
-            np.testing.assert_allclose(least_seconds(problem, records_of(spelled)), least, rtol=1e-10)
             np.testing.assert_allclose(
                 held_by(problem, records_of(spelled)), total_bytes(ledger(problem, columns)), rtol=1e-12
             )
@@ -92,6 +91,10 @@ def agree(seed: int, cases: int) -> None:
             followed = iteration_times(problem, columns_of_rows(problem, *numbered(shape, rows[some])))
             np.testing.assert_allclose(seconds_of(problem, records_of(spelled[some])), followed, rtol=1e-9)
             assert (bounds[place] <= followed * (1 + 1e-10)).all()
+            least = least_seconds(problem, records_of(spelled[some]))
+            assert (least <= followed * (1 + 1e-10)).all()
+            close += int((least >= followed * 0.9).sum())
+            total += len(some)
             for row, one in ((spelled[row], strategies[row]) for row in some):
                 own = layers_of(problem, records_of(row), one.pipeline, one.chunks)[:, 0]
                 assert own.tolist() == list(one.stage_layers)
@@ -100,6 +103,7 @@ def agree(seed: int, cases: int) -> None:
             assert plan_seconds(problem, one) == pytest.approx(step.iteration_time_s, rel=1e-9)
             for part in fields(TrainingMemory):
                 assert held[part.name] == pytest.approx(getattr(step.memory, part.name), rel=1e-9)
+    assert close >= total / 2  # cheap bounds that few strategies are followed for
 
 
 def test_both_time_models_agree() -> None:

@@ -23,8 +23,7 @@ from topoopt.core.proofs import Status
 from topoopt.core.result import Decides, Result
 from topoopt.kinds.files import converted
 from topoopt.kinds.pipeline import solve
-from topoopt.verify.checker import CheckDepth, ViolationLog
-from topoopt.verify.llm_training.bounds import BeyondWorkError, WorkBudget
+from topoopt.verify.checker import BeyondWorkError, CheckDepth, ViolationLog, WorkBudget
 from topoopt.verify.llm_training.check import check_llm_training
 from topoopt.verify.llm_training.networks import FamilySeconds, in_pieces, network_rates, part_kept
 

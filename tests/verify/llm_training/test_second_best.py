@@ -19,7 +19,8 @@ from topoopt.core.parallelism import Overlap
 from topoopt.core.proofs import Status
 from topoopt.core.result import Result
 from topoopt.kinds.pipeline import solve
-from topoopt.verify.llm_training.bounds import Fastest, WorkBudget, least_seconds, shape_bounds, tables_of
+from topoopt.verify.checker import WorkBudget
+from topoopt.verify.llm_training.bounds import Fastest, least_seconds, shape_bounds, tables_of
 from topoopt.verify.llm_training.check import check_llm_training
 from topoopt.verify.llm_training.costs import hopped_rates
 from topoopt.verify.llm_training.iteration import seconds_of

@@ -29,10 +29,10 @@ from topoopt.core.llm_training_plan import (
     PodCandidate,
     PodCircuits,
     PodDecisions,
+    ShapeOutcome,
     StrategyFigures,
     pod_claims,
     rail_bounds_s,
-    shape_outcomes,
     shapes_of,
 )
 from topoopt.core.parallelism import ParallelStrategy, PassKind, PipelineSchedule, StageCosts
@@ -587,15 +587,19 @@ def fabric_bounds_s(result: Result[LlmTrainingProblem, LlmTrainingPlan]) -> tupl
     return (result.bound.value, *others)
 
 
-def bound_of(figures: LlmTrainingFigures, fabric: FabricFigures, certificates: Sequence[Certificate]) -> Bound:
-    """Return what no strategy is below on a fabric, by the certificates.
+def bound_of(
+    figures: LlmTrainingFigures,
+    fabric: FabricFigures,
+    shapes: Sequence[ShapeOutcome],
+    certificates: Sequence[Certificate],
+) -> Bound:
+    """Return what no strategy is below on a fabric, by the shapes that were searched and the other certificates.
 
     Raises
     ------
     ValueError
         A certificate is missing.
     """
-    shapes = shape_outcomes(certificates)
     times = figures.ranked_s
     if fabric.pods is not None:
         return Bound(pod_claims(certificates).bound_s(fabric.iteration_time_s), Argument.POD_CIRCUITS)

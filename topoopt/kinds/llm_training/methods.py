@@ -106,11 +106,12 @@ def _result(
         *(rails_certificate(network.bounds_s) for network in rails),
         *(certificate for network in pods for certificate in pods_certificates(network.claims)),
     )
-    figures, certificates = LlmTrainingFigures(problem, plan), (shapes_certificate(space.shapes, ()), *others)
-    bounds = [bound_of(figures, fabric, certificates).value for fabric in figures.fabrics[1:]]
+    figures = LlmTrainingFigures(problem, plan)
+    first, *bounds = [bound_of(figures, fabric, space.shapes, others) for fabric in figures.fabrics]
     return SearchResult(
         plan=plan,
-        certificates=(shapes_certificate(space.shapes, bounds), *others),
+        certificates=(shapes_certificate(space.shapes, [bound.value for bound in bounds]), *others),
+        bounds=(first,),
         stopped_by=limited or space.stopped_by,
         method="branch-and-bound",
     )
@@ -173,11 +174,11 @@ LLM_TRAINING_METHODS = table(
 def assemble(problem: LlmTrainingProblem, search: Strategies, effort: Effort) -> Result[Any, Any]:
     """Return the result of a search, not checked yet.
 
-    The bound is what the certificates say; the checker derives it again.
+    The bound is what the search says; the checker derives it again.
     """
     figures = LlmTrainingFigures(problem, search.plan)
     first = figures.fabrics[0]
-    bound = bound_of(figures, first, search.certificates)
+    (bound,) = search.bounds
     rounding = Tolerance.ROUNDING if first.pods is None else Tolerance.EVENTS
     verdict = settle(first.iteration_time_s, (bound,), rounding, rounding=rounding)
     return Result(
@@ -263,10 +264,9 @@ def _shape_2(row: Mapping[str, Any]) -> ShapeOutcome:
     return ShapeOutcome(
         StrategyShape(*row["shape"]),
         ShapeVerdict(row["verdict"]),
-        row["bound_s"],
-        row["records"],
-        row["fitting"],
-        row.get("least_bytes"),
+        records=row["records"],
+        fitting=row["fitting"],
+        least_bytes=row.get("least_bytes"),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, product
 from math import prod
 from typing import Any
 
@@ -462,20 +462,30 @@ def _torus(links: Ints, graph: FabricGraph, requested: RequestedFabric, cluster:
     copies, spare = divmod(cluster.degree // 2, axes)
     longest_first = sorted(range(axes), key=lambda axis: (-shape[axis], axis))
     expected = np.zeros((n, n), dtype=np.int64)
-    for here in range(n):
-        position = np.unravel_index(here, shape)
-        for axis, side in enumerate(shape):
-            after = list(map(int, position))
-            after[axis] = (after[axis] + 1) % side
-            if twisted and side == min(shape) and position[axis] == side - 1:  # wraps, and goes half round the longest
-                for other, length in enumerate(shape):
-                    if length == max(shape):
-                        after[other] = (after[other] + length // 2) % length
-            there = int(np.ravel_multi_index(tuple(after), shape))
-            count = copies + (longest_first.index(axis) < spare)
+    for axis, steps in enumerate(torus_steps(shape, twisted=twisted)):
+        count = copies + (longest_first.index(axis) < spare)
+        for here, there in steps:
             expected[here, there] += count
             expected[there, here] += count
     return _same(links, expected)
+
+
+def torus_steps(sides: Sequence[int], *, twisted: bool) -> list[list[tuple[int, int]]]:
+    """Return of each axis the step up from every server; servers count fastest along the last axis.
+
+    Twisted: round a shortest axis a step also goes half the way along all longest ones (Camara et al., IEEE TPDS 2010).
+    """
+    steps: list[list[tuple[int, int]]] = [[] for _ in sides]
+    for server, position in enumerate(product(*map(range, sides))):
+        for axis, side in enumerate(sides):
+            after = list(position)
+            after[axis] = (after[axis] + 1) % side
+            if twisted and side == min(sides) and position[axis] == side - 1:
+                for other, length in enumerate(sides):
+                    if length == max(sides):
+                        after[other] = (after[other] + length // 2) % length
+            steps[axis].append((server, int(np.ravel_multi_index(tuple(after), tuple(sides)))))
+    return steps
 
 
 def _shapes(servers: int, axes: int, least: int) -> Iterator[tuple[int, ...]]:

@@ -1,13 +1,15 @@
 """Proofs of optimality: a cheap lower bound of every strategy, and a plain evaluation of the few below a limit.
 
-The bounds are taken over columns of strategies at once. Only strategies whose bound is not above the limit are followed
-pass by pass (`iteration`), in the order of their bounds, until the next bound is above what was reached.
+The certificate lists the shapes alone. Bounds are taken over columns of strategies at once, first where gradients,
+weights and recomputation are free, a shape at a time. Only strategies whose bound is not above the limit are followed
+pass by pass (`iteration`), in the order of their bounds, until the next bound is above what was reached. So a claimed
+bound holds whichever bounds the search had: no strategy is found below it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -17,9 +19,9 @@ from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.llm_training_plan import DIRECT_FABRICS, ShapeOutcome, ShapeVerdict, StrategyShape
 from topoopt.core.parallelism import ParallelStrategy, Recompute
 from topoopt.core.parallelism import PipelineSchedule as S
-from topoopt.core.proofs import Tolerance, beats
+from topoopt.core.proofs import Tolerance
 from topoopt.core.result import Decides
-from topoopt.verify.checker import FULL, ViolationLog, differs
+from topoopt.verify.checker import BeyondWorkError, ViolationLog, WorkBudget, differs
 from topoopt.verify.llm_training.costs import (
     Rates,
     StageRows,
@@ -30,9 +32,10 @@ from topoopt.verify.llm_training.costs import (
     layers_of,
     stage_rows,
 )
-from topoopt.verify.llm_training.iteration import around_seconds, seconds_of
+from topoopt.verify.llm_training.iteration import around_seconds, held_stages, seconds_of
 from topoopt.verify.llm_training.space import (
     BALANCED,
+    BIDIRECTIONAL,
     RECOMPUTES,
     Records,
     records_of,
@@ -64,32 +67,10 @@ ZERO, RECOMPUTE, FIRST = 8, 11, 12
 """Columns of a row."""
 
 
-class BeyondWorkError(Exception):
-    """A part of a check takes more events than there are left."""
-
-
-@dataclass
-class WorkBudget:
-    """Events that a check may still spend, estimated from sizes before anything is done."""
-
-    left: float = FULL.events
-
-    def take(self, work: float) -> None:
-        """Spend what is about to be done.
-
-        Raises
-        ------
-        BeyondWorkError
-            It is more than is left.
-        """
-        if not work <= self.left:
-            raise BeyondWorkError(f"{work:.3g} events are more than the {self.left:.3g} that this check has left")
-        self.left -= work
-
-    def take_followed(self, problem: LlmTrainingProblem, strategies: Iterable[ParallelStrategy]) -> None:
-        """Spend what all figures of strategies take."""
-        for strategy in strategies:
-            self.take(TIMES * following_work(problem, records_of([row_of(strategy)])))
+def take_followed(budget: WorkBudget, problem: LlmTrainingProblem, strategies: Iterable[ParallelStrategy]) -> None:
+    """Spend what all figures of strategies take."""
+    for strategy in strategies:
+        budget.take(TIMES * following_work(problem, records_of([row_of(strategy)])))
 
 
 def within_work(findings: ViolationLog, figure: str, check: Callable[[], object], *decides: Decides) -> None:
@@ -113,11 +94,12 @@ def following_work(problem: LlmTrainingProblem, r: Records) -> float:
     return float(np.sum(ALONE + 3.0 * PASS * r.p * r.v * m + planned))
 
 
-class OrderBounds:
-    """What the order of the passes of strategies does not go below: paths through passes that wait for each other.
+def pass_bounds(problem: LlmTrainingProblem, schedule: S, p: int, rows: StageRows, m: Floats, zero3: Bools) -> Floats:
+    """Return what iterations do not go below, without what each costs in any case.
 
-    For each rank r of p: all its work, between what passes the ranks before it both ways. And what returns from the
-    ranks behind it, as w = p-1-r other micro-batches wait.
+    A rank starts when the first micro-batch has come through the stages before it, and does all its work. Its last
+    gradients are reduced behind that. Or the last micro-batch goes back to the first stage, from work without the
+    gradients of weights that the schedule may put off so far.
 
     Parameters
     ----------
@@ -125,141 +107,33 @@ class OrderBounds:
     m : micro-batches, float64[R].
     zero3 : weights are gathered in every pass, bool[R].
     """
+    hides, both = problem.overlap.data, schedule in BIDIRECTIONAL
+    split = schedule not in (S.GPIPE, S.ONE_F_ONE_B, S.INTERLEAVED)
+    last, hop, best = len(rows.forward) - 1, rows.hop * (p > 1), np.zeros_like(m)
+    wait = hop * (not (problem.overlap.pipeline or both))
 
-    def __init__(
-        self, problem: LlmTrainingProblem, schedule: S, p: int, rows: StageRows, m: Floats, zero3: Bools
-    ) -> None:
-        self.problem, self.schedule, self.p, self.v = problem, schedule, p, len(rows.forward) // p
-        self.m, self.rows, self.zero3, self.hides = m, rows, zero3, problem.overlap.data
-        self.c = rows.hop if p > 1 else 0.0 * rows.hop
-        self.wait = 0.0 * self.c if problem.overlap.pipeline else self.c
-        nothing = np.zeros((1, len(m)))
-        self.before_f, self.before_i, self.before_b = (
-            np.concatenate([nothing, np.cumsum(table, axis=0)]) for table in (rows.forward, rows.inputs, rows.back)
-        )
-        self.late, self.tail = self._late(), self._tail()
+    def shown(moved: Floats, hiding: Floats) -> Floats:
+        n = rows.layers
+        exposed = np.maximum(moved / n, moved - (n - 1.0) / n * hiding) if hides else moved
+        return np.where(zero3, 0.0, exposed)
 
-    def _late(self) -> Floats:
-        """Return how much later than behind those before it each stage starts, for its weights and theirs."""
-        rows, late, begun = self.rows, np.zeros_like(self.rows.forward), np.zeros_like(self.m)
-        for s in range(len(late)):
-            n, gathered = rows.layers[s], rows.gathered[s]
-            exposed = np.maximum(gathered / n, gathered - (n - 1.0) / n * rows.forward[s])
-            begun = np.maximum(begun, np.where(self.zero3, 0.0, exposed if self.hides else gathered))
-            late[s] = begun - self.before_f[s] - s * self.c
-            begun = begun + rows.forward[s] + self.c
-        return late
-
-    def _tail(self) -> Floats:
-        """Return what is reduced of each stage behind its last pass."""
-        rows, n = self.rows, self.rows.layers
-        split = self.schedule not in (S.GPIPE, S.ONE_F_ONE_B, S.INTERLEAVED)
-        back = rows.weights if split else rows.back
-        exposed = np.maximum(rows.reduced / n, rows.reduced - (n - 1.0) / n * back) if self.hides else rows.reduced
-        return np.where(self.zero3, 0.0, exposed)
-
-    def seconds(self) -> Floats:
-        """Return the bounds of iterations, without what each costs in any case."""
-        rules = {
-            S.GPIPE: self._gpipe, S.ONE_F_ONE_B: self._one_f_one_b, S.INTERLEAVED: self._interleaved,
-            S.ZB_H1: self._zb_h1, S.ZB_2P: self._zb_2p,
-            S.DUALPIPE: self._bidirectional, S.DUALPIPE_V: self._bidirectional,
-        }  # fmt: skip
-        rule = self._single if self.p == 1 else rules[self.schedule]
-        return rule() + around_seconds(self.problem, self.schedule, self.p, self.rows, self.m, self.zero3)
-
-    def _sends(self, rank: int) -> Floats:
-        """Return the seconds for which a rank waits for what it sends of a micro-batch in one chunk, both ways."""
-        return self.wait * float((rank < self.p - 1) + (rank > 0))
-
-    def _single(self) -> Floats:
-        return np.asarray(self.late[0] + self.m * (self.rows.forward[0] + self.rows.back[0]) + self.tail[0])
-
-    def _gpipe(self) -> Floats:
-        rows, p, m = self.rows, self.p, self.m
-        ahead = np.maximum.reduce([rows.forward[r] + (self.wait if r < p - 1 else 0.0) for r in range(p)])
-        back = np.maximum.reduce([rows.back[r] + (self.wait if r > 0 else 0.0) for r in range(p)])
-        whole = self.before_f[p] + self.before_b[p] + 2.0 * self.c * (p - 1)
-        return np.asarray(self.late[0] + whole + (m - 1.0) * (ahead + back) + self.tail[0])
-
-    def _one_f_one_b(self) -> Floats:
-        rows, p, m, best = self.rows, self.p, self.m, np.zeros_like(self.m)
-        whole = self.before_f[p] + self.before_b[p] + 2.0 * self.c * (p - 1)
-        for r in range(p):
-            f, b = rows.forward[r], rows.back[r]
-            turn, w = f + b + self._sends(r), p - 1 - r
-            value = whole + (m - 1.0) * turn - np.minimum(w, m - 1.0) * (np.minimum(f, b) + self.wait)
-            gain = whole - 2.0 * self.c * r - self.before_f[r] - self.before_b[r] - (w + 1) * turn
-            times = np.floor((m - 1.0) / (w + 1))
-            returns = whole + (m - 1.0) * turn + np.where(gain > 0, times, 1.0) * gain
-            value = self.late[r] + np.where(times >= 1, np.maximum(value, returns), value)
-            ahead = self.before_b[r] + self.c * r
-            best = np.maximum(best, np.maximum(value + self.tail[0], value - ahead + self.tail[r]))
-        return best
-
-    def _passes(self, r: int, count: Floats, *, ahead: bool) -> Floats:
-        """Return the seconds of so many turns of a rank: p of each chunk, from chunk 0 on."""
-        p, stages, chunk = self.p, self.p * self.v, np.arange(self.v)[:, None]
-        sent = chunk * p + r != (stages - 1 if ahead else 0)
-        took = (self.rows.forward if ahead else self.rows.back)[r::p] + sent * self.wait
-        times = np.floor(count / stages) * p + np.clip(count % stages - chunk * p, 0, p)
-        return np.asarray((took * times).sum(axis=0))
-
-    def _interleaved(self) -> Floats:
-        p, v, m, best = self.p, self.v, self.m, np.zeros_like(self.m)
-        end, f, b = p * v, self.before_f, self.before_b
-        for r in range(p):
-            w, z = 2.0 * (p - r - 1) + (v - 1) * p, (v - 1) * p + r
-            work = self._passes(r, m * v, ahead=True) + self._passes(r, m * v, ahead=False) - 2.0 * self.wait
-            hops, ahead = self.c * (2 * end - 2 - r - z), np.full_like(m, w + 1)
-            first = f[end] - f[r] + b[end] - b[z + 1] + hops - self._passes(r, ahead, ahead=True)
-            last = f[end] - f[z + 1] + b[end] - b[r] + hops - self._passes(r, ahead, ahead=False)
-            first, last = np.maximum(0.0, first), np.maximum(0.0, last)
-            idle = np.where(w + 2 <= m * v, first + last, np.where(w + 1 <= m * v, np.maximum(first, last), 0.0))
-            value = self.late[r] + f[r] + self.c * r + work + idle
-            best = np.maximum(best, np.maximum(value + b[r] + self.c * r + self.tail[0], value + self.tail[r]))
-        return best
-
-    def _zb_h1(self) -> Floats:
-        rows, p, m, best = self.rows, self.p, self.m, np.zeros_like(self.m)
-        whole = self.before_f[p] + self.before_i[p] + 2.0 * self.c * (p - 1)
-        for r in range(p):
-            both, late, w = rows.forward[r] + rows.inputs[r], rows.weights[r], p - 1 - r
-            turn, come = both + self._sends(r), self.before_f[r] + self.c * r
-            value = come + both + (m - 1.0) * turn + m * late + self.tail[r]
-            waited = come + self.before_i[r] + self.c * r + both + (m - 1.0) * turn
-            waited = waited + np.maximum(0.0, m - 1.0 - r) * late
-            through = whole - 2.0 * self.c * r - self.before_f[r] - self.before_i[r]
-            times = np.floor((m - 1.0) / (w + 1))
-            for a in (np.ones_like(m), times):
-                returns = whole + (m - 1.0 - a * (w + 1)) * turn + a * through
-                returns = returns + np.maximum(0.0, m - 1.0 - a * w - r) * late
-                waited = np.where(times >= 1, np.maximum(waited, returns), waited)
-            best = np.maximum(best, self.late[r] + np.maximum(value, waited + rows.weights[0] + self.tail[0]))
-        return best
-
-    def _zb_2p(self) -> Floats:
-        rows, p, m, best = self.rows, self.p, self.m, np.zeros_like(self.m)
-        for r in range(p):
-            both, late = rows.forward[r] + rows.inputs[r], rows.weights[r]
-            value = self.before_f[r] + self.c * r + both + (m - 1.0) * (both + self._sends(r))
-            waited = value + self.before_i[r] + self.c * r + np.maximum(0.0, m - 1.0 - int(WAITING * p)) * late
-            waited = waited + rows.weights[0] + self.tail[0]
-            best = np.maximum(best, self.late[r] + np.maximum(value + m * late + self.tail[r], waited))
-        return best
-
-    def _bidirectional(self) -> Floats:
-        """Return bounds with half of the micro-batches on each of two stages of a rank, or all in the V shape."""
-        rows, folded, best = self.rows, self.schedule is S.DUALPIPE_V, np.zeros_like(self.m)
-        end = len(rows.forward) - 1
-        for r in range(self.p if folded else self.p // 2):
-            work = sum(rows.forward[s] + rows.back[s] for s in (r, end - r))
-            value = self.late[0] + self.before_f[r] + self.c * r + work * (self.m if folded else self.m / 2.0)
-            waited = value - (r + 1) * np.maximum(rows.weights[r], rows.weights[end - r]) + self.before_i[r]
-            waited = waited + self.c * r + np.minimum(rows.weights[0], rows.weights[end])
-            waited = waited + np.minimum(self.tail[0], self.tail[end])
-            best = np.maximum(best, np.maximum(value + np.minimum(self.tail[r], self.tail[end - r]), waited))
-        return best
+    gathered, tail = shown(rows.gathered, rows.forward), shown(rows.reduced, rows.weights if split else rows.back)
+    begin, begun = list[Floats](), np.zeros_like(m)
+    for s in range(p):
+        begin.append(np.maximum(begun, gathered[s]))
+        begun = begin[-1] + rows.forward[s] + hop
+    returned = np.cumsum(rows.inputs if split else rows.back, axis=0)
+    ends = [0, last] if both else [0]
+    end = tail[ends].min(axis=0) + (rows.weights[ends].min(axis=0) if split else 0.0)
+    met = m / 2.0 if schedule is S.DUALPIPE else m
+    for rank, stages in enumerate(held_stages(schedule, p, len(rows.forward) // p)):
+        sends = sum((s > 0) + (s < last) for s in stages)
+        done = begin[rank] + met * (rows.forward + rows.back)[stages].sum(axis=0)
+        done = done + np.maximum(0.0, met * sends - 2.0) * wait
+        off = np.minimum(m, int(WAITING * p) + 1 if schedule is S.ZB_2P else rank + 1) * split
+        back = done - off * rows.weights[stages].max(axis=0) + rank * hop + (returned[rank - 1] if rank else 0.0)
+        best = np.maximum(best, np.maximum(done + tail[stages].min(axis=0), back + end))
+    return best + around_seconds(problem, schedule, p, rows, m, zero3)
 
 
 StageCosts = Callable[[Records, Floats], StageRows]
@@ -273,7 +147,7 @@ def order_bounds(problem: LlmTrainingProblem, r: Records, stages: StageCosts) ->
         for index in np.array_split(every, 1 + len(every) * p * v // MAX_STAGES):
             part = r.of(index)
             rows = stages(part, layers_of(problem, part, p, v))
-            bounds[index] = OrderBounds(problem, schedule, p, rows, m[index], part.zero == 3).seconds()
+            bounds[index] = pass_bounds(problem, schedule, p, rows, m[index], part.zero == 3)
     return bounds + fixed_seconds(problem)
 
 
@@ -360,7 +234,7 @@ class Fastest:
         BeyondWorkError
             More would have to be followed than the check may.
         """
-        if not len(rows):
+        if not len(rows) or not self.limit > 0:
             return
         budget.take(bounding_work(records_of(rows)))
         bounds = least_seconds(self.problem, records_of(rows), self.rates)
@@ -382,41 +256,24 @@ class Fastest:
         return self.times[0] if self.times else np.inf
 
 
-def _searched(
-    problem: LlmTrainingProblem, shapes: Sequence[StrategyShape], ideal: Fastest, hopped: Fastest, budget: WorkBudget
-) -> dict[StrategyShape, tuple[int, int, float]]:
-    """Go through shapes; return of each the strategies, those that fit into memory, and the bytes of the smallest."""
-    counts, usable = dict[StrategyShape, tuple[int, int, float]](), problem.usable_bytes
-    for table, index in tables_of(problem, shapes):
-        budget.take(bounding_work(records_of(table)))
-        held = held_by(problem, records_of(table))
-        fits = held <= (np.inf if usable is None else usable)
-        ideal.add(table[fits], budget)
-        if hopped.limit > 0:
-            hopped.add(table[fits], budget)
-        for number in np.unique(index).tolist():
-            of_shape = index == number
-            row = int(of_shape.sum()), int(fits[of_shape].sum()), float(held[of_shape].min())
-            counts[shapes[number]] = row
-    return counts
-
-
 def check_shapes(
     findings: ViolationLog, problem: LlmTrainingProblem, outcomes: Sequence[ShapeOutcome],
-    ranked: Sequence[tuple[ParallelStrategy, float]], slowest: float, budget: WorkBudget, *, converged: bool,
-) -> float:  # fmt: skip
+    ranked: Sequence[tuple[ParallelStrategy, float]], slowest: float, claimed: float, budget: WorkBudget,
+    *, converged: bool,
+) -> tuple[float, float]:  # fmt: skip
     """Check that every shape has one line, in order, and that none hides a strategy faster than the last one ranked.
 
     Parameters
     ----------
     ranked : strategies with their seconds on an ideal switch, the best first.
     slowest : seconds of the slowest plan on a fabric of direct links; 0: there is none.
+    claimed : the largest bound that rests on shapes that are left; 0: there is none.
     converged : nothing ended the search.
 
     Returns
     -------
-    Seconds of the fastest strategy that fits, where tokens take the hops that direct links need; inf: none is within
-    the slowest plan.
+    Seconds of the fastest strategy that fits where tokens take the hops that direct links need, and of the fastest on
+    an ideal switch of shapes that are left; inf: none is within the slowest plan, or below the claimed bound.
 
     Raises
     ------
@@ -426,67 +283,73 @@ def check_shapes(
     add, lines = findings.add, {line.shape: line for line in outcomes}
     limit = np.inf if len(ranked) <= problem.top else ranked[-1][1]
     ideal = Fastest(problem, limit, max(1 + problem.top, len(ranked)))
-    hopped = Fastest(problem, slowest, 1, partial(hopped_rates, problem))
+    hopped, left = Fastest(problem, slowest, 1, partial(hopped_rates, problem)), Fastest(problem, claimed, 1)
     shapes = sorted(shapes_of(problem))
-    bounds = dict(zip(shapes, shape_bounds(problem, shapes, budget).tolist(), strict=True))
+    bounds = shape_bounds(problem, shapes, budget)
     if len(lines) != len(outcomes):
         add("certificate", "a shape is listed twice")
     if [line.shape for line in outcomes] != [shape for shape in shapes if shape in lines]:
         add("certificate", "shapes are not those of the instance, in order")
-        return hopped.least
-    searched: list[ShapeOutcome] = []
-    for shape, bound in bounds.items():
+        return hopped.least, left.least
+    near, opened = list[StrategyShape](), {line.shape for line in outcomes if line.verdict is ShapeVerdict.LEFT}
+    for shape, bound in zip(shapes, bounds.tolist(), strict=True):
         line, used = lines.get(shape), bound < np.inf
         if line is None or not used:
             if (line is None) == used:
                 add("certificate", f"nothing is said of {shape}" if used else f"{shape} has no strategies")
             continue
-        if differs(line.bound_s, bound, RELATIVE):
-            add("certificate", f"the bound of {shape} is {bound!r}, not {line.bound_s!r}")
-        if line.verdict in (ShapeVerdict.BOUND, ShapeVerdict.LEFT):
-            _check_open(add, line, limit, converged=converged)
-        else:
-            searched.append(line)
-    for shape, (records, fitting, least) in _searched(
-        problem, [line.shape for line in searched], ideal, hopped, budget
-    ).items():
-        line, verdict = lines[shape], ShapeVerdict.SEARCHED if fitting else ShapeVerdict.MEMORY
-        expected = replace(line, verdict=verdict, records=records, fitting=fitting, least_bytes=line.least_bytes)
-        if line != expected or line.least_bytes is None or differs(line.least_bytes, least):
-            add("certificate", f"{shape}: {line}; not {replace(expected, least_bytes=least)}")
-    open_shapes = {line.shape for line in outcomes if line.verdict is ShapeVerdict.LEFT}
-    ideal.insert(seconds for strategy, seconds in ranked if shape_of(strategy) in open_shapes)
+        if _counted(line) or bound <= max(left.limit if shape in opened else limit, slowest) * (1.0 + RELATIVE):
+            near.append(shape)
+        if not _counted(line) and (line.records, line.fitting, line.least_bytes) != (0, 0, None):
+            add("certificate", f"{shape} was not searched, and has figures")
+        if shape in opened and converged:
+            add("certificate", f"{shape} is left, and nothing ended the search")
+    usable = np.inf if problem.usable_bytes is None else problem.usable_bytes
+    for table, index in tables_of(problem, near):
+        budget.take(bounding_work(records_of(table)))
+        held = held_by(problem, records_of(table))
+        unsearched, fits = np.array([shape in opened for shape in near])[index], held <= usable
+        ideal.add(table[fits & ~unsearched], budget)
+        left.add(table[fits & unsearched], budget)
+        hopped.add(table[fits], budget)
+        for number in np.unique(index).tolist():
+            of_shape, line = index == number, lines[near[number]]
+            least, fitting = float(held[of_shape].min()), int(fits[of_shape].sum())
+            verdict = ShapeVerdict.SEARCHED if fitting else ShapeVerdict.MEMORY
+            expected = replace(line, verdict=verdict, records=int(of_shape.sum()), fitting=fitting)
+            wrong = line != expected or line.least_bytes is None or differs(line.least_bytes, least)
+            if _counted(line) and wrong:
+                add("certificate", f"{line.shape}: {line}; not {replace(expected, least_bytes=least)}")
+    ideal.insert(seconds for strategy, seconds in ranked if shape_of(strategy) in opened)
     if len(ranked) != len(ideal.times):
         add("order", f"{len(ranked)} strategies in place of {len(ideal.times)}")
-        return hopped.least
+        return hopped.least, left.least
     for number, ((_, seconds), value) in enumerate(zip(ranked, ideal.times, strict=True)):
         if differs(seconds, value, RELATIVE):
             add("order", f"strategy {number} takes {seconds!r} s, where there is one of {value!r} s")
-    return hopped.least
+    return hopped.least, left.least
 
 
-def _check_open(add: Callable[[str, str], None], line: ShapeOutcome, limit: float, *, converged: bool) -> None:
-    """Check a shape that was not searched."""
-    if (line.records, line.fitting, line.least_bytes) != (0, 0, None):
-        add("certificate", f"{line.shape} was not searched, and has figures")
-    if line.verdict is ShapeVerdict.BOUND and beats(line.bound_s, limit, Tolerance.ROUNDING):
-        add("certificate", f"{line.shape} may hold a strategy of {line.bound_s!r} s, and was not searched")
-    if line.verdict is ShapeVerdict.LEFT and converged:
-        add("certificate", f"{line.shape} is left, and nothing ended the search")
-    if line.verdict is ShapeVerdict.LEFT and beats(limit, line.bound_s, Tolerance.ROUNDING):
-        add("certificate", f"{line.shape} is left, and its bound says enough")
+def _counted(line: ShapeOutcome) -> bool:
+    return line.verdict in (ShapeVerdict.SEARCHED, ShapeVerdict.MEMORY)
 
 
-def fabric_bound(outcomes: Sequence[ShapeOutcome], fabric: str, value: float, fastest_s: float, hopped: float) -> float:
-    """Return the seconds that no strategy is below on a fabric, where the lines of the certificate hold.
+def fabric_bound(
+    outcomes: Sequence[ShapeOutcome], fabric: str, claimed: float, value: float, limits: tuple[float, float],
+    found: tuple[float, float],
+) -> float:  # fmt: skip
+    """Return the seconds that no strategy is below on a fabric: the claimed ones where none was found below these.
 
     Parameters
     ----------
     value : of the plan.
-    fastest_s : of the fastest strategy on an ideal switch.
-    hopped : of the fastest where tokens take the hops that direct links need.
+    limits : of the first and of the last strategy ranked, on an ideal switch.
+    found : the fastest where tokens take hops, and the fastest of the shapes that are left.
     """
-    direct = fabric in DIRECT_FABRICS
-    verdicts = (ShapeVerdict.LEFT, ShapeVerdict.BOUND) if direct else (ShapeVerdict.LEFT,)
-    lines = [line.bound_s for line in outcomes if line.verdict in verdicts]
-    return min([value, hopped if direct else fastest_s, *lines])
+    left = any(line.verdict is ShapeVerdict.LEFT for line in outcomes)
+    if fabric in DIRECT_FABRICS:
+        least = min(value, found[0])
+        closed = any(not _counted(line) for line in outcomes) and claimed >= limits[1]
+        return min(least, claimed) if left or closed else least
+    least = min(value, limits[0])
+    return min(least, claimed if claimed <= found[1] else found[1]) if left else least

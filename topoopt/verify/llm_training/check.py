@@ -32,19 +32,20 @@ from topoopt.core.proofs import Argument, Status, StopReason, Tolerance, beats, 
 from topoopt.core.result import Certificate, Decides, Result
 from topoopt.verify.checker import (
     FULL,
+    BeyondWorkError,
     CheckDepth,
     CheckFindings,
     ViolationLog,
+    WorkBudget,
     check_bound,
     check_claim,
     check_identity,
     differs,
 )
 from topoopt.verify.llm_training.bounds import (
-    BeyondWorkError,
-    WorkBudget,
     check_shapes,
     fabric_bound,
+    take_followed,
     within_work,
 )
 from topoopt.verify.llm_training.costs import DimensionRates, bytes_of, ideal_rates, layers_of
@@ -117,6 +118,12 @@ class _Check:
         """Of the bounds."""
         return self.result.certificates
 
+    @property
+    def claimed(self) -> dict[str, float]:
+        """Bounds by fabric."""
+        bounds = [self.result.bound.value, *shapes_of_certificates(self.certificates)["fabric_bounds_s"].tolist()]
+        return dict(zip((plan.fabric for plan in self.plan.fabrics), bounds, strict=True))
+
     def run(self) -> None:
         """Run all parts; what is too large for the instance is refused before anything is gone through."""
         findings = self.findings
@@ -131,10 +138,10 @@ class _Check:
             name = f"the plan on {plan.fabric}" if number else "the plan"
             self._part("fabrics", name, partial(self._fabric, plan), *(() if number else (Decides.VALUE,)))
         self._part("objective", "the objective", self._objective)
-        hopped: list[float] = []
-        self._part("certificate", "shapes", lambda: hopped.append(self._shapes()), Decides.BOUND)
+        fastest: list[tuple[float, float]] = []
+        self._part("certificate", "shapes", lambda: fastest.append(self._shapes()), Decides.BOUND)
         self._part("certificate", "rails", self._rails, Decides.BOUND)
-        self._part("certificate", "bounds", lambda: self._claims(hopped[0] if hopped else None))
+        self._part("certificate", "bounds", lambda: self._claims(fastest[0] if fastest else None))
 
     def _part(self, code: str, figure: str, check: Callable[[], None], *decides: Decides) -> None:
         within_work(self.findings, figure, lambda: self.findings.guard(code, figure, check), *decides)
@@ -209,7 +216,7 @@ class _Check:
 
     def _ranked(self) -> None:
         """Follow the strategies ranked, which are in the order of their times."""
-        self.budget.take_followed(self.problem, self.plan.ranked)
+        take_followed(self.budget, self.problem, self.plan.ranked)
         times = [plan_seconds(self.problem, strategy) for strategy in self.plan.ranked]
         if any(beats(later, earlier, Tolerance.ROUNDING) for earlier, later in itertools.pairwise(times)):
             self.findings.add("order", "strategies are not in the order of their times")
@@ -224,7 +231,7 @@ class _Check:
         elif plan.fabric == POD_CIRCUITS:
             took = check_pods(findings, problem, plan, self.plan.ranked[0], pod_claims(self.certificates), budget)
         else:
-            budget.take_followed(problem, [plan.strategy])
+            take_followed(budget, problem, [plan.strategy])
             budget.take(RANK * problem.cluster.gpus)
             rates = self._rates(plan)
             if rates is not None:
@@ -262,16 +269,19 @@ class _Check:
         """Return the seconds on a fabric; of the first one the objective, which is checked apart."""
         return self.result.objective.value if fabric == self.plan.fabrics[0].fabric else self.took_s.get(fabric)
 
-    def _shapes(self) -> float:
-        """Check the lines of the certificate; return the fastest where tokens take the hops of direct links."""
-        ranked = self._timed()
+    def _shapes(self) -> tuple[float, float]:
+        """Check the lines of the certificate; return the fastest on direct links, and of what the search left."""
+        ranked, outcomes = self._timed(), shape_outcomes(self.certificates)
         direct = [self._value(plan.fabric) for plan in self.plan.fabrics if plan.fabric in DIRECT_FABRICS]
         if None in direct:
             raise BeyondWorkError("a plan on direct links was not followed")
         slowest = max((value for value in direct if value is not None), default=0.0)
+        resting = set(self.claimed) - {POD_CIRCUITS, *DIRECT_FABRICS}
+        claimed = max((self.claimed[fabric] for fabric in resting), default=0.0)
         converged = self.result.stopped_by is StopReason.CONVERGED
-        outcomes = shape_outcomes(self.certificates)
-        return check_shapes(self.findings, self.problem, outcomes, ranked, slowest, self.budget, converged=converged)
+        return check_shapes(
+            self.findings, self.problem, outcomes, ranked, slowest, claimed, self.budget, converged=converged
+        )
 
     def _rails(self) -> None:
         value = self._value(PHOTONIC_RAILS)
@@ -279,33 +289,33 @@ class _Check:
             bounds_s = rail_bounds_s(self.certificates)
             check_rail_bounds(self.findings, self.problem, self._timed(), bounds_s, value, self.budget)
 
-    def _proven(self, fabric: str, hopped: float) -> float | None:
+    def _proven(self, fabric: str, fastest: tuple[float, float]) -> float | None:
         """Return what no strategy is below on a fabric, by the certificates; None: its plan was not followed."""
-        value = self._value(fabric)
+        value, claimed = self._value(fabric), self.claimed[fabric]
         if value is None:
             return None
         shapes = shape_outcomes(self.certificates)
         if fabric == PHOTONIC_RAILS:
-            return rails_bound(value, rail_bounds_s(self.certificates), self.ranked_s, shapes)
+            return rails_bound(value, rail_bounds_s(self.certificates), self.ranked_s, shapes, claimed, fastest[1])
         if fabric == POD_CIRCUITS:
             return pod_claims(self.certificates).bound_s(value)
-        return fabric_bound(shapes, fabric, value, self.ranked_s[0], hopped)
+        return fabric_bound(shapes, fabric, claimed, value, (self.ranked_s[0], self.ranked_s[-1]), fastest)
 
-    def _claims(self, hopped: float | None) -> None:
+    def _claims(self, fastest: tuple[float, float] | None) -> None:
         """Check bounds and status.
 
         Parameters
         ----------
-        hopped : the fastest of the searched shapes where tokens take the hops that direct links need; None: that was
-            left out, and so are bounds that rest on it.
+        fastest : of the strategies on direct links and of what the search left; None: that was left out, and so are
+            bounds that rest on it.
         """
         findings, result, first = self.findings, self.result, self.plan.fabrics[0]
         value, bound = result.objective.value, result.bound
         argument, rounding = Argument.ALL_SHAPES, Tolerance.ROUNDING
         if first.pods is not None:
             argument, rounding = Argument.POD_CIRCUITS, Tolerance.EVENTS
-        if hopped is not None:
-            reached = hopped
+        if fastest is not None:
+            reached = fastest
             check_bound(findings, bound, {argument: lambda: self._proven(first.fabric, reached) or 0.0}, value)
         elif bound.argument is not argument:
             findings.add("bound", f"{bound.argument} proves no bound; what is derived again: {argument}")
@@ -313,9 +323,9 @@ class _Check:
         if beats(value, bound.value, rounding):
             findings.add("bound", f"{value!r} s is better than its bound {bound.value!r}")
         self._status(optimal=meets(value, bound.value, rounding))
-        figures = shapes_of_certificates(self.certificates)["fabric_bounds_s"].tolist()
-        for plan, figure in zip(self.plan.fabrics[1:], figures, strict=True):
-            proven = None if hopped is None else self._proven(plan.fabric, hopped)
+        for plan in self.plan.fabrics[1:]:
+            figure = self.claimed[plan.fabric]
+            proven = None if fastest is None else self._proven(plan.fabric, fastest)
             if proven is not None and differs(figure, proven):
                 findings.add("bound", f"the bound on {plan.fabric} is {proven!r}, not {figure!r}")
 

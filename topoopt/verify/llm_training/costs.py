@@ -6,7 +6,7 @@ All functions take strategies as columns (`Records`), so one strategy is a colum
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from math import comb
 
@@ -236,7 +236,7 @@ class DimensionRates:
     inside : of links inside a server.
     tensor, context, data, expert_data : of what is passed round; `expert_data`: among replicas of experts.
     expert : of tokens that leave the server.
-    hop : to the next stage.
+    pipeline : to the next stage.
     """
 
     inside: float
@@ -245,11 +245,11 @@ class DimensionRates:
     data: Floats
     expert_data: Floats
     expert: Floats
-    hop: Floats
+    pipeline: Floats
     tensor_hops: int = 1
     context_hops: int = 1
     expert_hops: int = 1
-    stage_hops: int = 1
+    pipeline_hops: int = 1
 
 
 def near(problem: LlmTrainingProblem, r: Records) -> tuple[dict[D, Floats], Floats]:
@@ -370,7 +370,7 @@ def transfers_of(problem: LlmTrainingProblem, r: Records, rates: DimensionRates)
         (forward, forward, again),
         (context[0], context[1]),
         expert,
-        np.where(r.p > 1, hop / rates.hop + latency(problem, rates.stage_hops), 0.0),
+        np.where(r.p > 1, hop / rates.pipeline + latency(problem, rates.pipeline_hops), 0.0),
         {
             "tensor": 4 * ring + np.where(split, ring, 0.0) + repeated, "context": 3.0 * passed,
             "expert": tokens, "crossing": crossing, "hop": hop,
@@ -602,40 +602,32 @@ def held_by(problem: LlmTrainingProblem, r: Records) -> Floats:
     held, balanced = np.empty(len(r.t)), r.first == BALANCED
     plain = np.flatnonzero(~balanced)
     if len(plain):
-        held[plain] = sum(memory_of(problem, r.of(plain)).values())
+        some = r.of(plain)
+        end = some.p - 1.0
+        inner = np.where(some.p > 2, some.inner, some.last), np.minimum(1.0, end)
+        held[plain] = sum(memory_of(problem, some, [(some.first, 0.0 * end), inner, (some.last, end)]).values())
     for _, p, v, every in r.kinds():
         index = every[balanced[every]]
         if len(index):
             layers = layers_of(problem, r.of(index), p, v)
-            held[index] = sum(memory_of(problem, r.of(index), [layers[k::p].sum(axis=0) for k in range(p)]).values())
+            loads = [(layers[k::p].sum(axis=0), np.full(len(index), float(k))) for k in range(p)]
+            held[index] = sum(memory_of(problem, r.of(index), loads).values())
     return held
 
 
 def bytes_of(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> dict[str, float]:
     """Return the bytes of the fullest rank of a strategy that states its layers, by what they hold."""
     layers, p = strategy.stage_layers, strategy.pipeline
-    loads = [np.array([float(sum(layers[rank::p]))]) for rank in range(p)]
+    loads = [(np.array([float(sum(layers[rank::p]))]), np.array([float(rank)])) for rank in range(p)]
     return {name: float(held[0]) for name, held in memory_of(problem, records_of([row_of(strategy)]), loads).items()}
 
 
-def memory_of(problem: LlmTrainingProblem, r: Records, loads: Sequence[Floats] | None = None) -> dict[str, Floats]:
-    """Return bytes by what they hold, of the rank that holds most.
-
-    Parameters
-    ----------
-    loads : layers of every rank; None: those of the ends, and of the ranks between those of the second.
-    """
-    end, best = r.p - 1.0, dict[str, Floats]()
-    for position in range(3 if loads is None else len(loads)):
-        if loads is None:
-            load = (r.first, r.inner, r.last)[position]
-            rank = (0.0 * end, np.minimum(1.0, end), end)[position]
-            there = (r.p > 2) if position == 1 else r.p > 0
-        else:
-            load, rank = loads[position], np.full_like(end, position)
-            there = rank <= end
+def memory_of(problem: LlmTrainingProblem, r: Records, loads: Iterable[tuple[Floats, Floats]]) -> dict[str, Floats]:
+    """Return bytes by what they hold, of the rank that holds most, of ranks with their layers and numbers."""
+    best = dict[str, Floats]()
+    for load, rank in loads:
         held = bytes_at(problem, r, load, rank)
-        fuller = there & (sum(held.values()) > sum(best.values()))
+        fuller = sum(held.values()) > sum(best.values())
         best = {name: np.where(fuller, held[name], best[name]) for name in held} if best else held
     return best
 

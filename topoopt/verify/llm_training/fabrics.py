@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-import numpy as np
-
 from topoopt.core.arrays import Draws
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.job import FabricGraph
@@ -19,7 +17,15 @@ from topoopt.core.llm_training_plan import TrafficFamily as F
 from topoopt.core.parallelism import RANK_ORDER, ParallelStrategy, PipelineSchedule
 from topoopt.core.parallelism import ParallelDimension as D
 from topoopt.verify.checker import ViolationLog, differs
-from topoopt.verify.laws.networks import RACK, RequestedFabric, dark_interfaces, fabric_error, links_of, unlawful
+from topoopt.verify.laws.networks import (
+    RACK,
+    RequestedFabric,
+    dark_interfaces,
+    fabric_error,
+    links_of,
+    torus_steps,
+    unlawful,
+)
 
 RAIL_TREE, RAIL_ONLY, DIRECT, CUBES, EXPANDER = "rail-fat-tree", "rail-only", "direct-connect", "torus-3d", "expander"
 
@@ -186,7 +192,7 @@ def _regional(problem: LlmTrainingProblem, plan: FabricPlan, links: Links) -> st
 
 def _cubes(problem: LlmTrainingProblem, plan: FabricPlan, links: Links) -> str:
     """A torus of three axes, of whole cubes where they fit; axes of one server have no links."""
-    cluster, n = problem.cluster, problem.cluster.servers
+    cluster, network, n = problem.cluster, plan.network, problem.cluster.servers
     unit = CUBE if n % CUBE**3 == 0 else 1
     whole = [side for side in range(unit, n + 1, unit) if n % side == 0]
     for a, b in itertools.product(whole, repeat=2):
@@ -196,30 +202,12 @@ def _cubes(problem: LlmTrainingProblem, plan: FabricPlan, links: Links) -> str:
         low, mid, high = sorted(sides)
         twistable = sides == (low, mid, high) and low > 1 and high == 2 * low and mid in (low, high)
         for twisted in (False, True) if twistable else (False,):
-            steps = _torus_steps(tuple(side for side in sides if side > 1), twisted)
             note = f"{' x '.join(map(str, sides))} torus" + (", twisted" if twisted else "")
-            if plan.network.form == note and links == Counter(itertools.chain.from_iterable(steps)):
-                return _rate_error(plan.network, cluster.degree * cluster.link_gbps / (2 * len(steps)))
-    return f"other links than a torus of its size, or those of another one than a {plan.network.form!r}"
-
-
-def _torus_steps(sides: tuple[int, ...], twisted: bool) -> list[list[Arc]]:
-    """Return the arcs of each axis, both ways; servers count fastest along the last axis.
-
-    Twisted: round a shortest axis a step also goes half the way along all longest ones (Camara et al., IEEE TPDS 2010).
-    """
-    steps: list[list[Arc]] = [[] for _ in sides]
-    for server, at in enumerate(itertools.product(*map(range, sides))):
-        for axis, side in enumerate(sides):
-            after = list(at)
-            after[axis] = (at[axis] + 1) % side
-            if twisted and side == min(sides) and at[axis] == side - 1:
-                for other, length in enumerate(sides):
-                    if length == max(sides):
-                        after[other] = (after[other] + length // 2) % length
-            peer = int(np.ravel_multi_index(tuple(after), sides))
-            steps[axis] += [(server, peer), (peer, server)]
-    return steps
+            steps = torus_steps([side for side in sides if side > 1], twisted=twisted) if network.form == note else []
+            expected = Counter(arc for axis in steps for tail, head in axis for arc in ((tail, head), (head, tail)))
+            if network.form == note and links == expected:
+                return _rate_error(network, cluster.degree * cluster.link_gbps / (2 * len(steps)))
+    return f"other links than a torus of its size, or those of another one than a {network.form!r}"
 
 
 def _fat_tree(problem: LlmTrainingProblem, plan: FabricPlan, links: Links) -> str:

@@ -29,9 +29,8 @@ from topoopt.core.llm_training_plan import (
 from topoopt.core.llm_training_plan import TrafficFamily as F
 from topoopt.core.parallelism import RANK_ORDER, ParallelStrategy
 from topoopt.core.search_settings import AllReduceChoice
-from topoopt.verify.checker import ViolationLog, as_int
+from topoopt.verify.checker import ViolationLog, WorkBudget, as_int
 from topoopt.verify.laws.schedules import executed
-from topoopt.verify.llm_training.bounds import WorkBudget
 from topoopt.verify.llm_training.costs import (
     DimensionRates,
     dense_layers,
@@ -444,12 +443,15 @@ def in_pieces(units: Ints, pieces: int) -> Ints:
 # Rates, unshared and beside those that send at the same time
 
 
+def _named(family: F) -> str:
+    """Return the name of the rate of a family."""
+    return family.value.replace("-", "_")
+
+
 def _rates_alone(problem: LlmTrainingProblem, strategy: ParallelStrategy, loads: Loads) -> dict[F, float]:
     """Return bytes a second of a GPU when no other family sends; at most those on an ideal switch."""
     ideal = ideal_rates(problem, records_of([row_of(strategy)]))
-    rates = (ideal.tensor, ideal.context, ideal.expert, ideal.hop, ideal.data, ideal.expert_data)
-    families = (F.TENSOR, F.CONTEXT, F.EXPERT, F.PIPELINE, F.DATA, F.EXPERT_DATA)
-    limits = {family: float(rate[0]) for family, rate in zip(families, rates, strict=True)}
+    limits = {family: float(getattr(ideal, _named(family))[0]) for family in F}
     if strategy.order != RANK_ORDER:
         outside = float(ideal.expert[0])
         limits = dict.fromkeys(F, ideal.inside) | {F.EXPERT: outside, F.PIPELINE: outside}
@@ -461,14 +463,12 @@ def _as_rates(
     problem: LlmTrainingProblem, strategy: ParallelStrategy, rates: Mapping[F, float], loads: Loads
 ) -> DimensionRates:
     """Return rates for the time model; families inside servers have the rate of their links."""
-    r = records_of([row_of(strategy)])
-    ideal = ideal_rates(problem, r)
-    inside = np.full_like(r.t, ideal.inside)
-    otherwise = {F.EXPERT: ideal.expert, F.PIPELINE: ideal.hop}
-    families = (F.TENSOR, F.CONTEXT, F.DATA, F.EXPERT_DATA, F.EXPERT, F.PIPELINE)
-    columns = [np.full_like(r.t, rates[f]) if f in rates else otherwise.get(f, inside) for f in families]
-    hops = [loads[f].hops if f in loads else 1 for f in (F.TENSOR, F.CONTEXT, F.EXPERT, F.PIPELINE)]
-    return DimensionRates(ideal.inside, *columns, *hops)  # type: ignore[arg-type]
+    ideal = ideal_rates(problem, records_of([row_of(strategy)]))
+    inside, own = np.full_like(ideal.tensor, ideal.inside), (F.EXPERT, F.PIPELINE)
+    changes: dict[str, Any] = {_named(family): inside for family in F if family not in own}
+    changes |= {_named(family): np.full_like(inside, rate) for family, rate in rates.items()}
+    changes |= {f"{f.value}_hops": loads[f].hops for f in (F.TENSOR, F.CONTEXT, *own) if f in loads}
+    return replace(ideal, **changes)
 
 
 def _rates_shared(

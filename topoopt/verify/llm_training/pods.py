@@ -9,24 +9,23 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from topoopt.core.arrays import Floats
-from topoopt.core.dag_topology import CircuitProof, DagTask, DagTopologyProblem, DagTransfer, PathMean, Split, StepPath
+from topoopt.core.dag_topology import CircuitProof, DagTask, DagTopologyProblem, DagTransfer, Split
 from topoopt.core.llm_training import LlmTrainingProblem, PodSettings
 from topoopt.core.llm_training_plan import FabricPlan, PodClaims, PodDecisions
 from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.proofs import Tolerance
 from topoopt.core.result import Decides
-from topoopt.verify.checker import CheckFindings, ViolationLog, as_int, differs
-from topoopt.verify.dag_topology import SLACK_ROUNDING, BeyondDepthError, Box, Boxes, Means, TreeWalk, follow, padding
+from topoopt.verify.checker import BeyondWorkError, CheckFindings, ViolationLog, WorkBudget, as_int, differs
+from topoopt.verify.dag_topology import SLACK_ROUNDING, Boxes, Means, circuit_ends, close_boxes, follow, padding
 from topoopt.verify.llm_training.bounds import (
-    BeyondWorkError,
-    WorkBudget,
     bounding_work,
+    following_work,
     order_bounds,
     tables_of,
     within_work,
@@ -37,10 +36,11 @@ from topoopt.verify.llm_training.costs import (
     fixed_seconds,
     held_by,
     ideal_rates,
+    layers_of,
     stage_rows,
     transfers_of,
 )
-from topoopt.verify.llm_training.iteration import Pass, planned_order, rank_order
+from topoopt.verify.llm_training.iteration import Iteration, Pass, planned_order, rank_order
 from topoopt.verify.llm_training.space import Records, records_of, row_in, row_of, shapes_of
 
 SLACK = 1e-9
@@ -50,9 +50,6 @@ RELATIVE = Tolerance.EVENTS.relative
 
 WORDS = {"F": "forward", "J": "forward", "B": "backward", "I": "inputs", "W": "weights"}
 PARTS = {"F": "F", "J": "F", "B": "IW", "I": "I", "W": "W"}
-
-WHOLE = 1e-7
-"""What a number of circuits must be above the integer before it: rounding of sums."""
 
 MAX_STEPS, MAX_ORDERED = 1_000_000, 90_000
 """Steps of a graph: some GB; steps of which each has a bit for each before it: a GB."""
@@ -277,48 +274,49 @@ def _graph_work(problem: LlmTrainingProblem, s: ParallelStrategy, gpus: int) -> 
 
 
 def pod_seconds(problem: LlmTrainingProblem, r: Records) -> Floats:
-    """Return the bounds of iterations over whatever circuits, float64[R]."""
-    pods = problem.pods
+    """Return cheap bounds of iterations over whatever circuits, float64[R]."""
+    hidden = _hidden(problem)
+    return order_bounds(hidden, r, lambda part, layers: _pod_rows(hidden, part, layers))
+
+
+def pod_floor(problem: LlmTrainingProblem, r: Records) -> float:
+    """Return what an iteration of one strategy is not below over whatever circuits: its passes are followed."""
+    iteration = Iteration(_hidden(problem), r)
+    iteration.rows = _pod_rows(iteration.problem, r, layers_of(problem, r, iteration.p, iteration.v))
+    return iteration.seconds()
+
+
+def _hidden(problem: LlmTrainingProblem) -> LlmTrainingProblem:
+    return replace(problem, overlap=replace(problem.overlap, data=True))
+
+
+def _pod_rows(hidden: LlmTrainingProblem, r: Records, layers: Floats) -> StageRows:
+    """Return stages whose hops and rings of gradients go over all ports of a pod at once."""
+    pods, of_stage = hidden.pods, r.t * r.c * r.d
     assert pods is not None
     all_ports = pods.ports * pods.circuit_gbps * 1e9 / 8
-    hidden = replace(problem, overlap=replace(problem.overlap, data=True))
 
-    def stages(part: Records, layers: Floats) -> StageRows:
-        of_stage = part.t * part.c * part.d
+    def rate(ranks: Floats, holders: Floats) -> Floats:
+        """Return bytes a second as if a GPU passed round all replicas what its pod passes on once."""
+        others = of_stage / np.maximum(holders, pods.gpus)  # pods that pass these round
+        lonely = others < 1.5
+        share = (1.0 - 1.0 / np.maximum(ranks, 1.0)) / np.where(lonely, 1.0, 1.0 - 1.0 / np.maximum(others, 1.5))
+        once = np.minimum(holders, pods.gpus)  # GPUs of a pod that hold different parts
+        return np.where(lonely, np.inf, hidden.cluster.slowdown * all_ports * share / once)
 
-        def rate(ranks: Floats, holders: Floats) -> Floats:
-            """Return bytes a second as if a GPU passed round all replicas what its pod passes on once."""
-            others = of_stage / np.maximum(holders, pods.gpus)  # pods that pass these round
-            lonely = others < 1.5
-            share = (1.0 - 1.0 / np.maximum(ranks, 1.0)) / np.where(lonely, 1.0, 1.0 - 1.0 / np.maximum(others, 1.5))
-            once = np.minimum(holders, pods.gpus)  # GPUs of a pod that hold different parts
-            return np.where(lonely, np.inf, problem.cluster.slowdown * all_ports * share / once)
-
-        dense, experts = part.sharers
-        ideal = ideal_rates(problem, part)
-        rates = replace(ideal, data=rate(dense, part.t), expert_data=rate(experts, part.x * part.y))
-        rows = stage_rows(hidden, part, layers, rates)
-        away = np.where(part.x > pods.gpus, rows.parts["expert"] / 2, 0.0)
-        hop = transfers_of(problem, part, ideal).sent["hop"] * pods.gpus
-        return replace(
-            rows,
-            forward=rows.forward - away,
-            inputs=rows.inputs - away,
-            gathered=np.zeros_like(rows.gathered),
-            reduced=np.where(part.zero == 3, 0.0, rows.reduced),
-            hop=np.where(part.p > 1, hop / all_ports, 0.0),
-        )
-
-    return order_bounds(hidden, r, stages)
-
-
-def circuit_ends(graph: DagTopologyProblem, counts: Sequence[int]) -> list[int]:
-    """Return the circuits that end at each pod."""
-    used = [0] * graph.pods
-    for pair, count in zip(graph.pairs, counts, strict=True):
-        for pod in pair:
-            used[pod] += count
-    return used
+    (dense, experts), ideal = r.sharers, ideal_rates(hidden, r)
+    rates = replace(ideal, data=rate(dense, r.t), expert_data=rate(experts, r.x * r.y))
+    rows = stage_rows(hidden, r, layers, rates)
+    away = np.where(r.x > pods.gpus, rows.parts["expert"] / 2, 0.0)
+    hop = transfers_of(hidden, r, ideal).sent["hop"] * pods.gpus
+    return replace(
+        rows,
+        forward=rows.forward - away,
+        inputs=rows.inputs - away,
+        gathered=np.zeros_like(rows.gathered),
+        reduced=np.where(r.zero == 3, 0.0, rows.reduced),
+        hop=np.where(r.p > 1, hop / all_ports, 0.0),
+    )
 
 
 def _held(findings: ViolationLog, graph: DagTopologyProblem, counts: Sequence[int], where: str) -> bool:
@@ -425,12 +423,16 @@ class PodChecks:
             table = rows[held_by(problem, records_of(rows)) <= usable]
             bounds = pod_seconds(problem, records_of(table))
             for k in np.flatnonzero(bounds < limit):
-                if tuple(table[k].tolist()) not in rows_of_candidates:
-                    text = (
-                        f"a strategy of {bounds.item(k)!r} s is no candidate, others are claimed to take {rest_s!r} s"
-                    )
+                if tuple(table[k].tolist()) not in rows_of_candidates and (floor := self.floor(table[k])) < limit:
+                    text = f"a strategy of {floor!r} s is no candidate, others are claimed to take {rest_s!r} s"
                     self.findings.add("certificate", text)
                     return
+
+    def floor(self, row: Floats | tuple[float, ...]) -> float:
+        """Return what a strategy is not below over whatever circuits."""
+        r = records_of([tuple(row)])
+        self.budget.take(following_work(self.problem, r))
+        return pod_floor(self.problem, r)
 
     def graph(self, number: int) -> DagTopologyProblem:
         """Return the graph of a candidate; only that of the plan is retained.
@@ -460,15 +462,8 @@ class PodChecks:
 
     def makespan(self, number: int, bound_s: float, proof: CircuitProof) -> None:
         """Check that no circuits do an iteration of a strategy before a bound."""
-        graph = self.graph(number)
-        boxes, means_of = Boxes(graph, bound_s), self._means(graph, proof.paths, proof.means)
-
-        def late(box: Box) -> bool:
-            return box.point and self.follow(graph, box.least) >= boxes.late
-
-        text = f"candidates[{number}]: {bound_s!r} s is not proven"
-        self._walk(
-            text, graph, boxes, proof.makespan_tree, late, lambda k, box: means_of.makespan(k, box) >= boxes.late
+        self._close(
+            f"candidates[{number}]: {bound_s!r} s is not proven", number, bound_s, proof, proof.makespan_tree, None
         )
 
     def fewest(self) -> None:
@@ -476,38 +471,29 @@ class PodChecks:
         bound, proof, total = self.claims.circuits_bound, self.proof(self.best), sum(self.circuits)
         if not 0 <= bound <= total:
             self.findings.add("bound", f"{total} circuits are fewer than are claimed to be needed")
-        if not self.findings.clean:
-            return
-        graph = self.graph(self.best)
-        boxes = Boxes(graph, self.slack(self.least) * (1 + SLACK_ROUNDING))
-        means = self._means(graph, proof.paths, proof.means)
+        if self.findings.clean:
+            text, target = (
+                f"fewer than {bound} circuits are not excluded",
+                self.slack(self.least) * (1 + SLACK_ROUNDING),
+            )
+            self._close(text, self.best, target, proof, proof.circuits_tree, bound)
 
-        def enough(box: Box) -> bool:
-            late = box.point and self.follow(graph, box.least) >= boxes.late
-            return sum(box.least) >= bound or late
-
-        def needed(k: int, box: Box) -> bool:
-            return means.circuits(k, box, boxes.late) > bound - 1 + WHOLE or means.makespan(k, box) >= boxes.late
-
-        text = f"fewer than {bound} circuits are not excluded"
-        self._walk(text, graph, boxes, proof.circuits_tree, enough, needed)
-
-    def _walk(
-        self, text: str, graph: DagTopologyProblem, boxes: Boxes, tree: Sequence[Split],
-        closes: Callable[[Box], bool], by_mean: Callable[[int, Box], bool],
-    ) -> None:  # fmt: skip
-        walk = TreeWalk(len(graph.after), int(self.budget.left))
+    def _close(
+        self, text: str, number: int, target: float, proof: CircuitProof, tree: Sequence[Split], fewest: int | None
+    ) -> None:
+        """Close the boxes of a tree of a candidate."""
+        graph = self.graph(number)
+        means = self._means(graph, proof)
         try:
-            walk(boxes, tree, closes, by_mean)
-        except BeyondDepthError as error:
-            raise BeyondWorkError(str(error)) from error
+            close_boxes(
+                Boxes(graph, target), tree, means, lambda counts: self.follow(graph, counts), self.budget, fewest
+            )
         except ValueError as error:
             self.findings.add("bound", f"{text}: {error}")
-        self.budget.left = min(self.budget.left, walk.left)
 
-    def _means(self, graph: DagTopologyProblem, paths: Sequence[StepPath], means: Sequence[PathMean]) -> Means:
+    def _means(self, graph: DagTopologyProblem, proof: CircuitProof) -> Means:
         """Spend what it takes to look up paths, each step against all before it, and to add up means."""
-        steps = len(graph.after)
+        steps, paths, means = len(graph.after), proof.paths, proof.means
         if means and steps > MAX_ORDERED:
             raise BeyondWorkError(f"the order of {steps} steps is more than this check looks at")
         groups, weights = sum(len(group) for path in paths for group in path), sum(len(mean.weights) for mean in means)
@@ -538,32 +524,30 @@ class PodChecks:
         """Check every candidate."""
         records = records_of([row_in(self.problem, candidate.strategy) for candidate in self.candidates])
         self.budget.take(bounding_work(records))
-        floors = pod_seconds(self.problem, records).tolist()
-        if any(later < earlier * (1 - SLACK) for earlier, later in itertools.pairwise(floors)):
-            self.findings.add("pods", "strategies are not in the order of the bound that all have")
-        for number, floor in enumerate(floors):
+        for number, floor in enumerate(pod_seconds(self.problem, records).tolist()):
             self._check_candidate(number, floor)
 
     def _check_candidate(self, number: int, floor: float) -> None:
         candidate, add = self.candidates[number], self.findings.add
         where, proof = f"candidates[{number}]", self.proof(number)
         verdict, bound_s = self.claims.verdicts[number], self.claims.bounds_s[number]
-        proven = bound_s > floor * (1 + SLACK)
+        above = bound_s > self.floor(row_in(self.problem, candidate.strategy)) * (1 + SLACK)
         graph = None if verdict == "left" else self.graph(number)
         crowded = graph is not None and max(circuit_ends(graph, [1] * len(graph.pairs))) > self.settings.ports
         searched = verdict == "searched"
-        bounds = {"crowded": 0.0, "slower": self.least, "left": floor}
+        bounds = {"crowded": 0.0, "slower": self.least}
         closed = searched or verdict == "slower"
         has_proof = bool(proof.makespan_tree or proof.paths or proof.means)
+        needless = has_proof and not (bound_s > floor * (1 + SLACK) and closed)
         for wrong, text in (
             (
                 number not in (self.best, self.first) and floor > self.least * (1 + SLACK),
                 "the bound of all says enough",
             ),
-            (has_proof and number != self.best and not (proven and closed), "a proof of nothing"),
+            (needless and number != self.best, "a proof of nothing"),
             ((verdict == "crowded") != crowded, f"{verdict}, with ports for all others: {not crowded}"),
             (
-                verdict in bounds and differs(bound_s, bounds.get(verdict, 0.0), SLACK),
+                differs(bound_s, bounds.get(verdict, bound_s), SLACK) or (verdict == "left" and above),
                 f"{verdict} with a bound of {bound_s!r} s",
             ),
             (searched != bool(candidate.circuits), f"circuits, and {verdict}"),
@@ -576,5 +560,5 @@ class PodChecks:
             took = self.follow(graph, candidate.circuits)
             if took < self.least * (1 - RELATIVE):
                 add("pods", f"{where}: an iteration takes {took!r} s, with the strategy of the plan {self.least!r}")
-        if proven:
+        if above:
             self.makespan(number, bound_s, proof)

@@ -15,17 +15,16 @@ from topoopt.core.parallelism import ParallelDimension as D
 from topoopt.core.parallelism import ParallelStrategy, PipelineSchedule
 from topoopt.core.proofs import Tolerance, beats
 from topoopt.core.switching import Boundary, PortSplit, PortUse, RailExchange, RailJob, StagePorts, SwitchSettings
-from topoopt.verify.checker import ViolationLog
-from topoopt.verify.llm_training.bounds import BeyondWorkError, WorkBudget
+from topoopt.verify.checker import BeyondWorkError, ViolationLog, WorkBudget
 from topoopt.verify.llm_training.costs import (
     DimensionRates,
     GpuSeconds,
+    Transfers,
     dense_layers,
     fixed_seconds,
     ideal_rates,
     latency,
     near,
-    servers_met,
     stage_rows,
     transfers_of,
 )
@@ -59,9 +58,9 @@ def derived_job(problem: LlmTrainingProblem, strategy: ParallelStrategy, setting
         inside = PortUse.DATA
     gpu_gbps = problem.cluster.degree * problem.cluster.link_gbps / problem.cluster.gpus_per_server
     away = slow * routed * float(sent.expert[0]) * (inside is PortUse.EXPERT)
-    start, exchange = latency(problem, rates.stage_hops), None
+    start, exchange = latency(problem, rates.pipeline_hops), None
     if inside is PortUse.EXPERT:
-        exchange = _tokens(problem, r, rates, routed.tolist())
+        exchange = _tokens(problem, r, rates, sent, routed.tolist())
     elif inside is PortUse.DATA:  # weights come in a forward pass, and in a backward one, where gradients go too
         pairs = zip(rows.reduced[:, 0].tolist(), rows.gathered[:, 0].tolist(), strict=True)
         hidden = problem.overlap.data
@@ -95,15 +94,10 @@ def _listed(values: Floats) -> tuple[float, ...]:
 
 
 def _tokens(
-    problem: LlmTrainingProblem, r: Records, rates: DimensionRates, routed: list[int]
+    problem: LlmTrainingProblem, r: Records, rates: DimensionRates, transfers: Transfers, routed: list[int]
 ) -> tuple[RailExchange, ...]:
-    experts = problem.model.experts
-    assert experts is not None
-    token = 2.0 * r.b * problem.batch.length / r.c * problem.model.hidden / r.t
-    token = token * (1.5 if problem.formats.fp8_dispatch else 2.0)
-    servers = r.x * r.y / near(problem, r)[1]
-    crossing = float((token * servers_met(problem, float(servers[0])) * (1.0 - 1.0 / servers) / rates.expert)[0])
-    within = float((token * experts.per_token * (1.0 - 1.0 / r.x) / rates.inside)[0])
+    crossing = float((transfers.sent["crossing"] / rates.expert)[0])
+    within = float((transfers.sent["expert"] / rates.inside)[0])
     fixed = 2.0 * latency(problem, rates.expert_hops)
     head, tail = (problem.cluster.slowdown * float(part[0]) for part in GpuSeconds(problem, r).attention())
     shown = [problem.cluster.slowdown * (1.0 - problem.overlap.expert) * n for n in routed]
@@ -629,15 +623,17 @@ def check_rail_bounds(
 
 
 def rails_bound(
-    step_s: float, bounds_s: Sequence[float], ranked_s: Sequence[float], shapes: Sequence[ShapeOutcome]
-) -> float:
+    step_s: float, bounds_s: Sequence[float], ranked_s: Sequence[float], shapes: Sequence[ShapeOutcome],
+    claimed: float, left_s: float,
+) -> float:  # fmt: skip
     """Return the seconds that no strategy of the space is below on rails.
 
-    Those ranked are bounded by their bounds, all others by the first time on an ideal switch that has none, or by
-    their lines.
+    Those ranked are bounded by their bounds, all others by the first time on an ideal switch that has none; of shapes
+    that are left by what is claimed, where none of them was found below that on an ideal switch.
     """
-    count = len(bounds_s)
-    bounds = [step_s, *bounds_s, *(line.bound_s for line in shapes if line.verdict is ShapeVerdict.LEFT)]
+    count, bounds = len(bounds_s), [step_s, *bounds_s]
+    if any(line.verdict is ShapeVerdict.LEFT for line in shapes):
+        bounds.append(claimed if claimed <= left_s else left_s)
     searched = all(line.verdict in (ShapeVerdict.SEARCHED, ShapeVerdict.MEMORY) for line in shapes)
     if not searched or sum(line.fitting for line in shapes) != count:
         bounds.append(ranked_s[min(count, len(ranked_s) - 1)])
