@@ -19,7 +19,6 @@ a linear program over circuits, whose paths are added as they are needed.
 
 from __future__ import annotations
 
-import heapq
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -27,8 +26,9 @@ from functools import cached_property
 
 import numpy as np
 
+from solvers.best_first import BestFirst
 from solvers.stop import Stop
-from topoopt.core.arrays import Bools, Floats, Ints
+from topoopt.core.arrays import Bools, Floats, Ints, offsets
 from topoopt.core.dag_topology import DagTopologyProblem, PathMean, Split, StepPath
 from topoopt.core.errors import InfeasibleError
 from topoopt.native import placement
@@ -294,7 +294,7 @@ class PathGraph:
         nodes = steps + len(own)
         tail, head = (np.array([edge[k] for edge in edges], dtype=np.int64) for k in range(2))
         by_tail = np.argsort(tail, kind="stable")
-        first = np.concatenate(([0], np.cumsum(np.bincount(tail, minlength=nodes)))).astype(np.int64)
+        first = offsets(np.bincount(tail, minlength=nodes))
         successor = head[by_tail]
         grouped = np.array(own, dtype=np.int64)
         pair = np.full(nodes, -1, dtype=np.int64)
@@ -576,7 +576,7 @@ class BoxTree:
     """Boxes, split where the bound is least."""
 
     def __init__(self, laws: BoxLaws, judge: Judge) -> None:
-        self._judge, self._open = judge, list[tuple[float, int, _Box]]()
+        self._judge, self._open = judge, BestFirst[_Box]()
         self.boxes = 0
         self.root = self._judged(np.ones_like(laws.most), laws.most)
 
@@ -585,15 +585,15 @@ class BoxTree:
         box = _Box(least, most, bound, mean, split)
         self.boxes += 1
         if split is not None and bound < math.inf:
-            heapq.heappush(self._open, (bound, self.boxes, box))
+            self._open.add(bound, box)
         return box
 
     def grow(self, good: Callable[[], float], stop: Stop, most_boxes: int) -> float:
         """Split until no open box has a bound below what is good, or a limit comes; the bound of all boxes."""
-        while self._open and self._open[0][0] < good():
+        while self._open.bound < good():
             if self.boxes >= most_boxes or stop.reason() is not None:
                 break
-            _, _, box = heapq.heappop(self._open)
+            box = self._open.pop()
             pair, count = box.split or CLOSED
             low, high = box.most.copy(), box.least.copy()
             low[pair], high[pair] = count, count + 1

@@ -155,8 +155,8 @@ def network_bounds(
         allreduce: whether to solve the program of AllReduce.
     """
     unit = network.unit_gbytes_per_s
-    cut = ratio_cut(network)
-    nodes = np.flatnonzero(cut.side).tolist()
+    _, cut = ratio_cut(network)
+    nodes = np.flatnonzero(cut).tolist()
     ratio = allgather_ratio(network, nodes) / unit
     if all_to_all is None:
         all_to_all = len(network.ranks) * len(network.arcs) <= MOST_PAIR_COLUMNS
