@@ -6,9 +6,25 @@ import heapq
 import itertools
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from topoopt.core.arrays import Ints
+
 Node = TypeVar("Node")
+
+
+@dataclass
+class Incumbent:
+    """The best circuits so far.
+
+    Attributes:
+        value: of what is sought.
+        circuits: int64[pairs].
+    """
+
+    value: float
+    circuits: Ints
 
 
 class BestFirst(Generic[Node]):
