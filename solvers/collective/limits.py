@@ -29,6 +29,7 @@ betas are extrapolated.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from operator import itemgetter
@@ -440,7 +441,7 @@ def allreduce_rate(network: RatedNetwork, cut: Bools, stop: Stop) -> AllReduceRa
         rows.add(others, reduce=True)
     rows.add(cut, reduce=False)
     rows.add(~cut, reduce=True)
-    separation = (_Separation(network, backward=False), _Separation(network, backward=True))
+    separation = (_separation(network, backward=False), _separation(network, backward=True))
     m, rounds = len(network.arcs), 0
     while True:
         rows.hand_over()
@@ -450,7 +451,7 @@ def allreduce_rate(network: RatedNetwork, cut: Bools, stop: Stop) -> AllReduceRa
         added, roots = 0, x[2 * m :]
         for reduce, own in enumerate(separation):
             load_of = x[reduce * m : (reduce + 1) * m]
-            for side in own.violated(load_of, roots):
+            for side in own(load_of, roots):
                 added += rows.add(side, reduce=bool(reduce))
         reason = StopReason.CONVERGED if not added else stop.reason()
         if reason is not None:
@@ -547,29 +548,26 @@ def proven_units(network: RatedNetwork, proof: AllReduceProof) -> Fraction | Non
     return bound
 
 
-class _Separation:
-    """Finds sets whose ranks send out more than the links carry."""
+def _separation(network: RatedNetwork, *, backward: bool) -> Callable[[Floats, Floats], list[Bools]]:
+    """What gives sets, bool[V], in which more is rooted than the loads of links let out (in, backward)."""
+    ranks, source = network.ranks, network.nodes
+    ends = network.arcs[:, ::-1] if backward else network.arcs
+    tails = np.concatenate((ends[:, 0], np.full(len(ranks), source))).astype(np.int32)
+    heads = np.concatenate((ends[:, 1], ranks)).astype(np.int32)
+    flow = FlowNetwork(source + 1, tails, heads, np.ones(len(tails), dtype=np.int64))
 
-    def __init__(self, network: RatedNetwork, *, backward: bool) -> None:
-        self.network = network
-        ranks, source = network.ranks, network.nodes
-        ends = network.arcs[:, ::-1] if backward else network.arcs
-        tails = np.concatenate((ends[:, 0], np.full(len(ranks), source))).astype(np.int32)
-        heads = np.concatenate((ends[:, 1], ranks)).astype(np.int32)
-        self.flow = FlowNetwork(source + 1, tails, heads, np.ones(len(tails), dtype=np.int64))
-
-    def violated(self, carried: Floats, roots: Floats) -> list[Bools]:
-        """Sets, bool[V], in which more is rooted than leaves them (enters them, backward)."""
-        network = self.network
+    def violated(carried: Floats, roots: Floats) -> list[Bools]:
         links = np.maximum(np.round(carried * FINE), 0).astype(np.int64)
         sent = np.maximum(np.round(roots * FINE), 0).astype(np.int64)
-        self.flow.set_capacities(np.concatenate((links, sent)))
+        flow.set_capacities(np.concatenate((links, sent)))
         total, sides = int(sent.sum()), {}
-        for rank in network.ranks.tolist():
-            if self.flow.value(network.nodes, rank) < total * (1 - VIOLATION):
-                side = self.flow.cut_around_sink(network.nodes, rank)[:-1]
+        for rank in ranks.tolist():
+            if flow.value(source, rank) < total * (1 - VIOLATION):
+                side = flow.cut_around_sink(source, rank)[:-1]
                 sides[side.tobytes()] = side
         return list(sides.values())
+
+    return violated
 
 
 def limiting(problem: CollectiveProblem, stop: Stop) -> tuple[Certificate, ...]:

@@ -62,7 +62,7 @@ Circuits = SearchResult[DagTopologyPlan]
 FewestCircuits = tuple[Ints, CircuitProof, StopReason]
 """int64[pairs], the fewest that do the job within the slack; the proof of all; and why the search ended."""
 
-Keep = Callable[[Callable[[], Circuits]], None]
+OnIncumbent = Callable[[Callable[[], Circuits]], None]
 """Called with what makes the result, should the search have to be left from here on."""
 
 
@@ -91,14 +91,14 @@ def search(
     method: str,
     stop: Stop,
     tell: Callable[[str], None],
-    keep: Keep,
+    on_incumbent: OnIncumbent,
     most_boxes: int = MOST_BOXES,
 ) -> Circuits:
     """Least makespan, then fewest circuits within the slack; both with their proofs, as far as the limits allow."""
     tell("circuits")
 
     def begun(laws: BoxLaws, first: Incumbent) -> None:
-        keep(lambda: _left(laws, problem, first, method, stop))
+        on_incumbent(lambda: _left(laws, problem, first, method, stop))
         tell("bound")
 
     early = earliest_circuits(problem, first_part(stop, BOUND_SHARE, math.inf), begun, most_boxes)

@@ -68,7 +68,7 @@ def first_network(space: Space, limits: ExactLimits) -> tuple[Counts, Routed] | 
     if result is None:
         return None
     first = result[0], routed(space, result[0])
-    limits.keep(finish(space, *first, space.bound, StopReason.TIME, "local search", 0))
+    limits.on_incumbent(finish(space, *first, space.bound, StopReason.TIME, "local search", 0))
     return first
 
 

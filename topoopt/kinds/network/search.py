@@ -202,7 +202,7 @@ def _offer_first(problem: TopologyProblem, effort: Effort) -> None:
         effort.keep(partial(_first, topology, best, cut), rough=True)
 
     method = "circulant" if shift_invariant(problem.demand) else "frank-wolfe"
-    route(topology, problem.demand, method=method, accuracy=1.0, stop=effort.stop, keep=keep)
+    route(topology, problem.demand, method=method, accuracy=1.0, stop=effort.stop, on_incumbent=keep)
 
 
 def _first(topology: Topology, best: Callable[[], RoutingResult], cut: Bound) -> Search:
@@ -277,7 +277,7 @@ def portfolio(problem: TopologyProblem, effort: Effort) -> Search:
             budget=budget,
             goal=goal,
             stop=effort.stop,
-            keep=lambda best: effort.keep(lambda: searched(best())),
+            on_incumbent=lambda best: effort.keep(lambda: searched(best())),
             jobs=effort.options.jobs,
         )
     )
