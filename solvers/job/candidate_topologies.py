@@ -325,9 +325,9 @@ def graph_score(cluster: Cluster, topology: Topology) -> GraphScore:
     """The score of a connected topology."""
     n = cluster.servers
     network = group_network(cluster, topology, tuple(range(n)))
-    loads = step_loads(network)
+    loads, distance = step_loads(network)
     units = Fraction(int(cluster.degree * network.units.sum()), int(topology.multiplicity.sum()))
-    return loads.steps, sum(loads.loads, Fraction(0)) * units / n, float(loads.distance.sum()) / (n * (n - 1))
+    return len(loads), sum(loads, Fraction(0)) * units / n, float(distance.sum()) / (n * (n - 1))
 
 
 def cayley_topologies(cluster: Cluster, stop: Stop, *, seed: int) -> list[Topology]:

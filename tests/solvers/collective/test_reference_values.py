@@ -84,9 +84,9 @@ def test_regular_graphs(name: str) -> None:
     assert found[0] == ratio
     assert float(found[1]) == pytest.approx(both, rel=1e-6)
     assert float(found[2]) == pytest.approx(pairs, rel=1e-5)
-    own = step_loads(network)
-    assert own.loads == tuple(map(Fraction, loads.split()))
-    assert (own.distance.max(), degree) == (own.steps, np.bincount(network.arcs[:, 0]).max())
+    own, distance = step_loads(network)
+    assert own == tuple(map(Fraction, loads.split()))
+    assert (distance.max(), degree) == (len(own), np.bincount(network.arcs[:, 0]).max())
 
 
 @pytest.mark.parametrize("name", SWITCHED)
