@@ -20,8 +20,7 @@ import numpy as np
 
 from formulations.programs import Families, LpArrays
 from solvers.backends import SOLVERS, SolverLimits
-from solvers.best_first import Incumbent
-from solvers.stop import Stop, first_part
+from solvers.stop import Incumbent, Stop, first_part
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.proofs import Status, StopReason
 from topoopt.core.regional_circuits import RegionalCircuitsPlan, RegionalCircuitsProblem, Split, box_certificate

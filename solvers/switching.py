@@ -14,9 +14,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from solvers.best_first import BestFirst
 from solvers.llm_training.strategies import rows_of_shape, strategy_of, strategy_shapes
-from solvers.stop import Stop
+from solvers.stop import BestFirst, Stop
 from topoopt.core.arrays import Floats
 from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.llm_training import LlmTrainingProblem

@@ -23,8 +23,8 @@ from math import gcd
 
 import numpy as np
 
-from solvers.best_first import BestFirst
 from solvers.collective.limits import AllReduceRate, FlowNetwork, TreesDoNotFitError
+from solvers.stop import BestFirst
 from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.rated_network import RatedNetwork
 

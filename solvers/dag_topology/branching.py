@@ -26,8 +26,7 @@ from functools import cached_property
 
 import numpy as np
 
-from solvers.best_first import BestFirst, Incumbent
-from solvers.stop import Stop
+from solvers.stop import BestFirst, Incumbent, Stop
 from topoopt.core.arrays import Bools, Floats, Ints, offsets
 from topoopt.core.dag_topology import DagTopologyProblem, PathMean, Split, StepPath
 from topoopt.core.errors import InfeasibleError

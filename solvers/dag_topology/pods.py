@@ -21,7 +21,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from solvers.best_first import Incumbent
 from solvers.dag_topology.branching import CLOSED, BoxLaws
 from solvers.dag_topology.search import (
     CLOSE,
@@ -33,7 +32,7 @@ from solvers.dag_topology.search import (
     fewest_circuits,
 )
 from solvers.llm_training.strategies import columns_of_rows, rows_of_shape, shape_numbers, strategy_of, strategy_shapes
-from solvers.stop import Stop, first_part
+from solvers.stop import Incumbent, Stop, first_part
 from topoopt.core.arrays import BYTES_PER_MS_PER_GBPS, Floats, Ints
 from topoopt.core.dag_topology import CircuitProof, DagTopologyProblem
 from topoopt.core.errors import InfeasibleError, LimitError

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from solvers.best_first import Incumbent
 from solvers.dag_topology.branching import (
     CLOSED,
     MARGIN,
@@ -27,7 +26,7 @@ from solvers.dag_topology.branching import (
     thinned,
     used_ports,
 )
-from solvers.stop import Stop, first_part
+from solvers.stop import Incumbent, Stop, first_part
 from topoopt.core.arrays import Ints
 from topoopt.core.dag_topology import (
     CircuitProof,

@@ -35,8 +35,8 @@ from formulations.programs import LpArrays
 from solvers.backends import SOLVERS, SolverLimits
 from solvers.backends.backend import Scaling, scaling_of
 from solvers.backends.highs import load
-from solvers.best_first import BestFirst
 from solvers.network.space import layer_sizes
+from solvers.stop import BestFirst
 from topoopt.core.arrays import Bools, Floats
 from topoopt.core.cluster import Cluster
 from topoopt.core.workload import (

@@ -34,8 +34,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.best_first import BestFirst
-from solvers.stop import Stop
+from solvers.stop import BestFirst, Stop
 from topoopt.core.arrays import Floats
 from topoopt.core.network import MOST_RELAY_CASES, LinkCounts, RelayCases, RelayPrices
 from topoopt.native import flows, search
