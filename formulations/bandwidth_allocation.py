@@ -34,7 +34,7 @@ import numpy as np
 
 from formulations.programs import Families, LpArrays
 from topoopt.core.allocation import GBIT_BYTES, AllocationProblem
-from topoopt.core.arrays import Floats, Ints
+from topoopt.core.arrays import Floats, Ints, offsets
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +102,7 @@ def _names(given: tuple[str, ...] | None, count: int) -> tuple[str, ...]:
 def _rate_names(data: BandwidthAllocation) -> list[str]:
     names = _names(data.transfer_names, data.transfers)
     choice = np.bincount(data.owner, minlength=data.transfers)
-    first = np.concatenate(([0], np.cumsum(choice)))
+    first = offsets(choice)
     order = np.argsort(data.owner, kind="stable")
     within = np.empty(len(order), dtype=np.int64)
     within[order] = np.arange(len(order)) - first[data.owner[order]]

@@ -108,15 +108,8 @@ class Blocks:
     bulk: Floats
 
 
-@dataclass(frozen=True, eq=False)
-class _Columns:
-    """Numbers of the columns by family, int64 each; those of t by group."""
-
-    bandwidth: Ints
-    inverse: Ints
-    byte_time: Ints
-    time: Ints
-    worst: Ints
+_Columns = dict[str, Ints]
+"""Numbers of the columns by family; those of t by group."""
 
 
 def build_arrays(
@@ -142,16 +135,16 @@ def build_arrays(
     row_scale = np.abs(scaled).max(axis=1, initial=0.0)
     row_scale[row_scale == 0] = 1.0
     limit = made.rows(len(scaled), data.row_lower / row_scale, data.row_upper / row_scale, data.row_names)
-    made.terms(limit[:, None], x.bandwidth, scaled / row_scale[:, None])
+    made.terms(limit[:, None], x["bandwidth"], scaled / row_scale[:, None])
     starts.append(made.row_count)
     if data.worst_case:
         above = made.rows(jobs, 0.0, np.inf, [f"worst[{w}]" for w in range(jobs)])
-        made.terms(above, x.worst, 1.0)
-        made.terms(above, x.time, -data.weights)
+        made.terms(above, x["worst"], 1.0)
+        made.terms(above, x["time"], -data.weights)
     starts.append(made.row_count)
     if data.time_limit_ns is not None:
         soon = made.rows(1, -np.inf, data.time_limit_ns / scale.time, ["time limit"])
-        made.terms(soon, x.worst if data.worst_case else x.time, 1.0 if data.worst_case else data.weights)
+        made.terms(soon, x["worst"] if data.worst_case else x["time"], 1.0 if data.worst_case else data.weights)
     at_job = 2 * columns + int(group_start[-1])
     blocks = Blocks(
         columns=(0, columns, 2 * columns, at_job, at_job + jobs),
@@ -169,21 +162,21 @@ def build_arrays(
 def _add_columns(made: Families, data: BandwidthProgram, scale: Scale) -> _Columns:
     capped, jobs = data.time_limit_ns is not None, range(len(data.timelines))
     groups = [f"byte_time[{w},{g}]" for w in jobs for g in range(len(data.timelines[w].groups))]
-    return _Columns(
-        bandwidth=made.columns(
+    return {
+        "bandwidth": made.columns(
             len(data.names),
             lower=data.lower / scale.columns,
             upper=data.upper / scale.columns,
             cost=data.price * scale.columns / scale.objective if capped else 0.0,
             names=[f"bandwidth[{name}]" for name in data.names],
         ),
-        inverse=made.columns(len(data.names), names=[f"reciprocal[{name}]" for name in data.names]),
-        byte_time=made.columns(len(groups), names=groups),
-        time=made.columns(
+        "inverse": made.columns(len(data.names), names=[f"reciprocal[{name}]" for name in data.names]),
+        "byte_time": made.columns(len(groups), names=groups),
+        "time": made.columns(
             len(jobs), cost=0.0 if capped or data.worst_case else data.weights, names=[f"time[{w}]" for w in jobs]
         ),
-        worst=made.columns(int(data.worst_case), cost=float(not capped), names=["worst"] * data.worst_case),
-    )
+        "worst": made.columns(int(data.worst_case), cost=float(not capped), names=["worst"] * data.worst_case),
+    }
 
 
 def _add_paths(
@@ -197,10 +190,10 @@ def _add_paths(
             # The constant of a path is its compute, which in time x cost is carried by 1/tau.
             least = 0.0 if data.ratio else path.compute_ns / scale.time
             late = made.rows(1, least, np.inf, [f"path[{w},{number}]"])
-            made.terms(late, x.time[w], 1.0)
-            made.terms(late, x.byte_time[mine], -path.sizes / bulk[mine])
+            made.terms(late, x["time"][w], 1.0)
+            made.terms(late, x["byte_time"][mine], -path.sizes / bulk[mine])
             if data.ratio:
-                made.terms(late, x.inverse[0], -path.compute_ns / (scale.columns[0] * scale.objective))
+                made.terms(late, x["inverse"][0], -path.compute_ns / (scale.columns[0] * scale.objective))
     return np.repeat(np.arange(len(paths)), [len(own) for own in paths])
 
 
@@ -216,8 +209,8 @@ def _add_slowest(made: Families, data: BandwidthProgram, scale: Scale, x: _Colum
         value = timeline.volumes[g, j] * bulk[group] / (scale.columns[column] * per_time)
         pairs = zip(g.tolist(), column.tolist(), strict=True)
         slow = made.rows(len(g), 0.0, np.inf, [f"slowest[{w},{k},{data.names[c]}]" for k, c in pairs])
-        made.terms(slow, x.byte_time[group], 1.0)
-        made.terms(slow, x.inverse[column], -value)
+        made.terms(slow, x["byte_time"][group], 1.0)
+        made.terms(slow, x["inverse"][column], -value)
         slowest.append(np.array((group, column)))
     return np.concatenate(slowest, axis=1)
 
@@ -230,8 +223,8 @@ def _add_tangents(made: Families, data: BandwidthProgram, tangents: list[Floats]
     size = np.maximum(1.0, 1.0 / point**2)
     names = [f"tangent[{data.names[j]},{number}]" for j, count in enumerate(counts) for number in range(count)]
     tangent = made.rows(len(point), 2.0 / point / size, np.inf, names)
-    made.terms(tangent, x.inverse[owner], 1 / size)
-    made.terms(tangent, x.bandwidth[owner], 1 / point**2 / size)
+    made.terms(tangent, x["inverse"][owner], 1 / size)
+    made.terms(tangent, x["bandwidth"][owner], 1 / point**2 / size)
 
 
 def _bulk(paths: list[Path]) -> Floats:

@@ -285,19 +285,9 @@ class Rows:
         return made.arrays()
 
 
-@dataclass(frozen=True)
-class Changes:
-    """What a user changed in a model.
-
-    Attributes:
-        added: names of rows that are new or tighter, and of variables whose bounds are tighter.
-        loosened: names of rows that are gone or looser, and of such variables.
-        objective: whether the objective is another one.
-    """
-
-    added: tuple[str, ...]
-    loosened: tuple[str, ...]
-    objective: bool
+Changes = tuple[tuple[str, ...], tuple[str, ...], bool]
+"""What a user changed in a model: names of rows that are new or tighter, and of variables whose bounds are tighter;
+names of rows that are gone or looser, and of such variables; and whether the objective is another one."""
 
 
 def changes_of(given: LpArrays, now: LpArrays) -> Changes:
@@ -314,7 +304,7 @@ def changes_of(given: LpArrays, now: LpArrays) -> Changes:
             added.append(name)
         if low < old[0] or high > old[1]:
             gone.append(name)
-    return Changes(tuple(added), tuple(gone), _cost_of(given) != _cost_of(now))
+    return tuple(added), tuple(gone), _cost_of(given) != _cost_of(now)
 
 
 Row = tuple[tuple[tuple[str, float], ...], float, float]

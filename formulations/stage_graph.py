@@ -78,33 +78,28 @@ class TransferCosts:
         return np.asarray(np.where(used, table, 0.0).sum(axis=2) / np.maximum(used.sum(axis=2), 1))
 
 
-@dataclass(frozen=True)
-class _Place:
-    """Where a device stands in the network: its server, or the rate of a server that it has for itself."""
-
-    host: bool
-    server: int | None
-    share_gbps: float
+Position = tuple[bool, int | None, float]
+"""Whether a device is a CPU of the pool; its server, or None and the rate of a server that it has for itself."""
 
 
-def _places(problem: PlacementProblem) -> list[_Place]:
+def _places(problem: PlacementProblem) -> list[Position]:
     """Of each device."""
     crowd, paying = [0] * len(problem.servers), [0] * len(problem.servers)
     for entry in problem.devices:
         crowd[entry.server] += 1
         paying[entry.server] += not entry.host
-    costs = []
+    costs: list[Position] = []
     for entry in problem.devices:
         share = problem.servers[entry.server].network_gbps / max(1, paying[entry.server])
-        costs.append(_Place(entry.host, entry.server if crowd[entry.server] > 1 else None, share))
+        costs.append((entry.host, entry.server if crowd[entry.server] > 1 else None, share))
     return costs
 
 
-def _costs(problem: PlacementProblem, places: list[_Place], single: list[bool]) -> tuple[Floats, Floats]:
+def _costs(problem: PlacementProblem, places: list[Position], single: list[bool]) -> tuple[Floats, Floats]:
     """float64[places, places] ms per byte and fixed ms; inf for the two ends of a place of a single device."""
-    host = np.array([position.host for position in places])
-    server = np.array([-1 if position.server is None else position.server for position in places])
-    share = np.array([position.share_gbps for position in places])
+    host = np.array([cpu for cpu, _, _ in places])
+    server = np.array([-1 if number is None else number for _, number, _ in places])
+    share = np.array([gbps for _, _, gbps in places])
     limit = np.where(host, np.inf, share)  # CPUs of the pool set no limit, unless both ends are such
     across = np.minimum.outer(limit, limit)
     across = np.where(np.isfinite(across), across, np.minimum.outer(share, share))
@@ -124,7 +119,7 @@ def grouped_devices(problem: PlacementProblem) -> tuple[tuple[DeviceGroup, ...],
     counts = Counter(places)
     kinds = list(counts)
     slope, fixed = _costs(problem, kinds, [count == 1 for count in counts.values()])
-    host = np.array([position.host for position in kinds])
+    host = np.array([cpu for cpu, _, _ in kinds])
     paid = np.isfinite(fixed) & ~(host[:, None] & host[None, :])
     pairs = {*zip(slope[paid].tolist(), fixed[paid].tolist(), strict=True)}
     uniform = len(pairs) <= 1

@@ -55,18 +55,18 @@ STALE = 1e-6
 """Part of a sum of gains that may be left over by subtracting the others."""
 
 
-Keep = Callable[[Callable[[], SearchResult[AllocationPlan]]], None]
+OnIncumbent = Callable[[Callable[[], SearchResult[AllocationPlan]]], None]
 """Offered what makes the result of the best so far."""
 
 
 def water_fill(
-    network: SharedCapacities, shares: Shares, stop: Stop, keep: Keep = lambda _: None
+    network: SharedCapacities, shares: Shares, stop: Stop, on_incumbent: OnIncumbent = lambda _: None
 ) -> SearchResult[AllocationPlan]:
     """Rates, and for every level what was full there; after a limit, all that still rise are at the last level.
 
     Args:
         network, shares: every transfer has one route, and the bases fit the capacities.
-        stop, keep: asked at every level; offered what there is after each.
+        stop, on_incumbent: asked at every level; offered what there is after each.
 
     Raises:
         InputError, LimitError: a transfer with several routes; the limit came before the first level.
@@ -137,7 +137,7 @@ def water_fill(
             free[r] = limit[r] - float(parts @ rates)
             rising[r] = current[r] = float(parts[waiting] @ shares.gain[users[waiting]])
         heights = np.where(reached < 0, level, reached)
-        keep(partial(result, heights, len(certificates), None))
+        on_incumbent(partial(result, heights, len(certificates), None))
     return result(reached, len(certificates), StopReason.CONVERGED)
 
 
@@ -194,14 +194,14 @@ def raise_levels(
     network: SharedCapacities,
     shares: Shares,
     stop: Stop,
-    keep: Callable[[SearchResult[AllocationPlan]], None] = lambda _: None,
+    on_incumbent: Callable[[SearchResult[AllocationPlan]], None] = lambda _: None,
 ) -> SearchResult[AllocationPlan]:
     """Rates and their proofs; after a limit, those of the rounds that were done.
 
     Args:
         network, shares: what there is; the bases fit the capacities.
         stop: asked before every program.
-        keep: given what there is after each level.
+        on_incumbent: given what there is after each level.
 
     Raises:
         LimitError: the limit came before the first level was known.
@@ -236,7 +236,7 @@ def raise_levels(
         floor[held] = np.minimum(own.base[held] + own.gain[held] * level, given)
         gain[held] = 0.0
         so_far = fitted(network, rates * unit)
-        keep(_result(so_far, certificates, StopReason.TIME))
+        on_incumbent(_result(so_far, certificates, StopReason.TIME))
     if rates is None:
         raise LimitError(f"stopped by {reason} before the first level was known")
     fit = fitted(network, rates * unit)

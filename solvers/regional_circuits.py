@@ -20,7 +20,7 @@ import numpy as np
 
 from formulations.programs import Families, LpArrays
 from solvers.backends import SOLVERS, SolverLimits
-from solvers.stop import Stop, first_part
+from solvers.stop import Incumbent, Stop, first_part
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.proofs import Status, StopReason
 from topoopt.core.regional_circuits import RegionalCircuitsPlan, RegionalCircuitsProblem, Split, box_certificate
@@ -309,27 +309,8 @@ def _given(traffic: RegionTraffic, circuits: Ints, pair: int, count: int) -> Int
 # The circuits that carry a demand first, and the proof.
 
 
-@dataclass
-class Matched:
-    """The best circuits so far.
-
-    Attributes
-    ----------
-    seconds : that they take.
-    circuits : int64[P].
-    """
-
-    seconds: float
-    circuits: Ints
-
-
-@dataclass(frozen=True, eq=False)
-class Proof:
-    """No circuits carry the demand in less than `seconds`: a tree of boxes, and prices for every closed box."""
-
-    seconds: float
-    tree: tuple[Split, ...]
-    multipliers: tuple[Floats, ...]
+Proof = tuple[float, tuple[Split, ...], tuple[Floats, ...]]
+"""No circuits carry the demand in fewer seconds: a tree of boxes, and prices for every closed box."""
 
 
 def highest(traffic: RegionTraffic) -> Ints:
@@ -338,21 +319,21 @@ def highest(traffic: RegionTraffic) -> Ints:
     return np.asarray(ports[traffic.ends].min(axis=1))
 
 
-def matched(traffic: RegionTraffic, stop: Stop, *, programs: bool = True) -> tuple[Matched, Proof]:
+def matched(traffic: RegionTraffic, stop: Stop, *, programs: bool = True) -> tuple[Incumbent, Proof]:
     """Return the best circuits of a search, and what the relaxation proves.
 
     Parameters
     ----------
     programs : whether integer programs are solved where exchanges do not reach the relaxation.
     """
-    best = Matched(np.inf, highest(traffic))
+    best = Incumbent(np.inf, highest(traffic))
     for start in (largest_first(traffic), in_turn(traffic)):
         _better(best, *exchanged(traffic, start, stop))
     proof = relaxed_bound(traffic, best, stop)
     if not programs:
         return best, proof
     most = highest(traffic)
-    low, high = proof.seconds, best.seconds
+    low, high = proof[0], best.value
     while high - low > CLOSE * high and stop.reason() is None:
         middle = low + (high - low) / 2
         left = stop.remaining_s()
@@ -360,35 +341,35 @@ def matched(traffic: RegionTraffic, stop: Stop, *, programs: bool = True) -> tup
         circuits = integral_choice(choices, PROGRAM_S if left is None else min(PROGRAM_S, left))
         if circuits is not None:
             _better(best, *exchanged(traffic, circuits, stop))
-        if best.seconds <= middle:
-            high = best.seconds
+        if best.value <= middle:
+            high = best.value
         else:
             low = middle  # not proven: it only says where to look next
     return best, proof
 
 
-def _better(best: Matched, seconds: float, circuits: Ints) -> None:
-    if seconds < best.seconds:
-        best.seconds, best.circuits = seconds, circuits
+def _better(best: Incumbent, seconds: float, circuits: Ints) -> None:
+    if seconds < best.value:
+        best.value, best.circuits = seconds, circuits
 
 
-def relaxed_bound(traffic: RegionTraffic, best: Matched, stop: Stop) -> Proof:
+def relaxed_bound(traffic: RegionTraffic, best: Incumbent, stop: Stop) -> Proof:
     """Return the largest time that the relaxation excludes, to 1e-4; its roundings improve `best`."""
     proof = nothing_proven(traffic)
-    high = best.seconds * (1.0 - CLOSE)
+    high = best.value * (1.0 - CLOSE)
     middle = high  # mostly the answer
-    while high - proof.seconds > 1e-4 * high and stop.reason() is None:
+    while high - proof[0] > 1e-4 * high and stop.reason() is None:
         most = highest(traffic)
         choices = PairChoices.of(traffic, middle, np.zeros_like(most), most)
         relaxation = relaxed(choices)
         if relaxation is None:
             break
         if choices.excluded(relaxation[1]):
-            proof = Proof(middle, (CLOSED,), (relaxation[1],))
+            proof = (middle, (CLOSED,), (relaxation[1],))
         else:
             _better(best, *exchanged(traffic, _rounded(choices, relaxation[0]), stop))
-            high = min(middle, best.seconds * (1.0 - CLOSE))
-        middle = (proof.seconds + high) / 2
+            high = min(middle, best.value * (1.0 - CLOSE))
+        middle = (proof[0] + high) / 2
     return proof
 
 
@@ -403,10 +384,10 @@ def _rounded(choices: PairChoices, selected: Floats) -> Ints:
 
 def nothing_proven(traffic: RegionTraffic) -> Proof:
     """Return the proof that no circuits take less than nothing."""
-    return Proof(0.0, (CLOSED,), (np.zeros(3 * traffic.problem.servers),))
+    return (0.0, (CLOSED,), (np.zeros(3 * traffic.problem.servers),))
 
 
-def proven(traffic: RegionTraffic, best: Matched, proof: Proof, stop: Stop) -> Proof:
+def proven(traffic: RegionTraffic, best: Incumbent, proof: Proof, stop: Stop) -> Proof:
     """Return the largest time that is excluded within the limits, with its tree; improves `best` meanwhile.
 
     Parameters
@@ -415,18 +396,18 @@ def proven(traffic: RegionTraffic, best: Matched, proof: Proof, stop: Stop) -> P
     """
     share = 1.0
     while share >= SMALLEST_STEP and stop.reason() is None:
-        low, top = proof.seconds, best.seconds * (1.0 - CLOSE)
+        low, top = proof[0], best.value * (1.0 - CLOSE)
         if low >= top:
             break
         stronger = _excluded(traffic, low + (top - low) * share, best, stop)
         if stronger is not None:
             proof = stronger
-        elif best.seconds * (1.0 - CLOSE) >= top:
+        elif best.value * (1.0 - CLOSE) >= top:
             share /= 2
     return proof
 
 
-def _excluded(traffic: RegionTraffic, target: float, best: Matched, stop: Stop) -> Proof | None:
+def _excluded(traffic: RegionTraffic, target: float, best: Incumbent, stop: Stop) -> Proof | None:
     """Return a proof that nothing is done by a time; None where the limits end it, or something is done."""
     tree: list[Split] = []
     prices: list[Floats] = []
@@ -447,17 +428,17 @@ def _excluded(traffic: RegionTraffic, target: float, best: Matched, stop: Stop) 
         if relaxation is None:
             return None
         near = _rounded(choices, relaxation[0])
-        if traffic.seconds(near) < NEAR * best.seconds:
+        if traffic.seconds(near) < NEAR * best.value:
             _better(best, *exchanged(traffic, near, stop))
         split = _split(choices, relaxation[0], least, top)
-        if best.seconds <= target or split is None:
+        if best.value <= target or split is None:
             return None
         pair, count = split
         tree.append(split)
         low, high = top.copy(), least.copy()
         low[pair], high[pair] = count, count + 1
         boxes += [(high, top), (least, low)]
-    return Proof(target, tuple(tree), tuple(prices))
+    return (target, tuple(tree), tuple(prices))
 
 
 def _split(choices: PairChoices, selected: Floats, least: Ints, most: Ints) -> Split | None:
@@ -551,7 +532,7 @@ def greedy_circuits(
     for step in range(last + 1):
         traffic = traffic_of(problem, (step, step))
         rows.append(first if fixed else deal(traffic))
-        best = Matched(traffic.seconds(rows[-1]), rows[-1])
+        best = Incumbent(traffic.seconds(rows[-1]), rows[-1])
         proofs += certified((step, step), best, relaxed_bound(traffic, best, stop))
     return _result(problem, np.array(rows), proofs, stop, "greedy")
 
@@ -563,10 +544,10 @@ def kept_circuits(problem: RegionalCircuitsProblem, stop: Stop) -> Circuits:
     return greedy_circuits(problem, stop, lambda _: best.circuits, fixed=True)
 
 
-def certified(run: Run, best: Matched, proof: Proof) -> list[Certificate]:
+def certified(run: Run, best: Incumbent, proof: Proof) -> list[Certificate]:
     """Return the certificate of a proof; none where it proves nothing."""
-    seconds = min(proof.seconds, best.seconds)
-    return [box_certificate(*run, seconds, proof.tree, proof.multipliers)] if seconds > 0 else []
+    seconds = min(proof[0], best.value)
+    return [box_certificate(*run, seconds, *proof[1:])] if seconds > 0 else []
 
 
 def shortest(problem: RegionalCircuitsProblem, candidates: tuple[Ints, ...]) -> Ints:

@@ -1,5 +1,7 @@
 """A search stops at a limit of time or memory, or at an interrupt, and asks for these between short batches of work.
 
+One that divides a problem again and again looks at the part of the least bound first.
+
 The limit of memory is on what this process and the solvers it started hold resident, as that is what a machine runs
 out of. A single allocation far beyond the limit is refused by the system (`RLIMIT_DATA`), so that it does not have to
 be held first.
@@ -7,6 +9,9 @@ be held first.
 
 from __future__ import annotations
 
+import heapq
+import itertools
+import math
 import os
 import signal
 import sys
@@ -16,7 +21,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from types import FrameType
+from typing import Any, Generic, TypeVar
 
+from topoopt.core.arrays import Ints
 from topoopt.core.process import SIGNALS, end_if_interrupted, end_if_left, hear, interrupt, take
 from topoopt.core.proofs import StopReason
 
@@ -196,3 +203,47 @@ def stop_on_signals(
         take()
         for number, handler in previous.items():
             signal.signal(number, handler)
+
+
+Node = TypeVar("Node")
+
+
+@dataclass
+class Incumbent:
+    """The best circuits so far.
+
+    Attributes:
+        value: of what is sought.
+        circuits: int64[pairs].
+    """
+
+    value: float
+    circuits: Ints
+
+
+class BestFirst(Generic[Node]):
+    """Open nodes of a search, least bound first; equal ones come by rank, then in the order of their arrival."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[Any, ...]] = []
+        self._number = itertools.count()
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def __iter__(self) -> Iterator[Node]:
+        return (entry[-1] for entry in self._heap)
+
+    @property
+    def bound(self) -> float:
+        """Least bound of an open node; infinite where none is left."""
+        return float(self._heap[0][0]) if self._heap else math.inf
+
+    def add(self, bound: float, node: Node, *rank: Any) -> None:
+        """Open a node; `rank` decides between nodes of the same bound."""
+        heapq.heappush(self._heap, (bound, *rank, next(self._number), node))
+
+    def pop(self) -> Node:
+        """Take out the first node."""
+        node: Node = heapq.heappop(self._heap)[-1]
+        return node

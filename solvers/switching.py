@@ -7,7 +7,6 @@ stages decided is faster.
 
 from __future__ import annotations
 
-import heapq
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -16,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from solvers.llm_training.strategies import rows_of_shape, strategy_of, strategy_shapes
-from solvers.stop import Stop
+from solvers.stop import BestFirst, Stop
 from topoopt.core.arrays import Floats
 from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.llm_training import LlmTrainingProblem
@@ -143,14 +142,15 @@ def fastest_ports(
     for index in range(max(map(len, menus))):
         search.offer(tuple(menu[min(index, len(menu) - 1)] for menu in menus))
     root: Partial = tuple(menu[0] if len(menu) == 1 else None for menu in menus)
-    open_nodes = [(search.step(root), 0, root)]
-    if not search.worse(open_nodes[0][0]):
+    tree: BestFirst[tuple[int, Partial]] = BestFirst()
+    tree.add(search.step(root), (0, root), 0, root)
+    if not search.worse(tree.bound):
         search.improve(menus, stop)
     several = sorted((rank for rank in range(job.ranks) if len(menus[rank]) > 1), key=lambda r: (-len(menus[r]), r))
-    while open_nodes and not search.worse(open_nodes[0][0]):
+    while len(tree) and not search.worse(tree.bound):
         if search.followed >= MOST_STEPS or stop.reason() is not None:
             break
-        _, depth, node = heapq.heappop(open_nodes)
+        depth, node = tree.pop()
         if depth == len(several):
             search.offer(tuple(ports for ports in node if ports is not None))
             continue
@@ -158,12 +158,11 @@ def fastest_ports(
             child = (*node[: several[depth]], ports, *node[several[depth] + 1 :])
             bound = search.step(child)
             if not search.worse(bound):
-                heapq.heappush(open_nodes, (bound, depth + 1, child))
+                tree.add(bound, (depth + 1, child), depth + 1, child)
     if search.best is None:
         return None
     value, plan = search.best
-    bound = min([value, cutoff_s, *(node[0] for node in open_nodes)])
-    return plan, value, bound
+    return plan, value, min(value, cutoff_s, tree.bound)
 
 
 class RailSteps:

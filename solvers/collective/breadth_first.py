@@ -35,24 +35,8 @@ MOST_LINKS = 12
 """Distinct in-neighbours up to which all sets of links are tried."""
 
 
-@dataclass(frozen=True, eq=False)
-class StepLoads:
-    """Loads of the steps.
-
-    Attributes:
-        loads: of each step the load of the fullest link, shards over units.
-        fullest: of each step a rank whose link it is.
-        distance: int32[N, N], hops from row to column.
-    """
-
-    loads: tuple[Fraction, ...]
-    fullest: tuple[int, ...]
-    distance: Int32s
-
-    @property
-    def steps(self) -> int:
-        """T_L, the diameter."""
-        return len(self.loads)
+StepLoads = tuple[tuple[Fraction, ...], Int32s]
+"""Of each step the load of the fullest link, shards over units; int32[N, N], hops from row to column."""
 
 
 def step_loads(network: RatedNetwork, *, alike: bool = False) -> StepLoads:
@@ -78,15 +62,13 @@ def step_loads(network: RatedNetwork, *, alike: bool = False) -> StepLoads:
     distance = far.astype(np.int32)
     steps = int(distance.max())
     into = in_links(network)
-    best: list[tuple[Fraction, int]] = [(Fraction(0), 0)] * steps
+    most = [Fraction(0)] * steps
     for rank in range(1 if alike else n):
         neighbours, units = into[rank]
         near = distance[:, neighbours] + 1 == distance[:, rank, None]
         loads = by_sets(near, distance[:, rank], units, steps)
-        for step, load in enumerate(loads):
-            if load > best[step][0]:
-                best[step] = load, rank
-    return StepLoads(tuple(load for load, _ in best), tuple(rank for _, rank in best), distance)
+        most = [max(load, before) for load, before in zip(loads, most, strict=True)]
+    return tuple(most), distance
 
 
 def in_links(network: RatedNetwork) -> list[tuple[Ints, Ints]]:
@@ -157,19 +139,20 @@ MOST_PARTS = 1 << 16
 
 
 def breadth_first_schedule(network: RatedNetwork, broadcast: StepLoads) -> CollectiveSchedule:
-    """An AllGather of `broadcast.steps` steps with these loads.
+    """An AllGather with a step for each of these loads.
 
     Shards are cut where some rank takes them in parts, so that every block goes over one link into every rank.
     """
-    parts = lcm(*(load.denominator for load in broadcast.loads))
+    step_load, distance = broadcast
+    parts = lcm(*(load.denominator for load in step_load))
     parts = parts if parts <= MOST_PARTS else MOST_PARTS
     into = in_links(network)
     taken: list[tuple[int, int, int, int, int]] = []  # rank, shard, link, begin, end: what a rank receives
     for rank in range(network.nodes):
         neighbours, units = into[rank]
-        near = broadcast.distance[:, neighbours] + 1 == broadcast.distance[:, rank, None]
-        for step, load in enumerate(broadcast.loads, start=1):
-            shards = np.flatnonzero(broadcast.distance[:, rank] == step)
+        near = distance[:, neighbours] + 1 == distance[:, rank, None]
+        for step, load in enumerate(step_load, start=1):
+            shards = np.flatnonzero(distance[:, rank] == step)
             if len(shards):
                 taken += [(rank, *part) for part in balanced_parts(shards, near[shards], units, load, parts)]
     to, shard, link, begin, end = np.array(taken, dtype=np.int64).reshape(-1, 5).T
@@ -186,7 +169,7 @@ def breadth_first_schedule(network: RatedNetwork, broadcast: StepLoads) -> Colle
     block = low[of_block] + np.arange(len(of_block)) - np.repeat(np.cumsum(count) - count, count)
     arcs = network.arcs.astype(np.int64)
     route = np.searchsorted(arcs[:, 0] * n + arcs[:, 1], tail * n + to)
-    when = broadcast.distance[shard, to] - 1
+    when = distance[shard, to] - 1
     columns = (block, *(column[of_block] for column in (tail, to, when, route, np.zeros_like(to))))
     blocks = VectorBlocks(np.diff(cuts)[inner[:-1]], owner.astype(np.int32), np.full(len(owner), -1, dtype=np.int32))
     return of_columns(blocks, columns, tuple((tail, head) for tail, head in network.arcs.tolist()))

@@ -29,8 +29,10 @@ betas are extrapolated.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -44,7 +46,7 @@ from formulations.collective_rates import (
 from solvers.backends import SOLVERS, SolverLimits
 from solvers.backends.highs import load
 from solvers.stop import Stop
-from topoopt.core.arrays import Bools, Floats, Int32s, Ints
+from topoopt.core.arrays import Bools, Floats, Int32s, Ints, offsets
 from topoopt.core.collective import (
     AllReduceProof,
     CollectiveOp,
@@ -113,17 +115,8 @@ class FlowNetwork:
         return np.asarray(self.solver.flows(self.arcs), dtype=np.int64)
 
 
-@dataclass(frozen=True)
-class RatioCut:
-    """The ratio of a network, and a cut that has it.
-
-    Attributes:
-        ratio: ranks inside over the rate out, in 1 / `unit_gbytes_per_s`.
-        side: bool[V], the set S.
-    """
-
-    ratio: Fraction
-    side: Bools
+RatioCut = tuple[Fraction, Bools]
+"""The ratio of a network, ranks inside over the rate out, in 1 / `unit_gbytes_per_s`; bool[V], a set that has it."""
 
 
 def cut_ratio(network: RatedNetwork, side: Bools) -> Fraction:
@@ -152,21 +145,21 @@ def ratio_cut(network: RatedNetwork) -> RatioCut:
     ranks = network.ranks
     if len(ranks) < 2:
         raise ValueError("a collective needs two ranks")
-    best = max((_all_but(network, int(rank)) for rank in ranks), key=lambda candidate: candidate.ratio)
+    best = max((_all_but(network, int(rank)) for rank in ranks), key=itemgetter(0))
     source = network.nodes
     tails = np.concatenate((network.arcs[:, 0], np.full(len(ranks), source))).astype(np.int32)
     heads = np.concatenate((network.arcs[:, 1], ranks)).astype(np.int32)
     flow = FlowNetwork(source + 1, tails, heads, np.ones(len(tails), dtype=np.int64))
     while True:
-        inside, out = best.ratio.numerator, best.ratio.denominator
+        inside, out = best[0].as_integer_ratio()
         flow.set_capacities(np.concatenate((network.units * inside, np.full(len(ranks), out, dtype=np.int64))))
         larger = best
         for rank in ranks:
             if flow.value(source, int(rank)) >= len(ranks) * out:
                 continue
             side = flow.cut_around_sink(source, int(rank))[:-1]
-            cut = RatioCut(cut_ratio(network, side), side)
-            larger = max(larger, cut, key=lambda candidate: candidate.ratio)
+            cut = (cut_ratio(network, side), side)
+            larger = max(larger, cut, key=itemgetter(0))
         if larger is best:
             return best
         best = larger
@@ -177,7 +170,7 @@ def _all_but(network: RatedNetwork, rank: int) -> RatioCut:
     side[rank] = False
     if not (network.arcs[:, 1] == rank).any():
         raise ValueError(f"nothing reaches {network.names[rank]}")
-    return RatioCut(cut_ratio(network, side), side)
+    return (cut_ratio(network, side), side)
 
 
 CLOSE = 1e-6
@@ -424,12 +417,12 @@ class AllReduceRate:
     stopped_by: StopReason
 
 
-def allreduce_rate(network: RatedNetwork, cut: RatioCut, stop: Stop) -> AllReduceRate:
+def allreduce_rate(network: RatedNetwork, cut: Bools, stop: Stop) -> AllReduceRate:
     """Solve to optimality, unless stopped.
 
     Args:
         network: with two ranks or more, each reachable from each.
-        cut: the one that limits AllGather, a first row.
+        cut: bool[V], the set that limits AllGather, a first row.
         stop: asked between rounds.
     """
     import highspy
@@ -446,9 +439,9 @@ def allreduce_rate(network: RatedNetwork, cut: RatioCut, stop: Stop) -> AllReduc
         others = np.arange(network.nodes) != rank
         rows.add(others, reduce=False)
         rows.add(others, reduce=True)
-    rows.add(cut.side, reduce=False)
-    rows.add(~cut.side, reduce=True)
-    separation = (_Separation(network, backward=False), _Separation(network, backward=True))
+    rows.add(cut, reduce=False)
+    rows.add(~cut, reduce=True)
+    separation = (_separation(network, backward=False), _separation(network, backward=True))
     m, rounds = len(network.arcs), 0
     while True:
         rows.hand_over()
@@ -458,7 +451,7 @@ def allreduce_rate(network: RatedNetwork, cut: RatioCut, stop: Stop) -> AllReduc
         added, roots = 0, x[2 * m :]
         for reduce, own in enumerate(separation):
             load_of = x[reduce * m : (reduce + 1) * m]
-            for side in own.violated(load_of, roots):
+            for side in own(load_of, roots):
                 added += rows.add(side, reduce=bool(reduce))
         reason = StopReason.CONVERGED if not added else stop.reason()
         if reason is not None:
@@ -492,7 +485,7 @@ class _Rows:
             return
         count = len(self.waiting)
         columns, values = (np.concatenate(part) for part in zip(*self.waiting, strict=True))
-        starts = np.concatenate(([0], np.cumsum([len(own) for own, _ in self.waiting])))[:-1]
+        starts = offsets([len(own) for own, _ in self.waiting])[:-1]
         low, high = np.zeros(count), np.full(count, np.inf)
         self.solver.addRows(count, low, high, len(columns), starts.astype(np.int32), columns.astype(np.int32), values)
         self.waiting.clear()
@@ -555,29 +548,26 @@ def proven_units(network: RatedNetwork, proof: AllReduceProof) -> Fraction | Non
     return bound
 
 
-class _Separation:
-    """Finds sets whose ranks send out more than the links carry."""
+def _separation(network: RatedNetwork, *, backward: bool) -> Callable[[Floats, Floats], list[Bools]]:
+    """What gives sets, bool[V], in which more is rooted than the loads of links let out (in, backward)."""
+    ranks, source = network.ranks, network.nodes
+    ends = network.arcs[:, ::-1] if backward else network.arcs
+    tails = np.concatenate((ends[:, 0], np.full(len(ranks), source))).astype(np.int32)
+    heads = np.concatenate((ends[:, 1], ranks)).astype(np.int32)
+    flow = FlowNetwork(source + 1, tails, heads, np.ones(len(tails), dtype=np.int64))
 
-    def __init__(self, network: RatedNetwork, *, backward: bool) -> None:
-        self.network = network
-        ranks, source = network.ranks, network.nodes
-        ends = network.arcs[:, ::-1] if backward else network.arcs
-        tails = np.concatenate((ends[:, 0], np.full(len(ranks), source))).astype(np.int32)
-        heads = np.concatenate((ends[:, 1], ranks)).astype(np.int32)
-        self.flow = FlowNetwork(source + 1, tails, heads, np.ones(len(tails), dtype=np.int64))
-
-    def violated(self, carried: Floats, roots: Floats) -> list[Bools]:
-        """Sets, bool[V], in which more is rooted than leaves them (enters them, backward)."""
-        network = self.network
+    def violated(carried: Floats, roots: Floats) -> list[Bools]:
         links = np.maximum(np.round(carried * FINE), 0).astype(np.int64)
         sent = np.maximum(np.round(roots * FINE), 0).astype(np.int64)
-        self.flow.set_capacities(np.concatenate((links, sent)))
+        flow.set_capacities(np.concatenate((links, sent)))
         total, sides = int(sent.sum()), {}
-        for rank in network.ranks.tolist():
-            if self.flow.value(network.nodes, rank) < total * (1 - VIOLATION):
-                side = self.flow.cut_around_sink(network.nodes, rank)[:-1]
+        for rank in ranks.tolist():
+            if flow.value(source, rank) < total * (1 - VIOLATION):
+                side = flow.cut_around_sink(source, rank)[:-1]
                 sides[side.tobytes()] = side
         return list(sides.values())
+
+    return violated
 
 
 def limiting(problem: CollectiveProblem, stop: Stop) -> tuple[Certificate, ...]:
@@ -599,11 +589,11 @@ def limiting(problem: CollectiveProblem, stop: Stop) -> tuple[Certificate, ...]:
     if collective is CollectiveOp.ALLREDUCE and problem.multicast:
         return (_cut(least_cut(network)),)
     if collective is CollectiveOp.REDUCE_SCATTER:
-        return (_cut(ratio_cut(network.transposed()).side),)
-    cut = ratio_cut(network)
+        return (_cut(ratio_cut(network.transposed())[1]),)
+    _, cut = ratio_cut(network)
     if collective is CollectiveOp.ALLGATHER:
-        return (_cut(cut.side),)
-    return roots_certificate(allreduce_rate(network, cut, stop).proof), _cut(cut.side)
+        return (_cut(cut),)
+    return roots_certificate(allreduce_rate(network, cut, stop).proof), _cut(cut)
 
 
 def pair_lengths(problem: CollectiveProblem, stop: Stop) -> Ints:

@@ -126,11 +126,18 @@ class AllReduceOption:
         method: that made it.
         schedule: of whole blocks.
         lines: what it takes by bytes, one for each number of pieces.
+        forwarding: whether servers outside the group pass messages on.
     """
 
     method: str
     schedule: CollectiveSchedule
     lines: tuple[TimeLine, ...]
+    forwarding: bool = False
+
+    @property
+    def family(self) -> tuple[str, bool]:
+        """How it was made."""
+        return self.method, self.forwarding
 
     def best(self, vector_bytes: int) -> TimeLine:
         """The number of pieces that is best for a vector of this size."""
@@ -191,19 +198,6 @@ TREES_IN_BEST = 32
 """Servers up to which trees are tried where the best is asked for: packing them takes a second a topology there."""
 
 
-@dataclass(frozen=True, eq=False)
-class GroupOption:
-    """A schedule of a group, and whether servers outside it pass messages on."""
-
-    option: AllReduceOption
-    forwarding: bool
-
-    @property
-    def family(self) -> tuple[str, bool]:
-        """How it was made."""
-        return self.option.method, self.forwarding
-
-
 class GroupOptions:
     """Schedules of groups, made once for all whose links are of one form."""
 
@@ -218,22 +212,22 @@ class GroupOptions:
         self.choice, self.message_us, self.stop = choice, message_us, stop
         self._inner: dict[bytes, tuple[AllReduceOption, ...]] = {}
 
-    def of(self, network: RatedNetwork) -> tuple[GroupOption, ...]:
+    def of(self, network: RatedNetwork) -> tuple[AllReduceOption, ...]:
         """All schedules of a group: its members are the ranks, other servers pass on, as switches do."""
         members, most = network.ranks.tolist(), network.nodes
         if len(members) == most:
-            return tuple(GroupOption(option, False) for option in self._made(network, self.choice, most))
-        inner, options = inner_network(network), list[GroupOption]()
+            return self._made(network, self.choice, most)
+        inner, options = inner_network(network), list[AllReduceOption]()
         if inner.unreachable() is None:
             key = b"".join(part.tobytes() for part in (inner.arcs, inner.units, inner.latency_us))
             if key not in self._inner:
                 self._inner[key] = self._made(inner, self.choice, most)
-            options += [GroupOption(renumbered(option, members), False) for option in self._inner[key]]
+            options += [renumbered(option, members) for option in self._inner[key]]
         if not options:
-            options += [GroupOption(option, True) for option in self._made(network, self.choice, most)]
+            options += [replace(option, forwarding=True) for option in self._made(network, self.choice, most)]
         elif self.choice is AllReduceChoice.BEST:
             # Trees over all links take long to make, and get in each other's way.
-            options += [GroupOption(option, True) for option in self._made(network, AllReduceChoice.BFB, most)]
+            options += [replace(option, forwarding=True) for option in self._made(network, AllReduceChoice.BFB, most)]
         return tuple(options)
 
     def _made(self, network: RatedNetwork, choice: AllReduceChoice, most: int) -> tuple[AllReduceOption, ...]:

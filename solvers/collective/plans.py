@@ -46,7 +46,7 @@ from solvers.collective.schedules import (
     ring_gather,
     step_loads_us,
 )
-from solvers.collective.trees import TreePacking, best_scale, fixed_scale, forest, rooted_trees, scaled
+from solvers.collective.trees import Forest, best_scale, fixed_scale, forest, rooted_trees, scaled
 from solvers.stop import Stop
 from topoopt.core.arrays import Floats, Int32s, Ints, whole_shares
 from topoopt.core.collective import (
@@ -264,8 +264,8 @@ def tree_schedules(problem: CollectiveProblem, stop: Stop) -> Callable[[int], Co
             of_forest(own, pieces) if wanted is CollectiveOp.BROADCAST else backward(of_forest(own, pieces))
         )
     if wanted is CollectiveOp.ALLREDUCE and not network.is_switch.any() and problem.trees_per_root is None:
-        cut = ratio_cut(network)
-        equal = Fraction(len(network.ranks)) / (2 * cut.ratio)
+        ratio, cut = ratio_cut(network)
+        equal = Fraction(len(network.ranks)) / (2 * ratio)
         rate = allreduce_rate(network, cut, stop)
         if rate.units > float(equal) * (1 + 1e-9):
             trees = rooted_trees(network, rate)
@@ -281,14 +281,14 @@ def tree_schedules(problem: CollectiveProblem, stop: Stop) -> Callable[[int], Co
     return lambda pieces: of_two_forests(summed, copied, pieces)
 
 
-def both_forests(network: RatedNetwork, trees_per_root: int | None) -> tuple[TreePacking, TreePacking]:
+def both_forests(network: RatedNetwork, trees_per_root: int | None) -> tuple[Forest, Forest]:
     """As many trees up (on the transposed network) as down, of the best rate both where they are not too many."""
     reverse = network.transposed()
-    scales = [best_scale(own, ratio_cut(own).ratio) for own in (reverse, network)]
+    scales = [best_scale(own, ratio_cut(own)[0]) for own in (reverse, network)]
     count = lcm(*(best for best, _ in scales))
     if trees_per_root is not None or count > MOST_TREES:
         up = gather_forest(reverse, trees_per_root)
-        return up, gather_forest(network, next(iter(up.trees.values())))
+        return up, gather_forest(network, sum(batch.count for batch in up if batch.root == up[0].root))
     roots = dict.fromkeys(network.ranks.tolist(), count)
     up, down = (
         forest(own, scaled(own, per_tree * best / count), roots)
@@ -297,10 +297,10 @@ def both_forests(network: RatedNetwork, trees_per_root: int | None) -> tuple[Tre
     return up, down
 
 
-def gather_forest(network: RatedNetwork, trees_per_root: int | None) -> TreePacking:
+def gather_forest(network: RatedNetwork, trees_per_root: int | None) -> Forest:
     """Equally many trees from every rank."""
     if trees_per_root is None:
-        best, per_tree = best_scale(network, ratio_cut(network).ratio)
+        best, per_tree = best_scale(network, ratio_cut(network)[0])
         if best > MOST_TREES:
             best, per_tree = _best_below(network)
     else:
@@ -315,7 +315,7 @@ def _best_below(network: RatedNetwork) -> tuple[int, Fraction]:
     return max(tried, key=lambda row: (row[0] * row[1], -row[0]))
 
 
-def rooted_forest(network: RatedNetwork, root: int, trees: int | None) -> TreePacking:
+def rooted_forest(network: RatedNetwork, root: int, trees: int | None) -> Forest:
     """Trees from one root: as many as the least flow from it to another rank, in its largest whole parts."""
     flow = FlowNetwork(network.nodes, network.arcs[:, 0], network.arcs[:, 1], network.units)
     least = min(flow.value(root, rank) for rank in network.ranks.tolist() if rank != root)

@@ -16,13 +16,14 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
-from solvers.collective.trees import RoutedArc, RoutedTrees, TreePacking
-from topoopt.core.arrays import Bools, Floats, Int32s, Ints
+from solvers.collective.trees import Forest, RoutedArc, RoutedTrees
+from topoopt.core.arrays import Bools, Floats, Int32s, Ints, offsets
 from topoopt.core.collective import (
     CircuitSchedule,
     CollectiveOp,
@@ -79,12 +80,12 @@ def of_columns(blocks: VectorBlocks, columns: Iterable[Ints | Int32s], routes: t
     return CollectiveSchedule(blocks, Sends(block, tail, head, step, adds > 0, route).sorted(), routes)
 
 
-def of_forest(forest: TreePacking, pieces: int) -> CollectiveSchedule:
+def of_forest(forest: Forest, pieces: int) -> CollectiveSchedule:
     """Copies along trees: every block in so many pieces, one step behind each other."""
-    return of_trees([(tree.root, tree.count, (), tree.arcs) for tree in forest.batches], pieces)
+    return of_trees([(tree.root, tree.count, (), tree.arcs) for tree in forest], pieces)
 
 
-def of_two_forests(reductions: TreePacking, broadcasts: TreePacking, pieces: int) -> CollectiveSchedule:
+def of_two_forests(reductions: Forest, broadcasts: Forest, pieces: int) -> CollectiveSchedule:
     """An AllReduce: every piece goes up a tree of the first, to a root, and down a tree of the second from there.
 
     Args:
@@ -94,13 +95,15 @@ def of_two_forests(reductions: TreePacking, broadcasts: TreePacking, pieces: int
     Raises:
         ValueError: another number of trees from some rank.
     """
-    if reductions.trees != broadcasts.trees:
+    counts = Counter[int](), Counter[int]()
+    for count, forest in zip(counts, (reductions, broadcasts), strict=True):
+        for batch in forest:
+            count[batch.root] += batch.count
+    if counts[0] != counts[1]:
         raise ValueError("as many trees up as down are needed at every rank")
     rows: list[TreePair] = []
-    for root in sorted(root for root, count in broadcasts.trees.items() if count):
-        both = [
-            _with_ends([batch for batch in forest.batches if batch.root == root]) for forest in (reductions, broadcasts)
-        ]
+    for root in sorted(counts[1]):
+        both = [_with_ends([batch for batch in forest if batch.root == root]) for forest in (reductions, broadcasts)]
         ends = sorted({*(end for _, end in both[0]), *(end for _, end in both[1])})
         for low, high in zip([0, *ends[:-1]], ends, strict=True):
             up, down = (next(_from(batch, low - end + batch.count) for batch, end in own if low < end) for own in both)
@@ -119,7 +122,7 @@ def _with_ends(batches: list[RoutedTrees]) -> list[tuple[RoutedTrees, int]]:
 
 def _from(batch: RoutedTrees, skipped: int) -> tuple[RoutedArc, ...]:
     """Arcs of the trees of a batch after the first ones."""
-    return tuple(RoutedArc(arc.tail, arc.head, _without(arc.paths, skipped)) for arc in batch.arcs)
+    return tuple((tail, head, _without(paths, skipped)) for tail, head, paths in batch.arcs)
 
 
 def _without(paths: CountedPaths, skipped: int) -> CountedPaths:
@@ -138,14 +141,14 @@ def of_trees(trees: list[TreePair], pieces: int) -> CollectiveSchedule:
     owner: list[int] = []
     summed = max((max(_depths(root, up).values()) for root, _, up, _ in trees), default=0)
     for root, count, up, down in sorted(trees, key=lambda row: row[0]):
-        ends = {end for arc in (*up, *down) for end in np.cumsum([some for _, some in arc.paths]).tolist()}
+        ends = {end for arc in (*up, *down) for end in np.cumsum([some for _, some in arc[2]]).tolist()}
         ordered = sorted(end for end in {*ends, count} if end <= count)
         above, below = _depths(root, up), _depths(root, down)
         for low, high in zip([0, *ordered[:-1]], ordered, strict=True):
             hops = [
-                (arc.head, arc.tail, summed - 1 - above[arc.tail], True, _path_at(arc.paths, low)[::-1]) for arc in up
+                (head, tail, summed - 1 - above[tail], True, _path_at(paths, low)[::-1]) for tail, head, paths in up
             ]
-            hops += [(arc.tail, arc.head, summed + below[arc.tail], False, _path_at(arc.paths, low)) for arc in down]
+            hops += [(tail, head, summed + below[tail], False, _path_at(paths, low)) for tail, head, paths in down]
             for piece in range(pieces):
                 rows += [
                     (len(units), tail, head, step + piece, routes.setdefault(path, len(routes)), adds)
@@ -158,8 +161,8 @@ def of_trees(trees: list[TreePair], pieces: int) -> CollectiveSchedule:
 
 def _depths(root: int, arcs: tuple[RoutedArc, ...]) -> dict[int, int]:
     depth = {root: 0}
-    for arc in arcs:
-        depth[arc.head] = depth[arc.tail] + 1
+    for tail, head, _ in arcs:
+        depth[head] = depth[tail] + 1
     return depth
 
 
@@ -346,21 +349,6 @@ def natural_rings(network: RatedNetwork) -> list[list[int]]:
 MAX_PIECES = 4096
 
 
-@dataclass(frozen=True)
-class ScheduleTimes:
-    """Times of a schedule.
-
-    Attributes:
-        step_us: all steps, one after the other: the slowest message's latency and the fullest link's bytes of each.
-        makespan_us: without barriers: a message goes when its block is there and its links are free, in order of steps.
-        busy_us: bytes of the link that carries most, over its rate.
-    """
-
-    step_us: float
-    makespan_us: float
-    busy_us: float
-
-
 def us_of_unit(problem: CollectiveProblem, schedule: CollectiveSchedule) -> Floats:
     """float64[m], us of one unit of the blocks on each arc."""
     network = problem.network
@@ -380,9 +368,9 @@ def link_uses(problem: CollectiveProblem, schedule: CollectiveSchedule) -> tuple
     number = {(tail, head): arc for arc, (tail, head) in enumerate(network.arcs.tolist())}
     hops = [[number[hop] for hop in itertools.pairwise(route)] for route in schedule.routes]
     length = np.array([len(own) for own in hops], dtype=np.int64)
-    begin = np.concatenate(([0], np.cumsum(length)))
+    begin = offsets(length)
     arcs = np.array([arc for own in hops for arc in own], dtype=np.int64)
-    start = np.concatenate(([0], np.cumsum(length[sends.route])))
+    start = offsets(length[sends.route])
     entries = np.arange(start[-1])
     message = np.repeat(np.arange(len(sends)), length[sends.route])
     arc = arcs[begin[sends.route[message]] + entries - start[message]]
@@ -397,13 +385,20 @@ def link_uses(problem: CollectiveProblem, schedule: CollectiveSchedule) -> tuple
     return start, arc, once, slow[sends.route]
 
 
-def timing(problem: CollectiveProblem, schedule: CollectiveSchedule) -> ScheduleTimes:
-    """Times of a schedule for this problem."""
+def timing(problem: CollectiveProblem, schedule: CollectiveSchedule) -> tuple[float, float, float]:
+    """Times of a schedule, us.
+
+    Returns:
+        All steps one after the other, each with its slowest message's latency and its fullest link's bytes; without
+        barriers, a message goes when its block is there and its links are free, in order of steps; and bytes of the
+        link that carries most, over its rate.
+    """
     sends, (start, arc, once, slow) = schedule.sends, link_uses(problem, schedule)
-    return ScheduleTimes(*graph.schedule_times(
+    step_us, makespan_us, busy_us = graph.schedule_times(
         sends.block, sends.tail, sends.head, sends.step, sends.reduce, schedule.blocks.units, schedule.blocks.owner,
         start, arc, once, us_of_unit(problem, schedule), slow, problem.network.nodes,
-    ))  # fmt: skip
+    )  # fmt: skip
+    return step_us, makespan_us, busy_us
 
 
 def step_loads_us(problem: CollectiveProblem, schedule: CollectiveSchedule) -> tuple[Floats, Floats]:

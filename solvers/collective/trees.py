@@ -16,8 +16,6 @@ Trees of an AllReduce use roots unequally, by the shares that linear programming
 
 from __future__ import annotations
 
-import heapq
-import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -26,6 +24,7 @@ from math import gcd
 import numpy as np
 
 from solvers.collective.limits import AllReduceRate, FlowNetwork, TreesDoNotFitError
+from solvers.stop import BestFirst
 from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.rated_network import RatedNetwork
 
@@ -245,8 +244,7 @@ class _Packing:
         self.tails, self.heads = np.array(ends, dtype=np.int64).reshape(-1, 2).T
         self.residual = np.array([capacity[arc] for arc in ends], dtype=np.int64)
         self.large = int(self.residual.sum()) + sum(roots.values()) + 1
-        self.growing: list[tuple[int, int, int, TreeBatch]] = []
-        self.number = itertools.count()
+        self.growing: BestFirst[tuple[int, TreeBatch]] = BestFirst()
         for root, count in sorted(roots.items()):
             if count:
                 depth = np.full(nodes, -1, dtype=np.int64)
@@ -255,13 +253,13 @@ class _Packing:
 
     def _wait(self, level: int, batch: TreeBatch) -> None:
         """Those whose next arc is least deep come first, and of those the ones that reach least."""
-        heapq.heappush(self.growing, (level, len(batch.arcs), next(self.number), batch))
+        self.growing.add(level, (level, batch), len(batch.arcs))
 
     def packed(self) -> tuple[TreeBatch, ...]:
         """Grow all batches in turns; what must part from a batch grows on its own."""
         done: list[TreeBatch] = []
-        while self.growing:
-            level, _, _, batch = heapq.heappop(self.growing)
+        while len(self.growing):
+            level, batch = self.growing.pop()
             if len(batch.arcs) == self.ranks - 1:
                 done.append(batch)
                 continue
@@ -300,7 +298,7 @@ class _Packing:
         """
         tail, head = int(self.tails[arc]), int(self.heads[arc])
         most = min(batch.count, int(self.residual[arc]))
-        others = [other for *_, other in self.growing if other.depth[head] < 0]
+        others = [other for _, other in self.growing if other.depth[head] < 0]
         counts = np.array([other.count for other in others], dtype=np.int64)
         total = int(counts.sum())
         left = np.flatnonzero(self.residual)
@@ -314,18 +312,8 @@ class _Packing:
         return max(min(most, network.value(tail, head) - total), 0)
 
 
-@dataclass(frozen=True)
-class RoutedArc:
-    """An arc of a tree through the switches.
-
-    Attributes:
-        tail, head: ranks.
-        paths: nodes from tail to head, and how many of the trees go that way.
-    """
-
-    tail: int
-    head: int
-    paths: tuple[tuple[Path, int], ...]
+RoutedArc = tuple[int, int, tuple[tuple[Path, int], ...]]
+"""Tail and head of an arc of a tree through the switches; its paths, and how many of the trees go that way."""
 
 
 @dataclass(frozen=True)
@@ -338,22 +326,8 @@ class RoutedTrees:
     arcs: tuple[RoutedArc, ...]
 
 
-@dataclass(frozen=True)
-class TreePacking:
-    """Trees that reach all ranks.
-
-    Attributes:
-        trees: from every rank, 0 or more.
-        batches: of equal trees.
-    """
-
-    trees: dict[int, int]
-    batches: tuple[RoutedTrees, ...]
-
-    @property
-    def height(self) -> int:
-        """Of the highest tree."""
-        return max((batch.height for batch in self.batches), default=0)
+Forest = tuple[RoutedTrees, ...]
+"""Trees that reach all ranks."""
 
 
 def best_scale(network: RatedNetwork, ratio: Fraction) -> tuple[int, Fraction]:
@@ -398,7 +372,7 @@ def carries(network: RatedNetwork, capacity: Ints, trees: Mapping[int, int]) -> 
     return all(flow.value(source, int(rank)) >= int(sent.sum()) for rank in ranks)
 
 
-def forest(network: RatedNetwork, capacity: Ints, trees: Mapping[int, int]) -> TreePacking:
+def forest(network: RatedNetwork, capacity: Ints, trees: Mapping[int, int]) -> Forest:
     """Pack so many trees from every rank into whole capacities, int64[m].
 
     Raises:
@@ -407,12 +381,12 @@ def forest(network: RatedNetwork, capacity: Ints, trees: Mapping[int, int]) -> T
     units = {(tail, head): own for (tail, head), own in zip(network.arcs.tolist(), capacity.tolist(), strict=True)}
     between, paths = without_switches(network.nodes, np.flatnonzero(network.is_switch), units, trees)
     batches = pack_trees(network.nodes, between, trees)
-    return TreePacking(dict(trees), tuple(routed(paths, batch) for batch in batches))
+    return tuple(routed(paths, batch) for batch in batches)
 
 
 def routed(paths: Mapping[Arc, dict[Path, int]], batch: TreeBatch) -> RoutedTrees:
     """Give every arc of a batch its paths, which are used up."""
-    arcs = tuple(RoutedArc(tail, head, tuple(take(paths[tail, head], batch.count))) for tail, head in batch.arcs)
+    arcs = tuple((tail, head, tuple(take(paths[tail, head], batch.count))) for tail, head in batch.arcs)
     return RoutedTrees(batch.root, batch.count, batch.height, arcs)
 
 
@@ -423,7 +397,7 @@ MOST_PER_UNIT = 64
 """Trees for a unit of the network that are tried."""
 
 
-def rooted_trees(network: RatedNetwork, rate: AllReduceRate) -> tuple[TreePacking, TreePacking, Fraction] | None:
+def rooted_trees(network: RatedNetwork, rate: AllReduceRate) -> tuple[Forest, Forest, Fraction] | None:
     """Whole trees that come closest to the shares; None where none fit, or switches would lose their balance.
 
     Returns:

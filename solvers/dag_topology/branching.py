@@ -19,7 +19,6 @@ a linear program over circuits, whose paths are added as they are needed.
 
 from __future__ import annotations
 
-import heapq
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -27,8 +26,8 @@ from functools import cached_property
 
 import numpy as np
 
-from solvers.stop import Stop
-from topoopt.core.arrays import Bools, Floats, Ints
+from solvers.stop import BestFirst, Incumbent, Stop
+from topoopt.core.arrays import Bools, Floats, Ints, offsets
 from topoopt.core.dag_topology import DagTopologyProblem, PathMean, Split, StepPath
 from topoopt.core.errors import InfeasibleError
 from topoopt.native import placement
@@ -257,29 +256,23 @@ MOST_STEPS = 20_000
 """Steps above which transfers are not grouped: what is before what takes a bit for each two steps."""
 
 
-@dataclass(frozen=True, eq=False)
-class PathGraph:
-    """Steps, and behind them a node for each transfer that continues a run: it ends no sooner than the run so far.
+class PathPool:
+    """Paths met so far, shared by all programs of a problem.
+
+    They are of a graph of the steps, and behind them of a node for each transfer that continues a run: it ends no
+    sooner than the run so far.
 
     Attributes:
-        first, successor, order: as of a `StepGraph`, of all nodes.
         fixed: float64[nodes], durations.
         moved: float64[nodes], the time of the volume over one circuit.
         pair: int64[nodes], -1 for tasks.
         transfer: int64[nodes], the transfer of a node of a run; -1 for steps.
+        paths: as they are written.
+        constants: constant part of each path.
+        by_pair: float64[pairs] of each path, time over one circuit by pair.
     """
 
-    first: Ints
-    successor: Ints
-    order: Ints
-    fixed: Floats
-    moved: Floats
-    pair: Ints
-    transfer: Ints
-
-    @staticmethod
-    def of(problem: DagTopologyProblem, graph: StepGraph) -> PathGraph:
-        """Of a problem."""
+    def __init__(self, problem: DagTopologyProblem, graph: StepGraph) -> None:
         steps, transfers = len(graph.waits), len(graph.volume)
         runs = _runs(problem, graph) if steps <= MOST_STEPS else []
         edges = [(before, step) for step, waits_for in enumerate(problem.after) for before in waits_for]
@@ -294,7 +287,7 @@ class PathGraph:
         nodes = steps + len(own)
         tail, head = (np.array([edge[k] for edge in edges], dtype=np.int64) for k in range(2))
         by_tail = np.argsort(tail, kind="stable")
-        first = np.concatenate(([0], np.cumsum(np.bincount(tail, minlength=nodes)))).astype(np.int64)
+        first = offsets(np.bincount(tail, minlength=nodes))
         successor = head[by_tail]
         grouped = np.array(own, dtype=np.int64)
         pair = np.full(nodes, -1, dtype=np.int64)
@@ -306,11 +299,29 @@ class PathGraph:
         of_run = np.full(nodes, -1, dtype=np.int64)
         of_run[steps:] = grouped
         order = in_order(first, successor, np.bincount(head, minlength=nodes).astype(np.int64))
-        return PathGraph(first, successor, order, fixed, moved, pair, of_run)
+        self.fixed, self.moved, self.pair, self.transfer = fixed, moved, pair, of_run
+        self._steps = placement.Steps(first, successor, order)
+        self.paths: list[StepPath] = []
+        self.constants: list[float] = []
+        self.by_pair: list[Floats] = []
+        self._members: set[StepPath] = set()
 
-    @cached_property
-    def _steps(self) -> placement.Steps:
-        return placement.Steps(self.first, self.successor, self.order)
+    def __contains__(self, path: StepPath) -> bool:
+        return path in self._members
+
+    def add(self, path: StepPath, pairs: int) -> None:
+        """Take in a path."""
+        moved, fixed = np.zeros(pairs), 0.0
+        for step in (step for group in path for step in group):
+            pair = int(self.pair[step])
+            if pair >= 0:
+                moved[pair] += self.moved[step]
+            else:
+                fixed += float(self.fixed[step])
+        self.paths.append(path)
+        self._members.add(path)
+        self.constants.append(fixed)
+        self.by_pair.append(moved)
 
     def longest(self, slowness: Floats) -> tuple[float, StepPath]:
         """The longest path.
@@ -379,44 +390,6 @@ EXCESS = 1e3
 MOST_ROUNDS = 60
 
 
-@dataclass
-class PathPool:
-    """Paths found so far, shared by all programs of a problem.
-
-    Attributes:
-        graph: that they are of.
-        paths: as they are written.
-        fixed: constant part of each.
-        moved: float64[pairs] of each, time over one circuit by pair.
-        members: the paths once more.
-    """
-
-    graph: PathGraph
-    paths: list[StepPath]
-    fixed: list[float]
-    moved: list[Floats]
-    members: set[StepPath]
-
-    @staticmethod
-    def of(graph: PathGraph) -> PathPool:
-        """With nothing in it."""
-        return PathPool(graph, [], [], [], set())
-
-    def add(self, path: StepPath, pairs: int, length: Floats) -> None:
-        """A path, with lengths of steps over one circuit."""
-        moved, fixed = np.zeros(pairs), 0.0
-        for step in (step for group in path for step in group):
-            pair = int(self.graph.pair[step])
-            if pair >= 0:
-                moved[pair] += length[step]
-            else:
-                fixed += float(self.graph.fixed[step])
-        self.paths.append(path)
-        self.members.add(path)
-        self.fixed.append(fixed)
-        self.moved.append(moved)
-
-
 class PathProgram:
     """Least makespan of a box, or, with a limit of time, fewest circuits."""
 
@@ -463,11 +436,13 @@ class PathProgram:
         shift = 0.0 if self.limit is None else self.limit
         while self._handed < len(self.pool.paths):
             path = self._handed
-            moved = self.pool.moved[path]
+            moved = self.pool.by_pair[path]
             used = np.flatnonzero(moved).tolist()
             columns = [0, *(1 + self.pairs + p for p in used)]
             values = [1.0, *(-float(moved[p]) / self.unit for p in used)]
-            self._solver.addRow((self.pool.fixed[path] - shift) / self.unit, self._inf, len(columns), columns, values)
+            self._solver.addRow(
+                (self.pool.constants[path] - shift) / self.unit, self._inf, len(columns), columns, values
+            )
             self._rows.append(path)
             self._handed += 1
 
@@ -485,10 +460,10 @@ class PathProgram:
                 self._solver.addRow(1.0 / k + k * step, self._inf, 2, [1 + p, 1 + pairs + p], [step, 1.0])
                 self._rows.append(-1)
                 added = True
-        length, path = self.pool.graph.longest(np.maximum(slowness, chord))
+        length, path = self.pool.longest(np.maximum(slowness, chord))
         reached = float(x[0]) * self.unit + (0.0 if self.limit is None else self.limit)
-        if length > reached + 10 * ENOUGH * self.unit and path not in self.pool.members:
-            self.pool.add(path, pairs, self.pool.graph.moved)
+        if length > reached + 10 * ENOUGH * self.unit and path not in self.pool:
+            self.pool.add(path, pairs)
             added = True
         return added
 
@@ -507,7 +482,7 @@ class PathProgram:
         """float64[pairs]: time over one circuit in the mean."""
         moved: Floats = np.zeros(self.pairs)
         for path, weight in mean.weights:
-            moved = moved + weight * self.pool.moved[path]
+            moved = moved + weight * self.pool.by_pair[path]
         return moved
 
     def value(self, mean: PathMean, least: Ints, most: Ints) -> float:
@@ -516,7 +491,7 @@ class PathProgram:
         if total <= 0.0:
             return 0.0
         moved = self.weights(mean)
-        fixed = sum(weight * self.pool.fixed[path] for path, weight in mean.weights)
+        fixed = sum(weight * self.pool.constants[path] for path, weight in mean.weights)
         prices = np.array(mean.prices)
         price = prices[self.laws.ends].sum(axis=1) + (0.0 if self.limit is None else 1.0)
         best = np.where(price > 0, np.sqrt(moved / np.maximum(price, 1e-300)), most)
@@ -534,19 +509,6 @@ CLOSED: Split = (-1, 0)
 
 WHOLE = 1e-6
 """What a number of circuits may be short of a whole one and count as it: rounding of sums."""
-
-
-@dataclass
-class Reached:
-    """The best so far.
-
-    Attributes:
-        value: of what is sought.
-        circuits: int64[pairs].
-    """
-
-    value: float
-    circuits: Ints
 
 
 @dataclass
@@ -576,7 +538,7 @@ class BoxTree:
     """Boxes, split where the bound is least."""
 
     def __init__(self, laws: BoxLaws, judge: Judge) -> None:
-        self._judge, self._open = judge, list[tuple[float, int, _Box]]()
+        self._judge, self._open = judge, BestFirst[_Box]()
         self.boxes = 0
         self.root = self._judged(np.ones_like(laws.most), laws.most)
 
@@ -585,15 +547,15 @@ class BoxTree:
         box = _Box(least, most, bound, mean, split)
         self.boxes += 1
         if split is not None and bound < math.inf:
-            heapq.heappush(self._open, (bound, self.boxes, box))
+            self._open.add(bound, box)
         return box
 
     def grow(self, good: Callable[[], float], stop: Stop, most_boxes: int) -> float:
         """Split until no open box has a bound below what is good, or a limit comes; the bound of all boxes."""
-        while self._open and self._open[0][0] < good():
+        while self._open.bound < good():
             if self.boxes >= most_boxes or stop.reason() is not None:
                 break
-            _, _, box = heapq.heappop(self._open)
+            box = self._open.pop()
             pair, count = box.split or CLOSED
             low, high = box.most.copy(), box.least.copy()
             low[pair], high[pair] = count, count + 1
@@ -648,7 +610,7 @@ def split_of(least: Ints, most: Ints, circuits: Floats, weight: Floats) -> Split
     return pair, int(np.clip(count, least[pair], most[pair] - 1))
 
 
-def earliest(laws: BoxLaws, program: PathProgram, best: Reached, stop: Stop, cutoff: float = math.inf) -> BoxTree:
+def earliest(laws: BoxLaws, program: PathProgram, best: Incumbent, stop: Stop, cutoff: float = math.inf) -> BoxTree:
     """The tree of boxes by the time before which none of their plans is done; better plans replace `best`.
 
     Args:
@@ -676,7 +638,7 @@ def earliest(laws: BoxLaws, program: PathProgram, best: Reached, stop: Stop, cut
     return BoxTree(laws, judge)
 
 
-def fewest(laws: BoxLaws, program: PathProgram, limit: float, best: Reached, stop: Stop) -> BoxTree:
+def fewest(laws: BoxLaws, program: PathProgram, limit: float, best: Incumbent, stop: Stop) -> BoxTree:
     """The tree of boxes by the circuits that plans done by the limit need; plans with fewer replace `best`."""
     after = limit * (1 + SAME)
 

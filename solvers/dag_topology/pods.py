@@ -21,18 +21,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from solvers.dag_topology.branching import CLOSED, BoxLaws, Reached
+from solvers.dag_topology.branching import CLOSED, BoxLaws
 from solvers.dag_topology.search import (
     CLOSE,
     MATRIX_METHODS,
     EarlyCircuits,
-    SearchedCircuits,
+    FewestCircuits,
     compact,
     earliest_circuits,
     fewest_circuits,
 )
 from solvers.llm_training.strategies import columns_of_rows, rows_of_shape, shape_numbers, strategy_of, strategy_shapes
-from solvers.stop import Stop, first_part
+from solvers.stop import Incumbent, Stop, first_part
 from topoopt.core.arrays import BYTES_PER_MS_PER_GBPS, Floats, Ints
 from topoopt.core.dag_topology import CircuitProof, DagTopologyProblem
 from topoopt.core.errors import InfeasibleError, LimitError
@@ -195,7 +195,7 @@ class PodRow:
     floor_s: float
     graph: DagTopologyProblem | None = None
     crowded: bool = False
-    dealt: Reached | None = None
+    dealt: Incumbent | None = None
     bound_s: float = 0.0
     early: EarlyCircuits | None = None
 
@@ -247,7 +247,7 @@ def pod_row(problem: LlmTrainingProblem, strategy: ParallelStrategy, floor_s: fl
     reached = []
     for name in DEALT:
         circuits = MATRIX_METHODS[name][1](laws)
-        reached.append(Reached(makespan(laws.graph, circuits, laws.rate), circuits))
+        reached.append(Incumbent(makespan(laws.graph, circuits, laws.rate), circuits))
     return replace(row, graph=graph, dealt=min(reached, key=lambda option: option.value))
 
 
@@ -366,10 +366,10 @@ def best_in_pods(problem: LlmTrainingProblem, candidates: Iterable[RankedStrateg
     assert row.graph is not None
     assert row.early is not None
     fewest = fewest_circuits(row.graph, row.early, stop)
-    makespan_s = _seconds(row.graph, fewest.circuits)
+    makespan_s = _seconds(row.graph, fewest[0])
     circuits, claims = _decided(rows, best, least, fewest)
     limited = None
-    if claims.bound_s(makespan_s) < row.reached_s * (1 - CLOSE) or fewest.stopped_by is not StopReason.CONVERGED:
+    if claims.bound_s(makespan_s) < row.reached_s * (1 - CLOSE) or fewest[2] is not StopReason.CONVERGED:
         limited = stop.reason() or StopReason.BUDGET
     memory = estimate(problem, row.strategy).memory.total
     return PodResult(RankedStrategy(row.strategy, makespan_s, memory), circuits, claims, limited)
@@ -410,7 +410,7 @@ def _search_circuits(rows: list[PodRow], stop: Stop) -> int:
 
 
 def _decided(
-    rows: list[PodRow], best: int, least: BoundedStrategies, fewest: SearchedCircuits
+    rows: list[PodRow], best: int, least: BoundedStrategies, fewest: FewestCircuits
 ) -> tuple[PodDecisions, PodClaims]:
     """Return circuits and what is proven of them; strategies that the bound of all leaves out are no candidates."""
     value = rows[best].reached_s
@@ -418,13 +418,14 @@ def _decided(
     kept.sort(key=lambda k: (rows[k].floor_s, k))
     listed = {rows[k].strategy for k in kept}
     others = min([least[1], *(floor for floor, strategy in least[0] if strategy not in listed)])
-    rated = [rows[k].rated(value, fewest.proof if k == best else None) for k in kept]
-    return PodDecisions(tuple(fewest.circuits.tolist()), tuple(candidate for candidate, *_ in rated)), PodClaims(
+    circuits, proof, _ = fewest
+    rated = [rows[k].rated(value, proof if k == best else None) for k in kept]
+    return PodDecisions(tuple(circuits.tolist()), tuple(candidate for candidate, *_ in rated)), PodClaims(
         verdicts=tuple(verdict for _, verdict, *_ in rated),
         bounds_s=tuple(bound_s for *_, bound_s, _ in rated),
         rest_s=others if math.isfinite(others) else None,
-        circuits_bound=fewest.proof.circuits_bound,
-        proofs={number: proof for number, (*_, proof) in enumerate(rated) if proof is not None},
+        circuits_bound=proof.circuits_bound,
+        proofs={number: own for number, (*_, own) in enumerate(rated) if own is not None},
     )
 
 

@@ -16,10 +16,8 @@ from solvers.dag_topology.branching import (
     MARGIN,
     SAME,
     BoxLaws,
-    PathGraph,
     PathPool,
     PathProgram,
-    Reached,
     dealt,
     earliest,
     exchanged,
@@ -28,11 +26,19 @@ from solvers.dag_topology.branching import (
     thinned,
     used_ports,
 )
-from solvers.stop import Stop, first_part
+from solvers.stop import Incumbent, Stop, first_part
 from topoopt.core.arrays import Ints
-from topoopt.core.dag_topology import CircuitProof, DagTopologyProblem, PathMean, Split
-from topoopt.core.proofs import StopReason
-from topoopt.simulate.dag import makespan
+from topoopt.core.dag_topology import (
+    CircuitProof,
+    DagTopologyPlan,
+    DagTopologyProblem,
+    PathMean,
+    Split,
+    branching_certificate,
+)
+from topoopt.core.proofs import Argument, Bound, StopReason
+from topoopt.core.result import SearchResult
+from topoopt.simulate.dag import StepGraph, followed, makespan
 
 MOST_BOXES = 40_000
 """Boxes of a tree: what a solution file holds without growing large."""
@@ -47,26 +53,15 @@ BOUND_SHARE = 0.8
 """Part of the time left for the least makespan; the rest is for fewest circuits."""
 
 
-@dataclass(frozen=True, eq=False)
-class SearchedCircuits:
-    """Circuits and what is proven of them.
+EARLIER = 1e-12
+"""Part of a time that is rounding."""
 
-    Attributes:
-        circuits: int64[pairs], the fewest that do the job within the slack.
-        fastest: int64[pairs], those that do it first.
-        bound: no circuits do it earlier.
-        proof: of both.
-        stopped_by: why the search ended.
-    """
+Circuits = SearchResult[DagTopologyPlan]
 
-    circuits: Ints
-    fastest: Ints
-    bound: float
-    proof: CircuitProof
-    stopped_by: StopReason
+FewestCircuits = tuple[Ints, CircuitProof, StopReason]
+"""int64[pairs], the fewest that do the job within the slack; the proof of all; and why the search ended."""
 
-
-Keep = Callable[[Callable[[], SearchedCircuits]], None]
+OnIncumbent = Callable[[Callable[[], Circuits]], None]
 """Called with what makes the result, should the search have to be left from here on."""
 
 
@@ -83,7 +78,7 @@ class EarlyCircuits:
     """
 
     laws: BoxLaws
-    best: Reached
+    best: Incumbent
     bound: float
     tree: tuple[Split, ...]
     means: list[PathMean]
@@ -91,24 +86,56 @@ class EarlyCircuits:
 
 
 def search(
-    problem: DagTopologyProblem, stop: Stop, tell: Callable[[str], None], keep: Keep, most_boxes: int = MOST_BOXES
-) -> SearchedCircuits:
+    problem: DagTopologyProblem,
+    method: str,
+    stop: Stop,
+    tell: Callable[[str], None],
+    on_incumbent: OnIncumbent,
+    most_boxes: int = MOST_BOXES,
+) -> Circuits:
     """Least makespan, then fewest circuits within the slack; both with their proofs, as far as the limits allow."""
     tell("circuits")
 
-    def begun(laws: BoxLaws, first: Reached) -> None:
-        keep(lambda: _left(laws, problem, first, stop))
+    def begun(laws: BoxLaws, first: Incumbent) -> None:
+        on_incumbent(lambda: _left(laws, problem, first, method, stop))
         tell("bound")
 
     early = earliest_circuits(problem, first_part(stop, BOUND_SHARE, math.inf), begun, most_boxes)
     tell("fewest circuits")
-    return fewest_circuits(problem, early, stop, most_boxes)
+    few, proof, stopped_by = fewest_circuits(problem, early, stop, most_boxes)
+    return _result(problem, method, (few, early.best.circuits), (early.bound, proof), stopped_by)
+
+
+def _result(
+    problem: DagTopologyProblem,
+    method: str,
+    circuits: tuple[Ints, Ints],
+    proven: tuple[float, CircuitProof],
+    stopped_by: StopReason,
+) -> Circuits:
+    """The plan, with the fastest circuits where they are done earlier.
+
+    Args:
+        circuits: int64[pairs], the fewest within the slack; and those that are done first.
+        proven: no circuits do it earlier; and the proof.
+    """
+    graph = StepGraph.of(problem)
+    few, fastest = circuits
+    times = [float(followed(graph, own, problem.rate)[1].max()) for own in circuits]
+    bound, proof = proven
+    return SearchResult(
+        plan=DagTopologyPlan(few, fastest if times[1] < times[0] * (1 - EARLIER) else None),
+        certificates=(branching_certificate(bound, proof, problem.pods),),
+        bounds=(Bound(bound, Argument.CIRCUIT_BRANCHING),),
+        stopped_by=stopped_by,
+        method=method,
+    )
 
 
 def earliest_circuits(
     problem: DagTopologyProblem,
     stop: Stop,
-    begun: Callable[[BoxLaws, Reached], None] = lambda _, __: None,
+    begun: Callable[[BoxLaws, Incumbent], None] = lambda _, __: None,
     most_boxes: int = MOST_BOXES,
     cutoff: float = math.inf,
 ) -> EarlyCircuits:
@@ -121,19 +148,19 @@ def earliest_circuits(
     laws = BoxLaws.of(problem)
     best = _start(laws, first_part(stop, START_SHARE, math.inf))
     begun(laws, replace(best))
-    pool = PathPool.of(PathGraph.of(problem, laws.graph))
+    pool = PathPool(problem, laws.graph)
     bound, tree, means = _proven(laws, pool, best, stop, most_boxes, cutoff)
     return EarlyCircuits(laws, best, bound, tree, means, pool)
 
 
 def fewest_circuits(
     problem: DagTopologyProblem, early: EarlyCircuits, stop: Stop, most_boxes: int = MOST_BOXES
-) -> SearchedCircuits:
+) -> FewestCircuits:
     """Fewest circuits within the slack, with the proof."""
     laws, best, pool, means = early.laws, early.best, early.pool, list(early.means)
     limit = best.value * (1 + problem.slack_percent / 100)
     thin = thinned(laws, best.circuits, limit * (1 + SAME) * (1 - MARGIN), first_part(stop, START_SHARE, math.inf))
-    few = Reached(float(thin.sum()), thin)
+    few = Incumbent(float(thin.sum()), thin)
     program = PathProgram(laws, pool, limit, limit * (1 + SAME))
     few_tree = fewest(laws, program, limit, few, stop)
     needed = few_tree.grow(lambda: few.value - 0.5, stop, most_boxes)
@@ -141,7 +168,7 @@ def fewest_circuits(
     stopped = StopReason.CONVERGED if whole else stop.reason() or StopReason.BUDGET
     few_splits = few_tree.written(means)
     proof = compact(CircuitProof(early.tree, int(min(needed, few.value)), few_splits, tuple(pool.paths), tuple(means)))
-    return SearchedCircuits(few.circuits, best.circuits, early.bound, proof, stopped)
+    return few.circuits, proof, stopped
 
 
 def compact(proof: CircuitProof) -> CircuitProof:
@@ -165,22 +192,22 @@ def _renumbered(tree: tuple[Split, ...], index: dict[int, int]) -> tuple[Split, 
     return tuple((pair, 1 + index[count]) if pair < 0 < count else (pair, count) for pair, count in tree)
 
 
-def _left(laws: BoxLaws, problem: DagTopologyProblem, best: Reached, stop: Stop) -> SearchedCircuits:
+def _left(laws: BoxLaws, problem: DagTopologyProblem, best: Incumbent, method: str, stop: Stop) -> Circuits:
     """What the start alone amounts to, with what the root proves of it."""
     needed = root_circuits(laws, best.value * (1 + problem.slack_percent / 100))
     proof = CircuitProof((CLOSED,), needed, (CLOSED,))
     reason = stop.reason() or StopReason.TIME
-    return SearchedCircuits(best.circuits, best.circuits, root_bound(laws, best.value), proof, reason)
+    return _result(problem, method, (best.circuits, best.circuits), (root_bound(laws, best.value), proof), reason)
 
 
-def _start(laws: BoxLaws, stop: Stop) -> Reached:
+def _start(laws: BoxLaws, stop: Stop) -> Incumbent:
     """The best of the starts, and of exchanges from it."""
     ones = np.ones_like(laws.most)
     starts = [dealt(laws, ones, laws.most, weight) for weight in (laws.pair_volume, np.ones(len(ones)))]
-    plans = [Reached(makespan(laws.graph, circuits, laws.rate), circuits) for circuits in starts]
-    plans.append(Reached(*filled(laws, ones, laws.most, stop)))
+    plans = [Incumbent(makespan(laws.graph, circuits, laws.rate), circuits) for circuits in starts]
+    plans.append(Incumbent(*filled(laws, ones, laws.most, stop)))
     best = min(plans, key=lambda plan: plan.value)
-    return Reached(*exchanged(laws, best.value, best.circuits, stop))
+    return Incumbent(*exchanged(laws, best.value, best.circuits, stop))
 
 
 def root_bound(laws: BoxLaws, value: float) -> float:
@@ -205,7 +232,7 @@ def root_circuits(laws: BoxLaws, limit: float) -> int:
 
 
 def _proven(
-    laws: BoxLaws, pool: PathPool, best: Reached, stop: Stop, most_boxes: int, cutoff: float
+    laws: BoxLaws, pool: PathPool, best: Incumbent, stop: Stop, most_boxes: int, cutoff: float
 ) -> tuple[float, tuple[Split, ...], list[PathMean]]:
     """A time before which nothing is done, the tree that proves it, its means; betters `best`."""
     target = min(best.value, cutoff)
@@ -281,7 +308,7 @@ MATRIX_METHODS: Mapping[str, tuple[str, Choice]] = {
 """What each does, in words, and how."""
 
 
-def by_matrix(name: str, problem: DagTopologyProblem, stop: Stop) -> SearchedCircuits:
+def by_matrix(name: str, problem: DagTopologyProblem, stop: Stop) -> Circuits:
     """Circuits by a method of the table, and what the root says of all."""
     laws = BoxLaws.of(problem)
     circuits = MATRIX_METHODS[name][1](laws)
@@ -289,4 +316,4 @@ def by_matrix(name: str, problem: DagTopologyProblem, stop: Stop) -> SearchedCir
     bound = root_bound(laws, value)
     few = root_circuits(laws, value * (1 + problem.slack_percent / 100))
     proof = CircuitProof((CLOSED,), few, (CLOSED,))
-    return SearchedCircuits(circuits, circuits, bound, proof, stop.reason() or StopReason.CONVERGED)
+    return _result(problem, name, (circuits, circuits), (bound, proof), stop.reason() or StopReason.CONVERGED)

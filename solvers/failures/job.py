@@ -203,7 +203,7 @@ class JobEvaluator(FailureEvaluator[Repaired]):
             trials=tuple(RepairTrial(name, value) for name, value in trials.items()),
             spare_circuits=self._circuits(failure),
         )
-        return Repair(outcome, None if best is None else best[2])
+        return outcome, None if best is None else best[2]
 
     def _networks(self, surviving: Surviving) -> list[Surviving]:
         """The network, and that without its idle arcs: a repair over these may be worse than one without them."""
@@ -399,14 +399,14 @@ class JobRewiring(ExchangeSearch[Repaired]):
         traffic = self.traffic
         union = with_links(traffic.topology, exchange.added)
         other = PlanTraffic(union, traffic.routes, traffic.rings, traffic.demand)
-        repair = self.evaluator.on(other).repair(given_up(self.failure, exchange))
-        if repair.plan is None or repair.outcome.value is None:
+        outcome, plan = self.evaluator.on(other).repair(given_up(self.failure, exchange))
+        if plan is None or outcome.value is None:
             return None
         try:
             topology = rewired_topology(traffic.topology, self.failure, exchange)
         except InfeasibleError:
             return None
-        return Rewired(exchange, topology, repair.plan, repair.outcome.value, method)
+        return Rewired(exchange, topology, plan, outcome.value, method)
 
     def _offer_anew(self, topology: Topology, method: str) -> None:
         """Keep the topology with routes and rings of its own, if it is the best."""

@@ -31,7 +31,7 @@ import numpy as np
 from formulations.mixtures import PathSplit, path_split_arrays, shares_of
 from solvers.backends import BACKENDS, SolverLimits
 from solvers.failures.surviving import Surviving
-from topoopt.core.arrays import Bools, Floats, Ints
+from topoopt.core.arrays import Bools, Floats, Ints, offsets
 from topoopt.core.routing import Demand, GroupRings, PathTable, Ring
 from topoopt.core.topology import Topology
 from topoopt.native import routing
@@ -53,7 +53,7 @@ def least_loaded(surviving: Surviving, source: Ints, target: Ints, amount: Float
     hops = np.array([surviving.graph(t).hops_to[t, s] for s, t in zip(source.tolist(), target.tolist(), strict=True)])
     if count and hops.min() < 0:
         return None
-    ptr = np.concatenate(([0], np.cumsum(hops, dtype=np.int64))).astype(np.int64)
+    ptr = offsets(hops)
     arcs = np.empty(int(ptr[-1]), dtype=np.int64)
     heavy = np.maximum(amount, TRACE * max(float(amount.max(initial=0.0)), 1e-300))
     special = np.isin(target, surviving.relays)
@@ -76,7 +76,7 @@ def without_paths(routes: PathTable, dead: Ints, paths: ArcPaths, heads: Ints) -
         return routes
     length = np.diff(routes.path_ptr)
     length[dead] = np.diff(paths[0]) + 1
-    path_ptr = np.concatenate(([0], np.cumsum(length))).astype(np.int64)
+    path_ptr = offsets(length)
     node = np.empty(int(path_ptr[-1]), dtype=np.int32)
     stays = np.ones(len(length), dtype=bool)
     stays[dead] = False
@@ -110,9 +110,9 @@ def without_pairs(routes: PathTable, gone: Bools) -> PathTable:
         nodes_total=routes.nodes_total,
         source=routes.source[~gone],
         target=routes.target[~gone],
-        pair_ptr=np.concatenate(([0], np.cumsum(per_pair[~gone]))).astype(np.int64),
+        pair_ptr=offsets(per_pair[~gone]),
         share=routes.share[stays_path],
-        path_ptr=np.concatenate(([0], np.cumsum(length[stays_path]))).astype(np.int64),
+        path_ptr=offsets(length[stays_path]),
         node=routes.node[np.repeat(stays_path, length)],
     )
 
@@ -425,7 +425,7 @@ def other_orders(ring: Ring, lost: Sequence[int], alive: Bools, load: Floats) ->
     order = ring.order[turn + 1 :] + ring.order[: turn + 1]  # begins behind the first lost step, ends before it
     paths = ring.paths[turn + 1 :] + ring.paths[: turn + 1]
     backward = np.array([all(alive[b, a] for a, b in pairwise(path)) for path in paths[:-1]])
-    whole = np.concatenate(([0], np.cumsum(~backward)))  # steps before a place that cannot be run backwards
+    whole = offsets(~backward)  # steps before a place that cannot be run backwards
     u, v = order[-1], order[0]
     places = range(1, size - 2) if len(lost) == 1 else [(lost[1] - turn - 1) % size]
     orders: list[tuple[float, int, Ring]] = []

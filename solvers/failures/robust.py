@@ -40,7 +40,7 @@ from solvers.network.annealing import LinkTable, arcs_of, table_of, table_of_arc
 from solvers.network.enumeration import maximal_networks
 from solvers.network.finder import candidate_topologies
 from solvers.network.flows import RoutingResult
-from solvers.network.local import neighbours, price_cut
+from solvers.network.local import Moves, neighbours, price_cut
 from solvers.network.routing import route
 from solvers.network.space import Counts, Space, relaxed_theta, shift_invariant
 from solvers.stop import Stop
@@ -141,16 +141,16 @@ class NetworkEvaluator(FailureEvaluator[tuple[Topology, RoutingResult]]):
             repair=ROUTED,
         )
         if not demand.any():
-            return Repair(outcome, None)
+            return outcome, None
         try:
             routing = route(topology, demand, accuracy=self.accuracy, stop=self.stop)
         except InfeasibleError:
             nothing = replace(outcome, value=None, repair=IMPOSSIBLE, trials=(RepairTrial(ROUTED, None),))
-            return Repair(nothing, None)
+            return nothing, None
         solved = replace(
             outcome, value=routing.theta, bound=routing.bound, trials=(RepairTrial(ROUTED, routing.theta),)
         )
-        return Repair(solved, (topology, routing))
+        return solved, (topology, routing)
 
 
 SLACK = 1e-7
@@ -196,12 +196,16 @@ class RobustSearch:
             left[link[::-1]] -= 1
         return left
 
-    def limits(self, table: Floats, cut: Floats) -> tuple[Floats, Floats]:
-        """float64[k] twice: bounds by a cut on lambda of networks (rows of link counts), whole and at their worst."""
+    def moves(self, networks: Counts) -> Moves:
+        """Networks by what the cuts allow at their worst link failure; those that break the nominal limit are left."""
+        return Moves(networks, self.cuts, self._limits)
+
+    def _limits(self, table: Floats, cut: Floats) -> Floats:
+        """float64[k]: bounds by a cut on the worst lambda; -inf where theta without failure is too large."""
         whole = table @ cut.ravel()
         price = (cut + cut.T if self.space.bidirectional else cut).ravel()
         dearest = np.max(np.where(table > 0, price, 0.0), axis=1)
-        return whole, whole - dearest
+        return np.where(whole < (1 - SLACK) / self.nominal_limit, -np.inf, whole - dearest)
 
     def value(self, counts: Counts, beat: float) -> WorstTheta | None:
         """The value of a network; None if it is not below `beat`, breaks the nominal limit, or cuts demand off."""
@@ -234,39 +238,6 @@ class RobustSearch:
         return relaxed[0]
 
 
-@dataclass(eq=False)
-class _Queue:
-    """Networks to look at, the most promising first, each once."""
-
-    search: RobustSearch
-    networks: Counts
-    used: int = 0
-
-    def __post_init__(self) -> None:
-        entries = self.search.space.problem.servers**2  # -1 is no size where there are no networks
-        self.table = self.networks.reshape(len(self.networks), entries).astype(np.float64)
-        self.limit = np.full(len(self.networks), np.inf)
-        self.whole = self.limit.copy()
-
-    def next_below(self, theta: float) -> Counts | None:
-        """The untried network of the largest bound on the worst lambda, if its worst theta may be below `theta`."""
-        for cut in self.search.cuts[self.used :]:
-            whole, worst = self.search.limits(self.table, cut)
-            np.minimum(self.limit, worst, out=self.limit)
-            np.minimum(self.whole, whole, out=self.whole)
-        self.used = len(self.search.cuts)
-        if not len(self.networks):
-            return None
-        bad = self.whole < (1 - SLACK) / self.search.nominal_limit
-        self.limit[bad] = -np.inf
-        k = int(np.argmax(self.limit))
-        if self.limit[k] <= (1 + SLACK) / theta:
-            return None
-        self.limit[k] = -np.inf
-        counts: Counts = self.networks[k]
-        return counts
-
-
 def exhaustive(search: RobustSearch, incumbent: WorstTheta | None, stop: Stop) -> tuple[WorstTheta | None, bool]:
     """The best of all networks, and whether none was left out (for at most five servers).
 
@@ -274,9 +245,9 @@ def exhaustive(search: RobustSearch, incumbent: WorstTheta | None, stop: Stop) -
         InputError: too many networks.
     """
     best = incumbent
-    queue = _Queue(search, maximal_networks(search.space))
+    moves = search.moves(maximal_networks(search.space))
     while True:
-        counts = queue.next_below(np.inf if best is None else best.worst)
+        counts = moves.next_above(0.0 if best is None else (1 + SLACK) / best.worst)
         if counts is None:
             return best, True
         if stop.reason() is not None:
@@ -297,10 +268,10 @@ def exchanged(
     best: WorstTheta | None = None
     for rank, start in enumerate(starts):
         current: WorstTheta | None = None
-        queue = _Queue(search, start[None])
+        moves = search.moves(start[None])
         last = search.programs + (programs - search.programs) // (len(starts) - rank)
         while search.programs < last and (best is None or stop.reason() is None):
-            counts = queue.next_below(np.inf if current is None else current.worst)
+            counts = moves.next_above(0.0 if current is None else (1 + SLACK) / current.worst)
             if counts is None:
                 break
             if not search.space.fits(counts):
@@ -313,7 +284,7 @@ def exchanged(
                 best = current
             if best.worst <= goal * (1 + SLACK):
                 return best
-            queue = _Queue(search, np.array(neighbours(search.space, current.counts)).reshape(-1, *start.shape))
+            moves = search.moves(np.array(neighbours(search.space, current.counts)).reshape(-1, *start.shape))
     return best
 
 

@@ -105,11 +105,11 @@ class TrainingFailures(FailureEvaluator[PlacedNetwork]):
 
     def routes(self, repair: Repair[PlacedNetwork]) -> PathsByPair:
         """Paths of all pairs that send after a failure."""
-        return {} if repair.plan is None else paths_by_pair(repair.plan.routes)
+        return {} if repair[1] is None else paths_by_pair(repair[1].routes)
 
     def reordered(self, repair: Repair[PlacedNetwork]) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
         """Of every ring that runs after a failure one that the plan has in its group, and its order now."""
-        orders = {} if repair.plan is None else repair.plan.orders
+        orders = {} if repair[1] is None else repair[1].orders
         return [
             (tuple(before[0]), tuple(ring))
             for family, classes in orders.items()
@@ -222,7 +222,7 @@ class TrainingEvaluator(TrainingFailures):
             trials=tuple(trials),
             spare_circuits=self._circuits(failure),
         )
-        return Repair(outcome, best)
+        return outcome, best
 
     def _circuits(self, failure: Failure) -> int:
         """To be set for spares; behind packet switches they have links of their own."""
@@ -359,9 +359,9 @@ class RailEvaluator(TrainingFailures):
 
     def routes(self, repair: Repair[PlacedNetwork]) -> PathsByPair:
         """Over the rails by their numbers, a spine between two of them left out."""
-        if repair.plan is None:
+        if repair[1] is None:
             return {}
-        links, table = self._links(repair.outcome.failure), repair.plan.routes
+        links, table = self._links(repair[0].failure), repair[1].routes
         return {
             pair: self._over_rails(links, *pair)
             for pair in zip(table.source.tolist(), table.target.tolist(), strict=True)
@@ -400,7 +400,7 @@ class RailEvaluator(TrainingFailures):
             repair=IMPOSSIBLE if network is None else NONE_NEEDED if untouched else REROUTED,
             trials=() if untouched else (RepairTrial(REROUTED, None if network is None else value),),
         )
-        return Repair(outcome, network)
+        return outcome, network
 
     def _each_ring(self) -> Iterator[Ints]:
         for classes in self.orders.values():
@@ -477,10 +477,10 @@ class TrainingRewiring(ExchangeSearch[Repair[PlacedNetwork]]):
     def _repaired(self, exchange: Exchange, method: str) -> Rewired[Repair[PlacedNetwork]] | None:
         evaluator = self.evaluator.on(with_links(self.topology, exchange.added))
         repair = evaluator.repair(given_up(self.failure, exchange))
-        if repair.plan is None or repair.outcome.value is None:
+        if repair[1] is None or repair[0].value is None:
             return None
         topology = self._standing(exchange)
-        return Rewired(exchange, topology, repair, repair.outcome.value, method)
+        return Rewired(exchange, topology, repair, repair[0].value, method)
 
     def _standing(self, exchange: Exchange) -> Topology:
         """The links after the exchange; groups of servers need not be joined to each other."""

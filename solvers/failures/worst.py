@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
@@ -69,12 +69,8 @@ def _senders(capacity: csr_matrix, flow: csr_matrix, source: int) -> Bools:
 Plan = TypeVar("Plan")
 
 
-@dataclass(frozen=True, eq=False)
-class Repair(Generic[Plan]):
-    """A failure, what became of it, and the plan that runs then; None where none delivers everything."""
-
-    outcome: FailureOutcome
-    plan: Plan | None
+Repair = tuple[FailureOutcome, Plan | None]
+"""What became of a failure, and the plan that runs then; None where none delivers everything."""
 
 
 class FailureEvaluator(ABC, Generic[Plan]):
@@ -95,7 +91,7 @@ class FailureEvaluator(ABC, Generic[Plan]):
 
     def outcome(self, failure: Failure) -> FailureOutcome:
         """What a failure does, after the best repair."""
-        return replace(self.repair(failure).outcome, failure=failure)
+        return replace(self.repair(failure)[0], failure=failure)
 
     def repair(self, failure: Failure) -> Repair[Plan]:
         """The best repair of a failure, or of one that is just like it."""

@@ -24,7 +24,7 @@ from math import inf, log
 import numpy as np
 
 from solvers.collective.breadth_first import MOST_DEGREE, search_cayley, step_loads
-from solvers.collective.options import AllReduceOption, GroupOption, GroupOptions, best_option
+from solvers.collective.options import AllReduceOption, GroupOptions, best_option
 from solvers.network.annealing import AnnealPlan, anneal, table_of, table_of_arcs, topology_of
 from solvers.network.assembly import assemble, assign_switches, coset_size
 from solvers.network.finder import find_topology
@@ -232,9 +232,9 @@ class JobSchedules:
         self.cluster = cluster
         message_us = max(cluster.ring_round_latency_us - cluster.hop_latency_us, 0.0)
         self._made = GroupOptions(choice, message_us=message_us, stop=stop)
-        self._options: dict[tuple[bytes, tuple[int, ...]], tuple[GroupOption, ...]] = {}
+        self._options: dict[tuple[bytes, tuple[int, ...]], tuple[AllReduceOption, ...]] = {}
 
-    def options(self, topology: Topology, members: tuple[int, ...]) -> tuple[GroupOption, ...]:
+    def options(self, topology: Topology, members: tuple[int, ...]) -> tuple[AllReduceOption, ...]:
         """All schedules of a group on a topology: over the links between members, and over all links."""
         key = (topology.arcs.tobytes() + topology.multiplicity.tobytes(), members)
         if key not in self._options:
@@ -269,8 +269,8 @@ class JobSchedules:
         schedules: list[GroupSchedule] = []
         for members, own in sizes.items():
             available = self.options(topology, members)
-            options = tuple(entry.option for entry in available if entry.family == family)
-            options = options or tuple(entry.option for entry in available)
+            options = tuple(entry for entry in available if entry.family == family)
+            options = options or available
             picks: list[tuple[AllReduceOption, int] | None] = []
             for size in own:
                 option, line = best_option(options, size)
@@ -325,9 +325,9 @@ def graph_score(cluster: Cluster, topology: Topology) -> GraphScore:
     """The score of a connected topology."""
     n = cluster.servers
     network = group_network(cluster, topology, tuple(range(n)))
-    loads = step_loads(network)
+    loads, distance = step_loads(network)
     units = Fraction(int(cluster.degree * network.units.sum()), int(topology.multiplicity.sum()))
-    return loads.steps, sum(loads.loads, Fraction(0)) * units / n, float(loads.distance.sum()) / (n * (n - 1))
+    return len(loads), sum(loads, Fraction(0)) * units / n, float(distance.sum()) / (n * (n - 1))
 
 
 def cayley_topologies(cluster: Cluster, stop: Stop, *, seed: int) -> list[Topology]:

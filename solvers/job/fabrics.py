@@ -245,10 +245,10 @@ def stages_of(schedule: Schedule, networks: Mapping[Group, Network]) -> tuple[St
         group = next((group for group in schedule if phase in group), None)
         if group is None and not stages:
             group = min(schedule, key=min)
-        if stages and (group is None or networks[group] is stages[-1].network):
-            stages[-1] = replace(stages[-1], phases=(*stages[-1].phases, phase))
+        if stages and (group is None or networks[group] is stages[-1][1]):
+            stages[-1] = (*stages[-1][0], phase), stages[-1][1]
         elif group is not None:
-            stages.append(Stage((phase,), networks[group]))
+            stages.append(((phase,), networks[group]))
     return tuple(stages)
 
 

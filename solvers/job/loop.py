@@ -136,7 +136,7 @@ class LoopLog:
         self.show(phase, proposals, best_ms)
 
     def note(self, phase: str, proposals: int, best_ms: float) -> None:
-        """OnIncumbent what was made in a phase, whenever it is the turn of that."""
+        """Note what was made in a phase, whenever it is the turn of that."""
         self.proposals += proposals
         if best_ms < self.best_ms:
             self.best_ms = best_ms

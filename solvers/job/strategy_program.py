@@ -23,7 +23,6 @@ which makes it too low. It only offers a strategy; the search keeps what it simu
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -37,6 +36,7 @@ from solvers.backends import SOLVERS, SolverLimits
 from solvers.backends.backend import Scaling, scaling_of
 from solvers.backends.highs import load
 from solvers.network.space import layer_sizes
+from solvers.stop import BestFirst
 from topoopt.core.arrays import Bools, Floats
 from topoopt.core.cluster import Cluster
 from topoopt.core.workload import (
@@ -211,12 +211,13 @@ def prove(
     if first is None:
         return None
     nodes: list[StrategyCut | StrategyCase] = [first[2]]
-    waiting = [(first[0], 0, first, every)]
+    tree: BestFirst[tuple[float, int, Relaxed, Allowed]] = BestFirst()
+    tree.add(first[0], (first[0], 0, first, every))
     most = programs or max(1, min(MOST_PROGRAMS, SOLVED_COEFFICIENTS // max(1, program.nonzeros)))
     branching = Branching(lambda allowed: _relax(data, warm, allowed), len(data.splits))
     risen, risen_at, settled = first[0], 0, np.inf
-    while branching.solved < most - 1 and waiting and waiting[0][0] < settled and not stop():
-        value, at, here, part = waiting[0]
+    while branching.solved < most - 1 and tree.bound < settled and not stop():
+        value, at, here, part = tree.pop()
         if value > risen * (1.0 + RISE):
             risen, risen_at = value, branching.solved
         elif programs is None and branching.solved - risen_at > IN_VAIN:
@@ -224,7 +225,6 @@ def prove(
         cut = branching.best(here, part)
         if cut is None:
             break
-        heapq.heappop(waiting)
         operator, inside, halves, _ = cut
         nodes[at] = StrategyCut(operator, tuple(np.flatnonzero(inside).tolist()), len(nodes), len(nodes) + 1)
         for child, states in halves:
@@ -233,7 +233,8 @@ def prove(
                 settled = min(settled, here[0])
             else:
                 nodes.append(child[2])
-                heapq.heappush(waiting, (max(child[0], here[0]), len(nodes) - 1, child, states))
+                bound = max(child[0], here[0])
+                tree.add(bound, (bound, len(nodes) - 1, child, states))
     return tuple(nodes)
 
 

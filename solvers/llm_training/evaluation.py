@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from solvers.collective.options import AllReduceOption, GroupOption, GroupOptions
+from solvers.collective.options import AllReduceOption, GroupOptions
 from solvers.stop import Stop
 from topoopt.core.arrays import Ints
 from topoopt.core.collective import GroupSchedule
@@ -234,7 +234,7 @@ def with_schedules(
     buckets, loads = family_buckets(problem, strategy), schedule_loads(problem, graph)
     rings = evaluated(problem, strategy, replace(placed.network, schedules={}), groups)
     makers = GroupOptions(choice, message_us=problem.cluster.message_latency_us, stop=stop)
-    options: dict[tuple[int, ...], tuple[GroupOption, ...]] = {}
+    options: dict[tuple[int, ...], tuple[AllReduceOption, ...]] = {}
     chosen: dict[F, Schedules] = {}
     for family in own:
         sizes = _sizes(placed, groups, family, buckets[family])
@@ -270,13 +270,12 @@ def _network(problem: LlmTrainingProblem, graph: LinkGraph, members: tuple[int, 
 
 
 def _proposals(
-    options: dict[tuple[int, ...], tuple[GroupOption, ...]], sizes: dict[tuple[int, ...], int]
+    options: dict[tuple[int, ...], tuple[AllReduceOption, ...]], sizes: dict[tuple[int, ...], int]
 ) -> Iterator[Schedules]:
     """For each kind schedules of that kind, where a group has any, in the pieces that are best for their size."""
     for kind in sorted({option.family for members in sizes for option in options[members]}):
         own = {
-            members: [option.option for option in options[members] if option.family == kind]
-            or [option.option for option in options[members]]
+            members: [option for option in options[members] if option.family == kind] or options[members]
             for members in sizes
         }
         for index in range(max(map(len, own.values()))):

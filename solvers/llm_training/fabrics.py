@@ -108,7 +108,7 @@ def _matched(demand: bytes, servers: int, optical: int, other: int, *, split: bo
     best, _ = matched(traffic, Stop(), programs=False)
     circuits, routes = dict[Pair, int](), dict[Pair, tuple[tuple[Path, float], ...]]()
     for (i, j), count, larger in zip(problem.pairs, best.circuits.tolist(), traffic.larger.tolist(), strict=True):
-        part = 0.0 if not count else min(1.0, count * best.seconds / larger) if split else 1.0
+        part = 0.0 if not count else min(1.0, count * best.value / larger) if split else 1.0
         if count:
             circuits[i, j] = count
         for source, two in ((i, j), (j, i)):

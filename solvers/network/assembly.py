@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from topoopt import native
-from topoopt.core.arrays import Bools, Floats, Int32s, Ints
+from topoopt.core.arrays import Bools, Floats, Int32s, Ints, offsets
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError, Problem
 from topoopt.core.graphs import strongly_connected
@@ -152,7 +152,7 @@ def arc_graph(topology: Topology) -> Digraph:
 
 def row_ptr(keys: Ints, n: int) -> Ints:
     """int64[n+1]: where the entries of each key begin once they are sorted."""
-    return np.concatenate(([0], np.cumsum(np.bincount(keys, minlength=n)))).astype(np.int64)
+    return offsets(np.bincount(keys, minlength=n))
 
 
 def _colour(tails: Ints, heads: Ints, first: int, out: Int32s, into: Int32s) -> None:

@@ -8,7 +8,7 @@ Moves whose bound does not beat the best lambda known need no routing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -68,7 +68,7 @@ def first_network(space: Space, limits: ExactLimits) -> tuple[Counts, Routed] | 
     if result is None:
         return None
     first = result[0], routed(space, result[0])
-    limits.keep(finish(space, *first, space.bound, StopReason.TIME, "local search", 0))
+    limits.on_incumbent(finish(space, *first, space.bound, StopReason.TIME, "local search", 0))
     return first
 
 
@@ -89,7 +89,7 @@ def local_search(space: Space, seed: int, stop: Stop, incumbent: Counts | None =
         incumbent = None if best is None else best[0]
     for start in _starts(space, rng, incumbent):
         current: tuple[Counts, float] | None = None
-        moves = _Moves([start], cuts)
+        moves = Moves([start], cuts)
         while routings < _ROUTINGS and (best is None or stop.reason() is None):
             counts = moves.next_above(0.0 if current is None else (1 + 1e-9) / current[1])
             if counts is None:
@@ -103,14 +103,13 @@ def local_search(space: Space, seed: int, stop: Stop, incumbent: Counts | None =
             cut = price_cut(space.demand, counts, relaxed[2])
             if cut is not None:
                 cuts.append(cut)
-                moves.tighten(cut)
             if current is None or relaxed[0] < current[1] * (1 - 1e-9):
                 current = (counts, relaxed[0])
                 if best is None or relaxed[0] < best[1]:
                     best = current
                 if best[1] <= space.bound.value * (1 + 1e-9):
                     return best
-                moves = _Moves(neighbours(space, counts), cuts)
+                moves = Moves(neighbours(space, counts), cuts)
         if routings >= _ROUTINGS or (best is not None and stop.reason() is not None):
             break
     return best
@@ -119,25 +118,32 @@ def local_search(space: Space, seed: int, stop: Stop, incumbent: Counts | None =
 _ROUTINGS = 400
 
 
-class _Moves:
-    """Networks to try, the most promising first, each once."""
+class Moves:
+    """Networks to try, the most promising first, each once.
 
-    def __init__(self, networks: list[Counts], cuts: list[Floats]) -> None:
-        self.networks = networks
+    Args:
+        networks: of one size.
+        cuts: that bound lambda; those that are appended later count, too.
+        limits: (float64[k, n^2] link counts, a cut) -> float64[k], what the cut allows at most.
+    """
+
+    def __init__(
+        self,
+        networks: Sequence[Counts] | Counts,
+        cuts: list[Floats],
+        limits: Callable[[Floats, Floats], Floats] = lambda table, cut: table @ cut.ravel(),
+    ) -> None:
+        self.networks, self.cuts, self.limits, self.used = networks, cuts, limits, 0
         self.table = np.array([counts.ravel() for counts in networks], dtype=np.float64)
         self.limit = np.full(len(networks), np.inf)
-        for cut in cuts:
-            self.tighten(cut)
-
-    def tighten(self, cut: Floats) -> None:
-        """Use one more cut."""
-        if len(self.networks):
-            np.minimum(self.limit, self.table @ cut.ravel(), out=self.limit)
 
     def next_above(self, throughput: float) -> Counts | None:
         """The untried network of the largest bound on lambda, if above `throughput`."""
         if not len(self.networks):
             return None
+        for cut in self.cuts[self.used :]:
+            np.minimum(self.limit, self.limits(self.table, cut), out=self.limit)
+        self.used = len(self.cuts)
         k = int(np.argmax(self.limit))
         if self.limit[k] <= throughput:
             return None

@@ -34,7 +34,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.stop import Stop
+from solvers.stop import BestFirst, Stop
 from topoopt.core.arrays import Floats
 from topoopt.core.network import MOST_RELAY_CASES, LinkCounts, RelayCases, RelayPrices
 from topoopt.native import flows, search
@@ -310,9 +310,10 @@ def relay_cases(
         iterations: of the ascent in a case.
     """
     tree = _Case(LinkCounts.any(len(demand), d), root, used)
-    leaves = [tree]
-    while len(leaves) < cases and (stop is None or stop.reason() is None):
-        worst = min(leaves, key=lambda case: case.prices.theta)
+    leaves, undivided = 1, BestFirst[_Case]()
+    undivided.add(root.theta, tree)
+    while leaves < cases and (stop is None or stop.reason() is None):
+        worst = undivided.pop()
         split = _split(worst, demand)
         if split is None:
             break
@@ -330,9 +331,10 @@ def relay_cases(
         if len(parts) < 2:
             break
         worst.split, worst.parts = split, tuple(parts)
-        leaves.remove(worst)
-        leaves += parts
-    if len(leaves) == 1:
+        leaves += len(parts) - 1
+        for part in parts:
+            undivided.add(part.prices.theta, part)
+    if leaves == 1:
         return None
     nodes = list(_nodes(tree))
     return RelayCases(np.array([node.split for node in nodes]), tuple(node.prices for node in nodes if not node.parts))

@@ -35,7 +35,7 @@ from solvers.backends import BACKENDS, SolverLimits
 from solvers.network.assembly import Digraph, arc_graph, common_offsets, coset_size
 from solvers.network.distances import hop_table
 from solvers.network.routes import decompositions
-from topoopt.core.arrays import Floats, Int32s, Ints
+from topoopt.core.arrays import Floats, Int32s, Ints, offsets
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.routing import GroupRings, Ring
@@ -219,7 +219,7 @@ def _route(graph: Digraph, order: tuple[int, ...], load: Floats) -> tuple[Ints, 
     """Paths from each member to the next, as arc ids in rows; `load` grows by one per arc used."""
     source = np.array(order, dtype=np.int64)
     target = np.roll(source, -1)
-    ptr = np.concatenate(([0], np.cumsum(graph.hops_to[target, source], dtype=np.int64)))
+    ptr = offsets(graph.hops_to[target, source])
     arcs = np.empty(int(ptr[-1]), dtype=np.int64)
     routing.route_demands(
         np.arange(len(order), dtype=np.int64), source, target, np.ones(len(order)), graph.first, graph.head,
@@ -422,7 +422,7 @@ def _sequences(n: int, coins: tuple[int, ...], jump: int, hops: Int32s, length: 
 
 
 def _ring(n: int, step: int, size: int, sequence: tuple[int, ...]) -> RingCandidate:
-    prefix = np.concatenate(([0], np.cumsum(sequence)))
+    prefix = offsets(sequence)
     starts = (int(prefix[-1]) * np.arange(size)) % n
     nodes = (starts[:, None] + prefix[None, :]) % n
     use: dict[tuple[int, int], float] = {}

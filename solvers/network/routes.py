@@ -22,7 +22,7 @@ from solvers.backends import BACKENDS, SolverLimits
 from solvers.network.assembly import Digraph, arc_graph, assemble, common_offsets, ring_arcs
 from solvers.network.distances import generates, hop_table, interfaces_of
 from topoopt import native
-from topoopt.core.arrays import Bools, Floats, Int32s, Ints, stable_order
+from topoopt.core.arrays import Bools, Floats, Int32s, Ints, offsets, stable_order
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem
 from topoopt.core.routing import PathTable
@@ -253,7 +253,7 @@ def _spread(topology: Topology, amount: Floats, paths_per_pair: int, seed: int, 
     bytes_each = amount.ravel()[parcels] / paths_per_pair
     bytes_each = np.maximum(bytes_each, 1e-6 * max(float(bytes_each.max(initial=0.0)), 1e-300))
     source, target = parcels // n, parcels % n
-    path_ptr = np.concatenate(([0], np.cumsum(graph.hops_to[target, source], dtype=np.int64)))
+    path_ptr = offsets(graph.hops_to[target, source])
     shuffled = np.random.default_rng(seed).permutation(len(parcels))
     order = shuffled[stable_order(-bytes_each[shuffled])]
     arcs = np.empty(int(path_ptr[-1]), dtype=np.int64)
@@ -369,7 +369,7 @@ def _table(n: int, pair: Ints, paths_per_pair: int, path_ptr: Ints, arcs: Ints, 
     source = (pair // max(n, 1)).astype(np.int32)
     target = (pair % max(n, 1)).astype(np.int32)
     hops = np.diff(path_ptr)
-    start = np.concatenate(([0], np.cumsum(hops + 1))).astype(np.int64)
+    start = offsets(hops + 1)
     node = np.empty(int(start[-1]), dtype=np.int32)
     first = np.zeros(len(node), dtype=bool)
     first[start[:-1]] = True
@@ -387,7 +387,7 @@ def _merged_routes(n: int, source: Int32s, target: Int32s, paths_per_pair: int, 
     """Equal paths of a pair become one, at its first place, with the sum of their shares."""
     k, pairs = paths_per_pair, len(source)
     length = np.diff(start).reshape(pairs, k)  # the same for all paths of a pair: all are shortest
-    first = np.concatenate(([0], np.cumsum(length[:, 0]))).astype(np.int64)
+    first = offsets(length[:, 0])
     inside = np.arange(int(first[-1])) - np.repeat(first[:-1], length[:, 0])
     column = [node[np.repeat(start[:-1].reshape(pairs, k)[:, c], length[:, 0]) + inside] for c in range(k)]
     leader = np.tile(np.arange(k), (pairs, 1))
@@ -399,13 +399,13 @@ def _merged_routes(n: int, source: Int32s, target: Int32s, paths_per_pair: int, 
     times = np.stack([(leader == c).sum(axis=1) for c in range(k)], axis=1)[kept]
     share = np.cumsum(np.full(k, 1.0 / k))[times - 1]
     chosen = np.flatnonzero(kept.ravel())
-    path_ptr = np.concatenate(([0], np.cumsum(np.diff(start)[chosen]))).astype(np.int64)
+    path_ptr = offsets(np.diff(start)[chosen])
     at = (
         np.repeat(start[chosen], np.diff(path_ptr))
         + np.arange(int(path_ptr[-1]))
         - np.repeat(path_ptr[:-1], np.diff(path_ptr))
     )
-    pair_ptr = np.concatenate(([0], np.cumsum(kept.sum(axis=1)))).astype(np.int64)
+    pair_ptr = offsets(kept.sum(axis=1))
     return PathTable(n, source, target, pair_ptr, share, path_ptr, node[at])
 
 
@@ -511,8 +511,8 @@ def _path_table(
         nodes_total=n,
         source=np.array([s for s, _ in pairs], dtype=np.int32),
         target=np.array([t for _, t in pairs], dtype=np.int32),
-        pair_ptr=np.concatenate(([0], np.cumsum(per_pair))).astype(np.int64),
+        pair_ptr=offsets(per_pair),
         share=share[used],
-        path_ptr=np.concatenate(([0], np.cumsum([len(path) for path in nodes]))).astype(np.int64),
+        path_ptr=offsets([len(path) for path in nodes]),
         node=np.array([v for path in nodes for v in path], dtype=np.int32),
     )

@@ -99,7 +99,7 @@ def route(
     max_hops: int | None = None,
     hop_price: float = 0.0,
     stop: Stop | None = None,
-    keep: Callable[[Callable[[], RoutingResult]], None] | None = None,
+    on_incumbent: Callable[[Callable[[], RoutingResult]], None] | None = None,
 ) -> RoutingResult:
     """Route `demand` (float64[n, n], in units of a link's capacity) so that the largest link utilisation is least.
 
@@ -112,7 +112,7 @@ def route(
         max_hops: longest path allowed; the flow then comes with its split by hops. None, or n - 1 and more: any.
         hop_price: time of one hop in the unit of theta; theta + hop_price * mean hops of the demand is made least.
         stop: deadline and interrupt shared with others; the earlier deadline holds.
-        keep: called when there is a first flow, with what makes the result of the best one known.
+        on_incumbent: called when there is a first flow, with what makes the result of the best one known.
 
     Raises:
         InputError: bad topology, demand, method, limit or price of hops.
@@ -138,8 +138,8 @@ def route(
         raise InputError([refused])
     ends = (stop or Stop()).within(time_limit_s)
     proof = RoutingProof(network, accuracy, ends, max_hops, hop_price, alike=_alike(network, name))
-    if keep is not None:
-        proof.offered = lambda: keep(lambda: proof.result(name, 0))
+    if on_incumbent is not None:
+        proof.offered = lambda: on_incumbent(lambda: proof.result(name, 0))
     name, work = _by_auto(proof, name) if method == "auto" else (name, ROUTING_METHODS[name](proof))
     return proof.result(name, work)
 

@@ -293,7 +293,7 @@ def search_topology(
     budget: SearchBudget | None = None,
     goal: float = 0.0,
     stop: Stop | None = None,
-    keep: Keep | None = None,
+    on_incumbent: OnIncumbent | None = None,
     jobs: int = 1,
 ) -> TopologySearchResult:
     """Search for the topology of least theta.
@@ -303,7 +303,7 @@ def search_topology(
 
     Args:
         goal: a proven lower bound on theta over all topologies; the search ends when it is reached.
-        keep: called whenever there is something better, with what would be returned now.
+        on_incumbent: called whenever there is something better, with what would be returned now.
         jobs: processes that share the annealing runs; the result is that of one.
 
     Raises:
@@ -313,10 +313,10 @@ def search_topology(
     """
     demand = check_problem(problem)
     budget = budget or SearchBudget()
-    return _Search(problem, demand, seed, budget, goal, stop or Stop(), keep, jobs).run()
+    return _Search(problem, demand, seed, budget, goal, stop or Stop(), on_incumbent, jobs).run()
 
 
-Keep = Callable[[Callable[[], TopologySearchResult]], None]
+OnIncumbent = Callable[[Callable[[], TopologySearchResult]], None]
 """Offered what makes the result of the best so far."""
 
 
@@ -329,10 +329,10 @@ class _Search:
         budget: SearchBudget,
         goal: float,
         stop: Stop,
-        keep: Keep | None,
+        on_incumbent: OnIncumbent | None,
         jobs: int,
     ) -> None:
-        self.keep, self.jobs = keep, jobs
+        self.on_incumbent, self.jobs = on_incumbent, jobs
         self.problem, self.demand, self.seed, self.stop = problem, demand, seed, stop
         busiest = max(demand.sum(axis=0).max(), demand.sum(axis=1).max())
         self.goal = max(goal, float(busiest) / problem.degree)  # node cut: no topology does better
@@ -486,19 +486,23 @@ class _Search:
         if self.stop.reason() is not None:
             routing = route(topology, self.demand, accuracy=self.rough, time_limit_s=LATE_S)
         else:
-            routing = route(topology, self.demand, accuracy=self.rough, stop=self.stop, keep=self._first_flow(topology))
+            routing = route(
+                topology, self.demand, accuracy=self.rough, stop=self.stop, on_incumbent=self._first_flow(topology)
+            )
             if self.goal < routing.theta <= self.goal * (1.0 + 2.0 * self.rough):  # it may reach the bound
                 routing = route(topology, self.demand, accuracy=1e-7, stop=self.stop)
         self._note(name, topology, routing)
 
     def _first_flow(self, topology: Topology) -> Callable[[Callable[[], RoutingResult]], None] | None:
         """Takes the flows on the first topology as they get better: routing it may take longer than there is time."""
-        keep, steps = self.keep, tuple(self.steps)
-        if keep is None or self.best is not None:
+        on_incumbent, steps = self.on_incumbent, tuple(self.steps)
+        if on_incumbent is None or self.best is not None:
             return None
 
         def take(best: Callable[[], RoutingResult]) -> None:
-            keep(lambda: TopologySearchResult(topology, best(), steps, 0, self.stop.reason() or StopReason.TIME))
+            on_incumbent(
+                lambda: TopologySearchResult(topology, best(), steps, 0, self.stop.reason() or StopReason.TIME)
+            )
 
         return take
 
@@ -507,9 +511,9 @@ class _Search:
         self.steps.append((name, load, routing.theta))
         if self.best is None or routing.theta < self.best[1].theta:
             self.best = (topology, routing)
-            if self.keep is not None:
+            if self.on_incumbent is not None:
                 steps = tuple(self.steps)
-                self.keep(
+                self.on_incumbent(
                     lambda: TopologySearchResult(
                         topology, routing, steps, self.priced, self.stop.reason() or StopReason.TIME
                     )

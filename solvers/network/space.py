@@ -49,13 +49,13 @@ class ExactLimits:
         seed: of the local search that gives a first network, and of the solver.
         incumbent: a network already known; methods never return a worse one.
         stop: a deadline and an interrupt shared with others.
-        keep: is told of a network that may be returned if the method is left before its end.
+        on_incumbent: is told of a network that may be returned if the method is left before its end.
     """
 
     seed: int = 0
     incumbent: Topology | None = None
     stop: Stop = field(default_factory=Stop)
-    keep: Callable[[SearchResult[TopologyPlan]], None] = lambda result: None
+    on_incumbent: Callable[[SearchResult[TopologyPlan]], None] = lambda result: None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -101,4 +101,4 @@ def collective_figures() -> list[Figure]:
 
 
 def _allreduce(network: RatedNetwork) -> None:
-    allreduce_rate(network, ratio_cut(network), Stop())
+    allreduce_rate(network, ratio_cut(network)[1], Stop())

@@ -19,7 +19,6 @@ from topoopt.native import circuits
 from topoopt.simulate.circuits import (
     DYNAMIC_FABRICS,
     Phase,
-    Stage,
     pair_chunks,
     phases_of,
     simulate_circuits,
@@ -207,16 +206,16 @@ def test_stages_wait_for_their_network() -> None:
     slow, fast = two_servers(1000.0), two_servers(2000.0)
     all_phases = tuple(Phase)
     for delay in (0.0, 3.0):
-        assert simulate_stages(graph, [Stage(all_phases, slow)], delay)[0] == pytest.approx(13.0)
+        assert simulate_stages(graph, [(all_phases, slow)], delay)[0] == pytest.approx(13.0)
     # Three networks: dark until 3; forward 3..5; dark to 8, while compute ends at 7; backward 8..11; dark to 14;
     # AllReduce 14..18.
-    three = [Stage((phase,), two_servers(1000.0)) for phase in Phase]
+    three = [((phase,), two_servers(1000.0)) for phase in Phase]
     assert simulate_stages(graph, three, 3.0)[:3] == (pytest.approx(18.0), 9.0, 3)
     # A faster network for the AllReduce: dark until 0.5 and 9..9.5 (compute until 10), AllReduce 10..12.
-    two = [Stage((Phase.FORWARD, Phase.BACKWARD), slow), Stage((Phase.ALLREDUCE,), fast)]
+    two = [((Phase.FORWARD, Phase.BACKWARD), slow), ((Phase.ALLREDUCE,), fast)]
     assert simulate_stages(graph, two, 0.5)[:3] == (pytest.approx(11.0), 1.0, 2)
     # The last stage on the first network again: nothing to set at the start.
-    again = [Stage((Phase.FORWARD,), slow), Stage((Phase.BACKWARD,), fast), Stage((Phase.ALLREDUCE,), slow)]
+    again = [((Phase.FORWARD,), slow), ((Phase.BACKWARD,), fast), ((Phase.ALLREDUCE,), slow)]
     assert simulate_stages(graph, again, 0.5)[:3] == (pytest.approx(11.5), 1.0, 2)
 
 
@@ -224,7 +223,7 @@ def test_stages_want_every_phase_once() -> None:
     """A phase left out or twice is refused."""
     graph = cases.graph_of(2, STAGED, STAGED_EDGES, ((0, 1),))
     with pytest.raises(ValueError, match="every phase"):
-        simulate_stages(graph, [Stage((Phase.FORWARD,), two_servers(1.0))], 0.0)
+        simulate_stages(graph, [((Phase.FORWARD,), two_servers(1.0))], 0.0)
 
 
 @given(seed=st.integers(0, 10**6))
@@ -238,6 +237,6 @@ def test_one_stage_is_the_fluid_model(seed: int) -> None:
     graph = transfers(n, {(i, j): int(sizes[i, j]) for i in range(n) for j in range(n) if i != j})
     network = replace(network, hop_latency_ms=0.0)
     expected = float(times(graph, network, "fluid")[1].max())
-    time_ms, dark_ms, *_ = simulate_stages(graph, [Stage(tuple(Phase), network)], 1.0)
+    time_ms, dark_ms, *_ = simulate_stages(graph, [(tuple(Phase), network)], 1.0)
     assert time_ms == pytest.approx(expected, rel=1e-9)
     assert dark_ms == 0.0

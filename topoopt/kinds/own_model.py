@@ -168,18 +168,18 @@ class OwnModel:
         effort.tell(f"{origin.formulation} by {self.solver}")
         answer = self.solved(effort.stop.remaining_s(), effort.search.seed)
         if answer.status is Status.INFEASIBLE:
-            own = " with the constraints added" if answer.changes.added else ""
+            own = " with the constraints added" if answer.changes[0] else ""
             raise InfeasibleError(f"nothing satisfies the model{own}, says {self.solver}: {answer.message}")
         if answer.objective is None:
             if answer.stopped_by in (StopReason.TIME, StopReason.MEMORY, StopReason.INTERRUPTED):
                 raise LimitError("the limit came before the solver found anything")
             raise InputError([Problem(f"{self.solver} found nothing: {answer.message}", path="model")])
-        changes = answer.changes
-        says = answer.bound is not None and not changes.objective and not changes.loosened
+        added, loosened, other_objective = answer.changes
+        says = answer.bound is not None and not other_objective and not loosened
         proof = ModelProof(
             self.solver,
             answer.bound if says else None,
-            bool(changes.added),
+            bool(added),
             answer.stopped_by,
             notes_of(self, origin.formulation, answer),
         )
@@ -189,20 +189,20 @@ class OwnModel:
 
 def notes_of(own: OwnModel, formulation: str, answer: ModelAnswer) -> tuple[str, ...]:
     """What has to be said beside a plan that a model gave."""
-    changes = answer.changes
+    added, loosened, other_objective = answer.changes
     words = [f"formulation {formulation}, solved by {own.solver}: {answer.status.value}"]
     by = f" by {own.changed_by}" if own.changed_by else ""
-    if changes.added:
+    if added:
         words.append(
-            f"constraints added{by}: {_few(changes.added)}; the checker does not know them, and bounds are over all "
+            f"constraints added{by}: {_few(added)}; the checker does not know them, and bounds are over all "
             "plans of the instance, these constraints or not"
         )
-    if changes.loosened:
+    if loosened:
         words.append(
-            f"constraints taken out or loosened{by}: {_few(changes.loosened)}; the checker holds the plan against the "
+            f"constraints taken out or loosened{by}: {_few(loosened)}; the checker holds the plan against the "
             "instance all the same"
         )
-    if changes.objective:
+    if other_objective:
         words.append(
             f"another objective{by}: {answer.objective:.6g}, bound {_number(answer.bound)} as the solver says; what is "
             "stated as the objective here is still that of the kind, which was not minimised"

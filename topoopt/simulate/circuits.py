@@ -331,12 +331,8 @@ class Phase(IntEnum):
     ALLREDUCE = 2
 
 
-@dataclass(frozen=True, eq=False)
-class Stage:
-    """Phases that share a network in one go."""
-
-    phases: tuple[Phase, ...]
-    network: Network
+Stage = tuple[tuple[Phase, ...], Network]
+"""Phases that share a network in one go."""
 
 
 def phases_of(graph: TaskGraph) -> Int32s:
@@ -361,15 +357,15 @@ def simulate_stages(graph: TaskGraph, stages: Sequence[Stage], delay_ms: float) 
         ValueError: a phase in no stage or in two, or rings missing in a network.
         InputError: a path missing in a network, or tasks that wait for each other in a circle.
     """
-    if sorted(phase for stage in stages for phase in stage.phases) != list(Phase):
+    if sorted(phase for phases, _ in stages for phase in phases) != list(Phase):
         raise ValueError("every phase stands in one stage")
     phase = phases_of(graph)
     stage_of = np.empty(len(Phase), dtype=np.int32)
-    for index, stage in enumerate(stages):
-        stage_of[list(stage.phases)] = index
+    for index, (phases, _) in enumerate(stages):
+        stage_of[list(phases)] = index
     task_stage = stage_of[phase]
-    networks = list({id(stage.network): stage.network for stage in stages}.values())
-    changes = [stages[index].network is not stages[index - 1].network for index in range(len(stages))]
+    networks = list({id(network): network for _, network in stages}.values())
+    changes = [stages[index][1] is not stages[index - 1][1] for index in range(len(stages))]
     delays = np.where(np.array(changes) & (len(networks) > 1), delay_ms, 0.0)
     parts, routes = _union(graph, networks, [task_stage == index for index in range(len(stages))], stages)
     first = networks[0]
@@ -397,8 +393,8 @@ def _union(
     filled = 0
     for network in networks:
         wanted = np.zeros(graph.tasks, dtype=bool)
-        for mask, stage in zip(chosen, stages, strict=True):
-            if stage.network is network:
+        for mask, (_, used) in zip(chosen, stages, strict=True):
+            if used is network:
                 wanted |= mask
         for task, queue, amount in _chunks(graph, network, wanted):
             chunks.append((task, queue + queues, amount))

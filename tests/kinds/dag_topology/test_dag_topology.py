@@ -12,7 +12,7 @@ import pytest
 
 from formulations.dag_topology import build_arrays, contracted
 from solvers.backends import SOLVERS, SolverLimits
-from solvers.dag_topology.branching import BoxLaws, PathGraph, PathPool, PathProgram, thinned
+from solvers.dag_topology.branching import BoxLaws, PathPool, PathProgram, thinned
 from solvers.stop import Stop
 from tests.support.cli_cases import run
 from tests.support.dag_jobs import choices, drawn, pipeline, problem
@@ -169,7 +169,7 @@ def test_means_by_hand() -> None:
     whole = Boxes(job, 6.0).whole
     assert means.makespan(0, whole) == pytest.approx(6.0)
     assert means.circuits(1, whole, 6.0) == pytest.approx(8 / 3)
-    program = PathProgram(BoxLaws.of(job), PathPool.of(PathGraph.of(job, StepGraph.of(job))), 6.0)
+    program = PathProgram(BoxLaws.of(job), PathPool(job, StepGraph.of(job)), 6.0)
     bound, *_ = program.relaxed(np.array([1, 1]), np.array([2, 2]), Stop())
     assert bound == pytest.approx(6.0)
 
@@ -185,7 +185,7 @@ def test_transfers_together_on_a_path() -> None:
     """Volumes 2 and 4 between the same two tasks take 6 over one circuit, with the tasks 8."""
     steps: Any = {"g": (1.0, []), "a": ((0, 1, 2.0), ["g"]), "b": ((0, 1, 4.0), ["g"]), "e": (1.0, ["a", "b"])}
     job = problem(steps, 2, 1)
-    length, path = PathGraph.of(job, StepGraph.of(job)).longest(np.ones(1))
+    length, path = PathPool(job, StepGraph.of(job)).longest(np.ones(1))
     assert (length, path) == (8.0, ((2,), (0, 1), (3,)))
     assert Means(job, (path,), (PathMean(((0, 1.0),), (0.0, 0.0)),)).makespan(0, Boxes(job, 8.0).whole) == 8.0
 

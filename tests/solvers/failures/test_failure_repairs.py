@@ -42,10 +42,10 @@ from topoopt.verify.failures import check_repair
 def checked(evaluator: JobEvaluator, failure: Failure) -> None:
     """The checker accepts the repair of a failure."""
     repair = evaluator.repair(failure)
-    assert repair.plan is not None
+    assert repair[1] is not None
     rate = evaluator.cluster.link_bytes_per_ms
-    plan, asked = repair.plan, evaluator.traffic.demand
-    assert check_repair(evaluator.topology, asked, repair.outcome, plan.routes, plan.rings, rate) == ()
+    plan, asked = repair[1], evaluator.traffic.demand
+    assert check_repair(evaluator.topology, asked, repair[0], plan.routes, plan.rings, rate) == ()
 
 
 def test_circulant_with_one_long_link_lost() -> None:
@@ -148,10 +148,10 @@ def test_a_failed_server_forwards_nothing() -> None:
     evaluator = JobEvaluator(cluster(6, 2), PlanTraffic(topology, balanced_routes(topology), (), asked), None)
     failure = Failure(servers=(0,))
     repair = evaluator.repair(failure)
-    assert repair.plan is not None
-    for index in range(len(repair.plan.routes.share)):
-        assert 0 not in repair.plan.routes.path(index)[1:-1]
-    outcome = repair.outcome
+    assert repair[1] is not None
+    for index in range(len(repair[1].routes.share)):
+        assert 0 not in repair[1].routes.path(index)[1:-1]
+    outcome = repair[0]
     assert (outcome.disconnected_pairs, outcome.diameter, outcome.spare_circuits) == (0, 4, 2)  # a path of five servers
     checked(evaluator, failure)
 

@@ -199,10 +199,10 @@ def test_a_group_uses_the_links_between_its_members_where_they_suffice():
     made = JobSchedules(cluster, AllReduceChoice.BFB, Stop())
     (even,) = made.options(topology, (0, 2))
     (odd,) = made.options(topology, (1, 3))
-    assert (even.family, set(even.option.schedule.routes)) == (("bfb", False), {(0, 2), (2, 0)})
+    assert (even.family, set(even.schedule.routes)) == (("bfb", False), {(0, 2), (2, 0)})
     assert odd.family == ("fewest-steps", True)
-    assert {len(route) for route in odd.option.schedule.routes} == {3}
+    assert {len(route) for route in odd.schedule.routes} == {3}
     # Halves of S cross and come back: 2 (S/2 on a link and a round), the odd ones a hop latency more each.
     for option, latency in ((even, 1000.0), (odd, 1200.0)):
-        assert option.option.best(1).latency_us == pytest.approx(latency)
-        assert option.option.best(1).us_per_mbyte == pytest.approx(1000.0)
+        assert option.best(1).latency_us == pytest.approx(latency)
+        assert option.best(1).us_per_mbyte == pytest.approx(1000.0)

@@ -155,8 +155,8 @@ def network_bounds(
         allreduce: whether to solve the program of AllReduce.
     """
     unit = network.unit_gbytes_per_s
-    cut = ratio_cut(network)
-    nodes = np.flatnonzero(cut.side).tolist()
+    _, cut = ratio_cut(network)
+    nodes = np.flatnonzero(cut).tolist()
     ratio = allgather_ratio(network, nodes) / unit
     if all_to_all is None:
         all_to_all = len(network.ranks) * len(network.arcs) <= MOST_PAIR_COLUMNS
@@ -189,14 +189,14 @@ def breadth_first_figures(network: RatedNetwork) -> dict[str, Any]:
         InputError: a network with switches.
     """
     try:
-        loads = step_loads(network)
+        loads, _ = step_loads(network)
     except ValueError as error:
         raise InputError([Problem(str(error), path="--method", value="bfb")]) from None
     into = np.bincount(network.arcs[:, 1], network.units, network.nodes)
     factor = None
     if into.min() == into.max():
-        factor = str(Fraction(int(into[0]), network.nodes) * sum(loads.loads))
-    return {"steps": loads.steps, "loads": [str(load) for load in loads.loads], "bandwidth_factor": factor}
+        factor = str(Fraction(int(into[0]), network.nodes) * sum(loads))
+    return {"steps": len(loads), "loads": [str(load) for load in loads], "bandwidth_factor": factor}
 
 
 def bounds_answer(bounds: NetworkBounds, ranks: int, collective: str | None) -> str:

@@ -158,10 +158,10 @@ def scored(recipe: Recipe, wanted: Wanted, best: Sequence[ScoredTopology] = ()) 
         return None
     if best and adds_nothing(best, diameter(network), topology_limits(wanted)):
         return None
-    loads = step_loads(network, alike=recipe["family"] in ALIKE)
-    factor = Fraction(wanted.degree, graph.servers) * sum(loads.loads)
-    rate = shortest_path_rate(network, loads.distance, generator_labels(recipe, network))
-    return ScoredTopology(recipe, loads.steps, factor, rate)
+    loads, distance = step_loads(network, alike=recipe["family"] in ALIKE)
+    factor = Fraction(wanted.degree, graph.servers) * sum(loads)
+    rate = shortest_path_rate(network, distance, generator_labels(recipe, network))
+    return ScoredTopology(recipe, len(loads), factor, rate)
 
 
 def diameter(network: RatedNetwork) -> int:

@@ -35,7 +35,6 @@ from topoopt.simulate.circuits import (
     DYNAMIC_FABRICS,
     CircuitRun,
     Phase,
-    Stage,
     simulate_circuits,
     simulate_stages,
 )
@@ -182,7 +181,7 @@ def _row(
     used = outcome.link_bytes[outcome.link_bytes > 0]
     flow_level_ms = None
     if flow_level:
-        flow_level_ms = simulate_stages(graph, [Stage(tuple(Phase), network)], 0.0)[0]
+        flow_level_ms = simulate_stages(graph, [(tuple(Phase), network)], 0.0)[0]
     return FabricRow(
         name=name,
         outcome="found",

@@ -31,7 +31,6 @@ from topoopt.simulate.circuits import (
     DYNAMIC_FABRICS,
     CircuitPolicy,
     Phase,
-    Stage,
     simulate_circuits,
     simulate_stages,
 )
@@ -183,7 +182,7 @@ def reconfiguration_sweep(
     stop = stop or Stop()
     job = SweptJob(instance, plan, seed, period_ms, iterations, stop, progress)
     delays = sorted(set(delays_ms))
-    one_shot_ms = simulate_stages(job.graph, [Stage(tuple(Phase), job.network)], 0.0)[0]
+    one_shot_ms = simulate_stages(job.graph, [(tuple(Phase), job.network)], 0.0)[0]
     flat = tuple(DelayPoint(delay, one_shot_ms, plan.topology.origin, 0, 0.0) for delay in delays)
     evaluated = [Scheme("one-shot", "the plan on the network it was made for, set once", flat)]
     notes = ["flow-level model: max-min fair shares, bytes of a pair in order of arrival"]

@@ -118,12 +118,12 @@ class JobSubject(Subject):
 
     def violations(self, failure: Failure) -> Sequence[Violation]:
         """Repaired routes and rings against the laws, or distances alone where nothing can be repaired."""
-        repair = self.evaluator.repair(failure)
-        if repair.plan is None:
+        outcome, plan = self.evaluator.repair(failure)
+        if plan is None:
             return _distances_only(self.evaluator, failure)
-        plan, rate = repair.plan, self.solution.figures.cluster.link_bytes_per_ms
+        rate = self.solution.figures.cluster.link_bytes_per_ms
         return check_repair(
-            self.evaluator.topology, self.solution.figures.demand, repair.outcome, plan.routes, plan.rings, rate
+            self.evaluator.topology, self.solution.figures.demand, outcome, plan.routes, plan.rings, rate
         )
 
 
@@ -136,14 +136,14 @@ class NetworkSubject(Subject):
 
     def violations(self, failure: Failure) -> Sequence[Violation]:
         """The routing after the failure against the laws."""
-        repair = self.evaluator.repair(failure)
-        if repair.plan is None:
+        outcome, plan = self.evaluator.repair(failure)
+        if plan is None:
             return _distances_only(self.evaluator, failure)
-        topology, routing = repair.plan
+        topology, routing = plan
         return check_rerouted(
             self.evaluator.topology,
             self.evaluator.demand,
-            repair.outcome,
+            outcome,
             topology,
             routing.flow,
             routing.certificate,
@@ -231,11 +231,11 @@ class TrainingSubject(Subject):
     def violations(self, failure: Failure) -> Sequence[Violation]:
         """Routes and rings that run after a failure against the laws."""
         repair, evaluator = self.evaluator.repair(failure), self.evaluator
-        if repair.plan is None:
-            return check_training_repair(evaluator.topology, repair.outcome, {}, ())
+        if repair[1] is None:
+            return check_training_repair(evaluator.topology, repair[0], {}, ())
         rings = evaluator.reordered(repair)
         spine = isinstance(evaluator, RailEvaluator) and evaluator.spine
-        return check_training_repair(evaluator.topology, repair.outcome, evaluator.routes(repair), rings, spine=spine)
+        return check_training_repair(evaluator.topology, repair[0], evaluator.routes(repair), rings, spine=spine)
 
 
 def training_subject(

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from solvers.collective.options import sized
-from solvers.collective.schedules import ScheduleTimes, step_loads_us, timing
+from solvers.collective.schedules import step_loads_us, timing
 from topoopt.core.arrays import Floats
 from topoopt.core.collective import (
     BestBySize,
@@ -45,7 +45,7 @@ class CollectiveFigures:
         return self.plan.schedule
 
     @cached_property
-    def timing(self) -> ScheduleTimes:
+    def timing(self) -> tuple[float, float, float]:
         """Times of the schedule with and without barriers, us."""
         return timing(self.problem, self.schedule)
 
@@ -57,7 +57,7 @@ class CollectiveFigures:
     @property
     def time_us(self) -> float:
         """All steps one after the other, a barrier between them."""
-        return self.timing.step_us
+        return self.timing[0]
 
     @cached_property
     def step_ends_us(self) -> list[float]:
@@ -69,12 +69,12 @@ class CollectiveFigures:
     @property
     def makespan_us(self) -> float:
         """Without barriers: a message goes when its block is there and its links are free."""
-        return self.timing.makespan_us
+        return self.timing[1]
 
     @property
     def busy_us(self) -> float:
         """Bytes of the link that carries most, over its rate."""
-        return self.timing.busy_us
+        return self.timing[2]
 
     @property
     def algbw_gbytes_per_s(self) -> float:

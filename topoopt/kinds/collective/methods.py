@@ -126,12 +126,12 @@ def _best_of(name: str, problem: CollectiveProblem, stop: Stop, by_size: list[Ti
 
 
 def _score(problem: CollectiveProblem, schedule: CollectiveSchedule) -> tuple[float, float]:
-    times = timing(problem, schedule)
+    step_us, _, busy_us = timing(problem, schedule)
     if problem.objective == "latency":
-        return float(schedule.steps), times.step_us
+        return float(schedule.steps), step_us
     if problem.objective == "throughput":
-        return round(times.busy_us, 9), times.step_us
-    return times.step_us, float(len(schedule.sends))
+        return round(busy_us, 9), step_us
+    return step_us, float(len(schedule.sends))
 
 
 def _no_schedule(names: tuple[str, ...], too_long: list[str], effort: Effort) -> Exception:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from solvers.dag_topology.branching import refuse_crowded
-from solvers.dag_topology.search import MATRIX_METHODS, SearchedCircuits, by_matrix, search
+from solvers.dag_topology.search import MATRIX_METHODS, Circuits, by_matrix, search
 from topoopt.core.dag_topology import (
     CircuitProof,
     DagTopologyPlan,
@@ -17,50 +17,23 @@ from topoopt.core.dag_topology import (
     PathMean,
     branching_certificate,
 )
-from topoopt.core.proofs import Argument, Bound
-from topoopt.core.result import Certificate, SearchResult
+from topoopt.core.result import Certificate
 from topoopt.kinds.kind import Effort, Method, Solver, table
 from topoopt.kinds.pipeline import assembled
-from topoopt.simulate.dag import StepGraph, followed
 from topoopt.verify.dag_topology import CHECKER
-
-SAME = 1e-12
-"""Part of a time that is rounding."""
-
-Circuits = SearchResult[DagTopologyPlan]
 
 
 def _branching(problem: DagTopologyProblem, effort: Effort) -> Circuits:
     refuse_crowded(problem)
-    return _result(
-        problem,
-        search(problem, effort.stop, effort.tell, lambda make: effort.keep(lambda: _result(problem, make(), effort))),
-        effort,
-    )
+    return search(problem, effort.search.method, effort.stop, effort.tell, effort.keep)
 
 
 def _by_matrix(name: str) -> Callable[[DagTopologyProblem, Effort], Circuits]:
     def run(problem: DagTopologyProblem, effort: Effort) -> Circuits:
         refuse_crowded(problem)
-        return _result(problem, by_matrix(name, problem, effort.stop), effort)
+        return by_matrix(name, problem, effort.stop)
 
     return run
-
-
-def _result(problem: DagTopologyProblem, searched: SearchedCircuits, effort: Effort) -> Circuits:
-    """Return the plan, with the fastest one where it is done earlier."""
-    graph = StepGraph.of(problem)
-    makespan, fastest = (
-        float(followed(graph, circuits, problem.rate)[1].max()) for circuits in (searched.circuits, searched.fastest)
-    )
-    earlier = fastest < makespan * (1 - SAME)
-    return SearchResult(
-        plan=DagTopologyPlan(searched.circuits, searched.fastest if earlier else None),
-        certificates=(branching_certificate(searched.bound, searched.proof, problem.pods),),
-        bounds=(Bound(searched.bound, Argument.CIRCUIT_BRANCHING),),
-        stopped_by=searched.stopped_by,
-        method=effort.search.method,
-    )
 
 
 DAG_TOPOLOGY_METHODS = table(

@@ -107,7 +107,7 @@ def routed(problem: RoutingProblem, effort: Effort, method: str) -> Routing:
         max_hops=problem.max_hops,
         hop_price=problem.hop_price,
         stop=effort.stop,
-        keep=lambda best: effort.keep(lambda: searched(best())),
+        on_incumbent=lambda best: effort.keep(lambda: searched(best())),
     )
     return searched(result)
 
@@ -118,7 +118,7 @@ def exactly(problem: TopologyProblem, effort: Effort, method: str) -> Search:
     def keep(best: Search) -> None:
         effort.keep(lambda: best)
 
-    result = EXACT[method](problem, ExactLimits(seed=effort.search.seed, stop=effort.stop, keep=keep))
+    result = EXACT[method](problem, ExactLimits(seed=effort.search.seed, stop=effort.stop, on_incumbent=keep))
     if not any(proof.argument is Argument.LISTED_NETWORKS for proof in result.certificates):
         return result
     bound = effort.optional("listing of all networks", lambda: _listed_bound(problem, result))

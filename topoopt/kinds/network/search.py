@@ -202,7 +202,7 @@ def _offer_first(problem: TopologyProblem, effort: Effort) -> None:
         effort.keep(partial(_first, topology, best, cut), rough=True)
 
     method = "circulant" if shift_invariant(problem.demand) else "frank-wolfe"
-    route(topology, problem.demand, method=method, accuracy=1.0, stop=effort.stop, keep=keep)
+    route(topology, problem.demand, method=method, accuracy=1.0, stop=effort.stop, on_incumbent=keep)
 
 
 def _first(topology: Topology, best: Callable[[], RoutingResult], cut: Bound) -> Search:
@@ -277,7 +277,7 @@ def portfolio(problem: TopologyProblem, effort: Effort) -> Search:
             budget=budget,
             goal=goal,
             stop=effort.stop,
-            keep=lambda best: effort.keep(lambda: searched(best())),
+            on_incumbent=lambda best: effort.keep(lambda: searched(best())),
             jobs=effort.options.jobs,
         )
     )
@@ -431,13 +431,13 @@ def evaluated(
     kept = problem.servers * len(topology.arcs) * len(links) <= MOST_KEPT
     evaluator = NetworkEvaluator(topology, problem.demand, stop=effort.stop, alike=not kept)
     repairs = [evaluator.repair(failure) for failure in links]
-    for repair in repairs:
-        if repair.plan is not None:
-            after, routing = repair.plan
+    for outcome, plan in repairs:
+        if plan is not None:
+            after, routing = plan
             laws = check_rerouted(
                 topology,
                 problem.demand,
-                repair.outcome,
+                outcome,
                 after,
                 routing.flow,
                 routing.certificate,
@@ -445,7 +445,7 @@ def evaluated(
             if laws:
                 raise CheckError("\n".join(str(law) for law in laws))
     outcomes = tuple(evaluator.outcome(failure) for failure in links)
-    routed = [repair.plan for repair in repairs]
+    routed = [plan for _, plan in repairs]
     if not kept or any(plan is None for plan in routed):
         return outcomes, (), ()
     failures, worst = [], _worst(outcomes).failure

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
-from topoopt.core.arrays import Floats, Ints
+from topoopt.core.arrays import Floats, Ints, offsets
 from topoopt.core.collective import GroupSchedule
 from topoopt.core.errors import InfeasibleError
 from topoopt.core.graphs import torus_steps
@@ -473,9 +473,9 @@ def path_table(nodes: int, source: Ints, target: Ints, paths: list[tuple[Ints, I
         nodes_total=nodes,
         source=source.astype(np.int32),
         target=target.astype(np.int32),
-        pair_ptr=np.concatenate(([0], np.cumsum(np.bincount(pair, minlength=len(source))))).astype(np.int64),
+        pair_ptr=offsets(np.bincount(pair, minlength=len(source))),
         share=share,
-        path_ptr=np.concatenate(([0], np.cumsum(used.sum(axis=1)))).astype(np.int64),
+        path_ptr=offsets(used.sum(axis=1)),
         node=rows[used].astype(np.int32),
     )
 

@@ -76,7 +76,7 @@ def test_a_network_is_kept_before_the_long_part(method: str) -> None:
     """Whoever has to leave a method has its first network, with a bound that holds."""
     kept: list[SearchResult[TopologyPlan]] = []
     case = problem(5, 2, skewed(5, 4, balanced=True))
-    result = METHODS[method](case, ExactLimits(keep=kept.append))
+    result = METHODS[method](case, ExactLimits(on_incumbent=kept.append))
     assert kept
     for first in kept:
         assert all(bound.verified and bound.value <= result.theta * (1 + 1e-9) for bound in first.bounds)
