@@ -193,7 +193,7 @@ def traffic(
         from topoopt.analyses.traffic import answer, traffic_html, traffic_svg
 
         require_targets(csv_file, plot)
-        figures = _figures(file, _PlanChoice(selection, strategy, budget))
+        figures = _figures(file, selection, strategy, budget)
         written = write_targets(
             csv_file,
             plot,
@@ -210,22 +210,18 @@ def traffic(
     output.run(command)
 
 
-@dataclass(frozen=True)
-class _PlanChoice:
-    """What plan an instance is to have; None: not said."""
-
-    selection: str | None
-    strategy: str | None
-    budget: int | None
-
-    def refuse(self, *wrong: str, why: str, allowed: str) -> None:
-        """Refuse options that say nothing here."""
-        given = [(name, getattr(self, name)) for name in wrong if getattr(self, name) is not None]
-        if given:
-            raise InputError([Problem(why, path=f"--{name}", value=str(v), allowed=allowed) for name, v in given])
+def _refuse(why: str, allowed: str, **options: str | int | None) -> None:
+    """Refuse options that say nothing here."""
+    problems = [
+        Problem(why, path=f"--{name}", value=str(value), allowed=allowed)
+        for name, value in options.items()
+        if value is not None
+    ]
+    if problems:
+        raise InputError(problems)
 
 
-def _figures(file: Path, settings: _PlanChoice) -> TrafficFigures:
+def _figures(file: Path, selection: str | None, strategy: str | None, budget: int | None) -> TrafficFigures:
     from topoopt.analyses.traffic import PLACED, STARTS, plan_traffic, starting_traffic
     from topoopt.files.documents import parse_document
     from topoopt.files.results import KIND_LIMITS as LIMITS
@@ -236,23 +232,19 @@ def _figures(file: Path, settings: _PlanChoice) -> TrafficFigures:
     data = parse_document(file, LIMITS).data
     kind = data.get("kind") if isinstance(data, dict) else None
     if isinstance(kind, str) and kind.endswith(SUFFIX):
-        text = "a solution has its topology"
-        settings.refuse("selection", why=text, allowed="an instance")
-        settings.refuse("strategy", "budget", why="a solution has its strategy", allowed="an instance")
+        _refuse("a solution has its topology", "an instance", selection=selection)
+        _refuse("a solution has its strategy", "an instance", strategy=strategy, budget=budget)
         _require_job(file, kind.removesuffix(SUFFIX))
         return plan_traffic(SOLUTION_FILE.read(file))
     instance: Any = read_instance(file)
     _require_job(file, instance.kind)
-    if settings.strategy == SEARCHED:
-        settings.refuse("selection", why="the plan found has its topology", allowed=f"without --strategy {SEARCHED}")
-        return plan_traffic(_solved(instance, settings.budget))
-    settings.refuse("budget", why="nothing is searched", allowed=f"with --strategy {SEARCHED}")
-    if settings.strategy not in (None, *STARTS):
-        allowed = ", ".join((*STARTS, SEARCHED))
-        raise InputError(
-            [Problem("no such strategy", path="--strategy", value=str(settings.strategy), allowed=allowed)]
-        )
-    return starting_traffic(instance, settings.selection or "paper", settings.strategy or PLACED)
+    if strategy == SEARCHED:
+        _refuse("the plan found has its topology", f"without --strategy {SEARCHED}", selection=selection)
+        return plan_traffic(_solved(instance, budget))
+    _refuse("nothing is searched", f"with --strategy {SEARCHED}", budget=budget)
+    if strategy not in (None, *STARTS):
+        _refuse("no such strategy", ", ".join((*STARTS, SEARCHED)), strategy=strategy)
+    return starting_traffic(instance, selection or "paper", strategy or PLACED)
 
 
 def _solved(instance: Any, budget: int | None) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from markupsafe import Markup
@@ -186,26 +186,13 @@ SHOWN_TIMES = 20.0
 """Times above so many times the one-shot time are left out of the picture: what happens near it is what counts."""
 
 
-@dataclass(frozen=True)
-class _DelayAxis(Axis):
-    """Milliseconds whose ticks are in the unit that suits them."""
-
-    def marks(self, target: int) -> list[tuple[float, str]]:
-        return [(value, delay_text(value)) for value, _ in super().marks(target)]
-
-    @property
-    def power(self) -> int:
-        """Delays have units of their own."""
-        return 0
-
-
 def _series(sweep: ReconfigurationSweep) -> tuple[list[Series], Axis, Axis]:
     """Lines over the delay; a delay of 0 has no place on a logarithmic axis."""
     most = SHOWN_TIMES * max((point.iteration_time_ms for point in sweep.schemes[0].points), default=0.0)
     series = [Series(scheme.name, _points(scheme, most), line=True) for scheme in sweep.schemes]
     x = number_axis("reconfiguration delay", (p.delay_ms for p in sweep.schemes[0].points if p.delay_ms > 0), log=True)
     y = number_axis(f"{time_name(sweep)}, ms", (point.y for line in series for point in line.points), log=True)
-    return series, _DelayAxis(x.title, x.low, x.high, x.log), y
+    return series, replace(x, fixed=tuple((value, delay_text(value)) for value, _ in x.marks(8))), y
 
 
 def _points(scheme: Scheme, most: float) -> tuple[Point, ...]:
