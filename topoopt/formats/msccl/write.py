@@ -23,7 +23,7 @@ from topoopt.formats.exporter import (
     plain_name,
     refuse,
 )
-from topoopt.formats.msccl import MOST_CHANNELS, MOST_CHUNKS, MOST_STEPS, RESIDENT_BLOCKS
+from topoopt.formats.msccl import MOST_CHANNELS, MOST_CHUNKS, MOST_STEPS, RESIDENT_BLOCKS, MscclStep
 from topoopt.formats.schedules.placed_blocks import (
     ChunkMemory,
     Hop,
@@ -132,17 +132,6 @@ StepAt = tuple[int, int]
 """Block and step of a rank."""
 
 
-@dataclass(frozen=True)
-class WrittenStep:
-    """A step as it stands in a file; `needs` is the one that it waits for."""
-
-    kind: str
-    source: Place
-    target: Place
-    count: int
-    needs: StepAt | None
-
-
 @dataclass
 class WrittenBlock:
     """A thread block and its peers."""
@@ -150,7 +139,7 @@ class WrittenBlock:
     channel: int
     send: int
     receive: int
-    steps: list[WrittenStep] = field(default_factory=list)
+    steps: list[MscclStep] = field(default_factory=list)
 
 
 @dataclass
@@ -188,8 +177,8 @@ class RankBlocks:
         needs = sorted(latest.items())
         self.waited.update(needs)
         steps = self.blocks[block].steps
-        steps += [WrittenStep("nop", ("i", -1), ("o", -1), 0, need) for need in needs[:-1]]
-        steps.append(WrittenStep(kind, *ends, count, needs[-1] if needs else None))
+        steps += [MscclStep("nop", ("i", -1), ("o", -1), 0, need) for need in needs[:-1]]
+        steps.append(MscclStep(kind, *ends, count, needs[-1] if needs else None))
         return block, len(steps) - 1
 
 
@@ -334,7 +323,7 @@ def _xml(
         for block, row in enumerate(rank.blocks):
             lines.append(f'    <tb id="{block}" send="{row.send}" recv="{row.receive}" chan="{row.channel}">')
             for index, step in enumerate(row.steps):
-                other, awaited = step.needs or (-1, -1)
+                other, awaited = step.waits or (-1, -1)
                 lines.append(
                     f'      <step s="{index}" type="{step.kind}" srcbuf="{step.source[0]}" srcoff="{step.source[1]}" '
                     f'dstbuf="{step.target[0]}" dstoff="{step.target[1]}" cnt="{step.count}" depid="{other}" '
