@@ -58,7 +58,7 @@ def test_all_to_all_as_workload() -> None:
 
 def test_ranks_that_share_a_server() -> None:
     """Two ranks a server: the AllReduce between servers keeps its size, the all-to-all adds up."""
-    workload, notes = workload_of_trace(read_chakra(shared("chakra/all_reduce/8npus_1MB")), 2, 0.0)
+    workload, _notes = workload_of_trace(read_chakra(shared("chakra/all_reduce/8npus_1MB")), 2, 0.0)
     demand = demand_of_workload(workload, 4)
     assert [(one.members, one.payload_bytes) for one in demand.allreduce] == [((0, 1, 2, 3), 1 << 20)]
     workload, _notes = workload_of_trace(read_chakra(shared("chakra/all_to_all/8npus_1MB")), 2, 0.0)
