@@ -10,7 +10,8 @@ from pathlib import Path
 
 from solvers.stop import Stop
 from solvers.switching import RailSteps
-from topoopt.analyses.reconfiguration.run import OutOfTimeError, Progress, swept
+from solvers.timing import LateError
+from topoopt.analyses.reconfiguration.run import Progress, swept
 from topoopt.core.comparison import DelayPoint, ReconfigurationSweep, Scheme
 from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.llm_training import LlmTrainingProblem
@@ -144,7 +145,7 @@ def rail_study(
     def scheme(mode: SwitchMode) -> Scheme:
         def at(delay_ms: float) -> DelayPoint:
             if stop.reason() is not None:
-                raise OutOfTimeError
+                raise LateError
             if progress is not None:
                 progress(mode.value, delay_ms)
             step = rails.switched(delay_ms / 1e3, mode, stop)

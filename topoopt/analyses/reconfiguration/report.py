@@ -162,11 +162,13 @@ HEADINGS = ("boundary", "action", "in a step", "window", "stall", "pays up to")
 def rails_section(study: RailStudy) -> dict[str, Any]:
     """What the template draws of a study."""
     shown = study.shown
+    drawing, notes = ports_picture(shown.plan, shown.step_s, shown.delay_s, changes_of(shown.events), shown.events)
     return {
         "words": boundary_lines(study)[0] + ".",
         "late": straggler_line(study) + "." if study.stragglers else "",
         "broken": failure_line(study) + "." if study.failures else "",
-        "drawing": ports_picture(shown.plan, shown.step_s, shown.delay_s, changes_of(shown.events), shown.events),
+        "drawing": drawing,
+        "notes": notes,
         "legend": ports_legend(shown.plan, sent=True),
         "head": HEADINGS,
         "rows": [_plain(row) for row in boundary_rows(study.boundaries)],
