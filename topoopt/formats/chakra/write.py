@@ -40,7 +40,14 @@ from topoopt.formats.exporter import (
     refuse,
 )
 from topoopt.formats.msccl.write import rank_table
-from topoopt.formats.schedules.placed_blocks import ChunkMemory, PlacedBlock, RankSchedule, placed_schedule, traffic_of
+from topoopt.formats.schedules.placed_blocks import (
+    Accesses,
+    ChunkMemory,
+    PlacedBlock,
+    RankSchedule,
+    placed_schedule,
+    traffic_of,
+)
 
 GROUPS_FILE, LAYOUT_FILE = "comm_groups.json", "layout.json"
 STAGES, ALL = "stages", "all"
@@ -263,8 +270,7 @@ def _bytes(schedule: RankSchedule, block: PlacedBlock, vector_bytes: int) -> int
 def _traces(schedule: RankSchedule, vector_bytes: int) -> tuple[list[list[Any]], ChunkMemory]:
     memory = ChunkMemory(schedule)
     traces: list[list[Any]] = [[] for _ in range(schedule.ranks)]
-    written: dict[tuple[int, int], set[int]] = {}
-    read: dict[tuple[int, int], set[int]] = {}
+    uses = Accesses[int]()
     hops = sorted((hop, number) for number, block in enumerate(schedule.blocks) for hop in block.hops)
     for tag, ((_, tail, head, adds), number) in enumerate(hops):
         block = schedule.blocks[number]
@@ -273,12 +279,11 @@ def _traces(schedule: RankSchedule, vector_bytes: int) -> tuple[list[list[Any]],
             allowed = f"at least a byte a chunk, {schedule.chunks} chunks"
             raise refuse("too few bytes for so many chunks", path="bytes", value=vector_bytes, allowed=allowed)
         source, target = memory.location(tail, number, block), memory.location(head, number, block)
-        before = written.get((tail, number), set())
-        sending = message_node(len(traces[tail]), True, head, tag, size, sorted(before))
+        sending = message_node(len(traces[tail]), True, head, tag, size, sorted(uses.before_read((tail, number))))
         sent = _add(traces[tail], sending, source, block.count)
-        read.setdefault((tail, number), set()).add(sent)
+        uses.add((tail, number), sent, writes=False)
         key = (head, number)
-        after = written.get(key, set()) | read.get(key, set())
+        after = uses.before_write(key)
         slot = ("s", memory.slot(head, block.count)) if adds else target
         receiving = message_node(len(traces[head]), False, tail, tag, size, [] if adds else sorted(after))
         taken = _add(traces[head], receiving, slot, block.count)
@@ -288,7 +293,7 @@ def _traces(schedule: RankSchedule, vector_bytes: int) -> tuple[list[list[Any]],
             adding.attr.add(name="tensor_size", int64_val=size)
             adding.attr.add(name="chunk_added", int64_val=taken)
             taken = _add(traces[head], adding, target, block.count)
-        written[key], read[key] = {taken}, set()
+        uses.add(key, taken, writes=True)
     return traces, memory
 
 

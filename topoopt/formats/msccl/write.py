@@ -25,6 +25,7 @@ from topoopt.formats.exporter import (
 )
 from topoopt.formats.msccl import MOST_CHANNELS, MOST_CHUNKS, MOST_STEPS, RESIDENT_BLOCKS, MscclStep
 from topoopt.formats.schedules.placed_blocks import (
+    Accesses,
     ChunkMemory,
     Hop,
     PlacedBlock,
@@ -182,26 +183,6 @@ class RankBlocks:
         return block, len(steps) - 1
 
 
-class _Uses:
-    """Which steps of a rank last wrote a block of the vector, and which have read it since."""
-
-    def __init__(self) -> None:
-        self.written: dict[tuple[int, int], set[StepAt]] = {}
-        self.read: dict[tuple[int, int], set[StepAt]] = {}
-
-    def before_read(self, key: tuple[int, int]) -> set[StepAt]:
-        return self.written.get(key, set())
-
-    def before_write(self, key: tuple[int, int]) -> set[StepAt]:
-        return self.written.get(key, set()) | self.read.get(key, set())
-
-    def add(self, key: tuple[int, int], step: StepAt, *, writes: bool) -> None:
-        if writes:
-            self.written[key], self.read[key] = {step}, set()
-        else:
-            self.read.setdefault(key, set()).add(step)
-
-
 def in_blocks(schedule: RankSchedule, channels: int, *, fused: bool) -> tuple[list[RankBlocks], ChunkMemory]:
     """Thread blocks of all ranks.
 
@@ -211,7 +192,7 @@ def in_blocks(schedule: RankSchedule, channels: int, *, fused: bool) -> tuple[li
     memory = ChunkMemory(schedule)
     ranks = [RankBlocks() for _ in range(schedule.ranks)]
     blocks = cut_to(schedule.blocks, MOST_CHUNKS)
-    uses = _Uses()
+    uses = Accesses[StepAt]()
     chains: Iterable[Chain]
     if fused:
         pairs = pairs_of(blocks, channels)
