@@ -135,9 +135,8 @@ def rail_study(
     """
     _refuse(delays_ms, schemes)
     stop, rails = stop or Stop(), RailSteps(problem, strategy, settings)
-    delays = sorted(set(delays_ms))
+    delays, made = sorted(set(delays_ms)), dict[tuple[str, float], SwitchedStep]()
     static_s, static = rails.static(stop)
-    made: dict[tuple[str, float], SwitchedStep] = {}
 
     def flat(name: str, words: str, value_s: float) -> Scheme:
         return Scheme(name, words, tuple(DelayPoint(delay, 1e3 * value_s, words, 0, 0.0) for delay in delays))
@@ -155,10 +154,8 @@ def rail_study(
 
         return swept(mode.value, MODE_WORDS[mode], at, delays, 1e3 * static_s)
 
-    evaluated = [
-        flat("one-shot", static, static_s),
-        flat("electrical", "every exchange at full rate", rails.electrical_s),
-    ]
+    evaluated = [flat("one-shot", static, static_s)]
+    evaluated += [flat("electrical", "every exchange at full rate", rails.electrical_s)]
     evaluated += [scheme(SwitchMode(name)) for name in schemes]
     mode = SwitchMode.PROVISIONED if settings.provisioned else SwitchMode.ON_DEMAND
     shown = rails.switched(settings.delay_s, mode, stop, events=True)
