@@ -30,7 +30,7 @@ def test_four_servers_in_a_ring(tmp_path: Path) -> None:
     problem = read_instance(TINY)
     solution = solve(problem, SolveOptions(budget=0))
     assert (np.bincount(solution.plan.topology.arcs[:, 0]) == 2).all()
-    (group,) = job_collectives(problem, solution, Stop()).groups
+    (group,), _ = job_collectives(problem, solution, Stop())
     assert group.members == (0, 1, 2, 3)
     sizes = {one.bytes: one for one in group.gradients}
     assert sum(one.bytes * one.count for one in group.gradients) == solution.figures.demand.allreduce[0].payload_bytes

@@ -43,12 +43,12 @@ def from_file(label: str, name: str) -> PlacementProblem:
 
 def generated(label: str, family: str, layers: int, branches: int) -> PlacementProblem:
     """A branchy graph on four servers of one device and one link."""
-    graph = branchy_graph(family, layers, branches, 1, training=True)
+    operators, tensors = branchy_graph(family, layers, branches, 1, training=True)
     return PlacementProblem(
         label,
         ("gpu",),
-        graph.operators,
-        graph.tensors,
+        operators,
+        tensors,
         tuple(Server(f"s{i}", (Link("eth0", GENERATED_GBPS),)) for i in range(4)),
         tuple(Device(f"d{i}", i, 0) for i in range(4)),
         Latency(),

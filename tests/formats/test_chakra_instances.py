@@ -41,28 +41,28 @@ def test_topology_demand_is_time() -> None:
 
 def test_all_reduce_as_workload() -> None:
     """The shared all-reduce becomes one AllReduce of its size over all servers."""
-    made = workload_of_trace(read_chakra(shared("chakra/all_reduce/8npus_1MB")), 1, 3.0)
-    demand = demand_of_workload(made.workload, made.servers)
+    workload, _notes = workload_of_trace(read_chakra(shared("chakra/all_reduce/8npus_1MB")), 1, 3.0)
+    demand = demand_of_workload(workload, 8)
     assert not demand.model_parallel_bytes.any()
     assert [(one.members, one.payload_bytes) for one in demand.allreduce] == [(tuple(range(8)), 1 << 20)]
-    assert [operator.splits[0].forward_ms for operator in made.workload.operators] == [3.0]
+    assert [operator.splits[0].forward_ms for operator in workload.operators] == [3.0]
 
 
 def test_all_to_all_as_workload() -> None:
     """The shared all-to-all moves an eighth of its size between every two servers."""
-    made = workload_of_trace(read_chakra(shared("chakra/all_to_all/8npus_1MB")), 1, 0.0)
-    demand = demand_of_workload(made.workload, made.servers)
+    workload, _notes = workload_of_trace(read_chakra(shared("chakra/all_to_all/8npus_1MB")), 1, 0.0)
+    demand = demand_of_workload(workload, 8)
     assert np.array_equal(demand.model_parallel_bytes, (1 << 17) * (1 - np.eye(8)))
     assert not demand.allreduce
 
 
 def test_ranks_that_share_a_server() -> None:
     """Two ranks a server: the AllReduce between servers keeps its size, the all-to-all adds up."""
-    made = workload_of_trace(read_chakra(shared("chakra/all_reduce/8npus_1MB")), 2, 0.0)
-    demand = demand_of_workload(made.workload, 4)
+    workload, _notes = workload_of_trace(read_chakra(shared("chakra/all_reduce/8npus_1MB")), 2, 0.0)
+    demand = demand_of_workload(workload, 4)
     assert [(one.members, one.payload_bytes) for one in demand.allreduce] == [((0, 1, 2, 3), 1 << 20)]
-    made = workload_of_trace(read_chakra(shared("chakra/all_to_all/8npus_1MB")), 2, 0.0)
-    demand = demand_of_workload(made.workload, 4)
+    workload, _notes = workload_of_trace(read_chakra(shared("chakra/all_to_all/8npus_1MB")), 2, 0.0)
+    demand = demand_of_workload(workload, 4)
     assert np.array_equal(demand.model_parallel_bytes, 4 * (1 << 17) * (1 - np.eye(4)))
 
 
@@ -76,7 +76,7 @@ def test_messages_as_workload(tmp_path: Path) -> None:
     there, back = node(0, SEND, comm_dst=3, comm_size=400), node(0, SEND, comm_dst=1, comm_size=400)
     idle = [node(0, COMP, us=1)]
     content = traced(tmp_path, {0: idle, 1: [there], 2: idle, 3: [back]})
-    demand = demand_of_workload(workload_of_trace(content, 1, 1.0).workload, 4)
+    demand = demand_of_workload(workload_of_trace(content, 1, 1.0)[0], 4)
     assert [(i, j, demand.model_parallel_bytes[i, j]) for i, j in np.argwhere(demand.model_parallel_bytes)] == [
         (1, 3, 400.0),
         (3, 1, 400.0),
@@ -90,11 +90,11 @@ def test_other_collectives_as_workload(tmp_path: Path) -> None:
     """A reduce-scatter of s and an all-gather of its shards send together what an AllReduce of s sends."""
     nodes = [collective(0, CommType.REDUCE_SCATTER, 4000), collective(1, CommType.ALL_GATHER, 1000)]
     content = traced(tmp_path, dict.fromkeys(range(4), nodes))
-    made = workload_of_trace(content, 1, 0.0)
-    (one,) = demand_of_workload(made.workload, 4).allreduce
+    workload, notes = workload_of_trace(content, 1, 0.0)
+    (one,) = demand_of_workload(workload, 4).allreduce
     assert one.payload_bytes == 4000
     assert traffic_matrix(content).sum() == 4 * one.wire_bytes_per_member
-    assert any("count as all-reduces" in note for note in made.notes)
+    assert any("count as all-reduces" in note for note in notes)
 
 
 def test_groups_without_a_split(tmp_path: Path) -> None:
@@ -109,11 +109,9 @@ def test_groups_without_a_split(tmp_path: Path) -> None:
     content = traced(tmp_path / "both", both, comm_groups=groups)
     with pytest.raises(InputError, match=r"no split for \(value: \(0, 1\)\)"):
         workload_of_trace(content, 1, 0.0)
-    made = workload_of_trace(content, 2, 0.0)
-    assert [(one.members, one.payload_bytes) for one in demand_of_workload(made.workload, 2).allreduce] == [
-        ((0, 1), 160)
-    ]
-    assert any("inside one server" in note for note in made.notes)
+    workload, notes = workload_of_trace(content, 2, 0.0)
+    assert [(one.members, one.payload_bytes) for one in demand_of_workload(workload, 2).allreduce] == [((0, 1), 160)]
+    assert any("inside one server" in note for note in notes)
     with pytest.raises(InputError, match="a divisor of 4"):
         workload_of_trace(content, 3, 0.0)
 
@@ -206,7 +204,7 @@ def test_barriers_move_nothing(tmp_path: Path) -> None:
     assert not traffic_matrix(content).any()
     assert layers_workload(content, (2, 2), 2000.0)[0]["layers"][0]["forward"]["collectives"] == []
     assert tasks_workload(tmp_path, "job", (2, 2), 4)[0]["tasks"][0]["collectives"] == []
-    assert not any(operator.weight_elements for operator in workload_of_trace(content, 1, 2.0).workload.operators)
+    assert not any(operator.weight_elements for operator in workload_of_trace(content, 1, 2.0)[0].operators)
 
 
 def test_one_node_at_a_time(tmp_path: Path) -> None:

@@ -13,15 +13,15 @@ from topoopt.workloads.placement_graph import GRAPH_FAMILIES, ForwardNode, branc
 @pytest.mark.parametrize(("layers", "branches"), [(1, 1), (3, 4)])
 def test_training_graph_is_acyclic_and_mirrored(family: str, layers: int, branches: int) -> None:
     """As many backward operators as forward ones, co-located in pairs, and every forward tensor answered."""
-    graph = branchy_graph(family, layers, branches, 7, training=True)
-    n = len(graph.operators) // 2
-    assert [operator.backward for operator in graph.operators] == [False] * n + [True] * n
-    pairs = [(t.producer, user) for t in graph.tensors for user in t.consumers]
+    operators, tensors = branchy_graph(family, layers, branches, 7, training=True)
+    n = len(operators) // 2
+    assert [operator.backward for operator in operators] == [False] * n + [True] * n
+    pairs = [(t.producer, user) for t in tensors for user in t.consumers]
     assert nx.is_directed_acyclic_graph(nx.DiGraph(pairs))
     forward = {(u, v) for u, v in pairs if v < n}
     assert {(v + n, u + n) for u, v in forward} == {(u, v) for u, v in pairs if u >= n}
     for index in range(n):
-        assert graph.operators[index].colocation == graph.operators[n + index].colocation
+        assert operators[index].colocation == operators[n + index].colocation
 
 
 def test_seed_decides() -> None:
@@ -37,8 +37,8 @@ def test_tensor_is_shared_by_readers_of_equal_size() -> None:
         ForwardNode("a", 1.0, 2.0, 3, ()),
         *(ForwardNode(name, 1.0, 2.0, 0, ((0, size),)) for name, size in (("b", 8), ("c", 8), ("d", 4))),
     ]
-    graph = graph_of(nodes, training=False)
-    assert {(t.consumers, t.size_bytes) for t in graph.tensors} == {((1, 2), 8), ((3,), 4)}
+    _, tensors = graph_of(nodes, training=False)
+    assert {(t.consumers, t.size_bytes) for t in tensors} == {((1, 2), 8), ((3,), 4)}
 
 
 def test_unknown_family_and_huge_graphs_are_refused() -> None:

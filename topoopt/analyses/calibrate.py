@@ -56,39 +56,20 @@ def calibrate(
             raise InputError([Problem(text, str(measured), None, "held_out")])
         reached = problem.device.reached if keep else fitted(taken)
         errors = errors_of(runs, reached)
-        judged = {
-            name: summary([error for error in errors if error.run.held_out == held])
-            for name, held in (("fitted", False), ("held_out", True))
-        }
-        sources = dict.fromkeys(run.source for run in runs)
+
+        def summaries(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+            parts = (("fitted", False), ("held_out", True))
+            return {name: summary([row for row in rows if row["held_out"] == held]) for name, held in parts}
+
         document = {
             "device": problem.cluster.device,
             "efficiencies": efficiencies(reached),
-            **judged,
+            **summaries(errors),
             "sources": {
-                source: {
-                    name: summary(
-                        [
-                            run_error
-                            for run_error in errors
-                            if run_error.run.source == source and run_error.run.held_out == held
-                        ]
-                    )
-                    for name, held in (("fitted", False), ("held_out", True))
-                }
-                for source in sources
+                source: summaries([row for row in errors if row["source"] == source])
+                for source in dict.fromkeys(run.source for run in runs)
             },
-            "runs": [
-                {
-                    "source": error.run.source,
-                    "run": error.run.name,
-                    "held_out": error.run.held_out,
-                    "measured_s": error.run.seconds,
-                    "model_s": error.seconds,
-                    "error_percent": error.percent,
-                }
-                for error in errors
-            ],
+            "runs": errors,
         }
         output.result(document, lambda console: _show(console, document), answer(document, kept=keep))
         return 0
@@ -353,20 +334,6 @@ where the products themselves take a part of it (Transformer Engine, pull reques
 SIGNIFICANT = 4
 
 
-@dataclass(frozen=True)
-class RunError:
-    """A run, what the model says of it, and by how much that is off.
-
-    Attributes:
-        seconds: by the model.
-        percent: above what was measured.
-    """
-
-    run: MeasuredRun
-    seconds: float
-    percent: float
-
-
 def predicted_s(run: MeasuredRun, reached: ReachedRates) -> float:
     """Seconds of the fastest of the strategies of a run."""
     problem = replace(run.problem, device=replace(run.problem.device, reached=reached))
@@ -391,18 +358,27 @@ def fitted(runs: Sequence[MeasuredRun]) -> ReachedRates:
     return ReachedRates(*(float(f"{value:.{SIGNIFICANT}g}") for value in np.exp(fit.x).tolist()))
 
 
-def errors_of(runs: Sequence[MeasuredRun], reached: ReachedRates) -> tuple[RunError, ...]:
-    """How far the model is off, run by run."""
-    errors = []
+def errors_of(runs: Sequence[MeasuredRun], reached: ReachedRates) -> list[dict[str, Any]]:
+    """Measured and modelled time of every run, and by how many per cent the model is above."""
+    rows = []
     for run in runs:
         seconds = predicted_s(run, reached)
-        errors.append(RunError(run, seconds, 100.0 * (seconds / run.seconds - 1.0)))
-    return tuple(errors)
+        rows.append(
+            {
+                "source": run.source,
+                "run": run.name,
+                "held_out": run.held_out,
+                "measured_s": run.seconds,
+                "model_s": seconds,
+                "error_percent": 100.0 * (seconds / run.seconds - 1.0),
+            }
+        )
+    return rows
 
 
-def summary(errors: Sequence[RunError]) -> dict[str, float | int]:
+def summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, float | int]:
     """Runs, mean and worst error in per cent."""
-    sizes = [abs(error.percent) for error in errors]
+    sizes = [abs(row["error_percent"]) for row in rows]
     return {"runs": len(sizes), "mean_percent": sum(sizes) / max(1, len(sizes)), "worst_percent": max(sizes, default=0)}
 
 
@@ -419,8 +395,7 @@ def answer(document: Mapping[str, Any], *, kept: bool) -> str:
     """
     fitted, held_out = document["fitted"], document["held_out"]
     if kept:
-        runs = [abs(run["error_percent"]) for run in document["runs"]]
-        off = _off({"runs": len(runs), "mean_percent": sum(runs) / len(runs), "worst_percent": max(runs)})
+        off = _off(summary(document["runs"]))
         return f"With the efficiencies of the instance the model of {document['device']} is off by {off}."
     device = f"Fitted to {counted(fitted['runs'], 'run')}, the model of {document['device']} is off by"
     if held_out["runs"]:

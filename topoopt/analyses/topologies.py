@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -26,28 +26,18 @@ if TYPE_CHECKING:
 MOST_SERVERS = 4096
 
 
-@dataclass(frozen=True)
-class TopologyMetrics:
-    """Distances of one topology over all ordered pairs of servers.
-
-    Attributes:
-        diameter, mean_hops: largest and mean.
-        detail: ring distances or the like, for people.
-    """
-
-    diameter: int
-    mean_hops: float
-    detail: str
+Metrics = tuple[int, float, str]
+"""Distances over all ordered pairs of servers, largest and mean, and ring distances or the like, for people."""
 
 
-def _totient(servers: int, degree: int, links: LinkDirection, seed: int, *, selection: str) -> TopologyMetrics:
+def _totient(servers: int, degree: int, links: LinkDirection, seed: int, *, selection: str) -> Metrics:
     from topoopt.library.topologies import totient
 
     result = totient(servers, degree, links.value, selection)
-    return TopologyMetrics(result.diameter, result.mean_hops, ", ".join(str(offset) for offset in result.offsets))
+    return result.diameter, result.mean_hops, ", ".join(map(str, result.offsets))
 
 
-def _family(servers: int, degree: int, links: LinkDirection, seed: int, *, family: str) -> TopologyMetrics:
+def _family(servers: int, degree: int, links: LinkDirection, seed: int, *, family: str) -> Metrics:
     from topoopt.files.sections import make_topology
     from topoopt.files.topology_families import family_arcs
     from topoopt.page.networks import diameter_and_mean_hops
@@ -58,10 +48,10 @@ def _family(servers: int, degree: int, links: LinkDirection, seed: int, *, famil
     if diameter is None or mean_hops is None:
         text = "not every server can reach every other"
         raise InputError([Problem(text, path="--family", value=family, allowed="another seed or degree")])
-    return TopologyMetrics(diameter, mean_hops, "")
+    return diameter, mean_hops, ""
 
 
-def moore(servers: int, degree: int, links: LinkDirection, seed: int = 0) -> TopologyMetrics:
+def moore(servers: int, degree: int, links: LinkDirection, seed: int = 0) -> Metrics:
     """The Moore bound (`topoopt.core.graphs.moore_bound`)."""
     try:
         diameter, distances = moore_bound(servers, degree, links)
@@ -69,10 +59,10 @@ def moore(servers: int, degree: int, links: LinkDirection, seed: int = 0) -> Top
         raise InputError(
             [Problem("this degree cannot connect so many servers", path="--degree", value=str(degree))]
         ) from None
-    return TopologyMetrics(diameter, distances / (servers - 1) if servers > 1 else 0.0, "bound")
+    return diameter, distances / (servers - 1) if servers > 1 else 0.0, "bound"
 
 
-FAMILIES: Mapping[str, Callable[[int, int, LinkDirection, int], TopologyMetrics]] = {
+FAMILIES: Mapping[str, Callable[[int, int, LinkDirection, int], Metrics]] = {
     "totient": partial(_totient, selection="paper"),
     "totient-flexnet": partial(_totient, selection="flexnet"),
     "best-circulant": partial(_totient, selection="best"),
@@ -85,25 +75,24 @@ FAMILIES: Mapping[str, Callable[[int, int, LinkDirection, int], TopologyMetrics]
 least diameter, exhaustive or by seeded search; `moore`: the bound."""
 
 
-def answer(family: str, servers: int, degree: int, result: TopologyMetrics, least: TopologyMetrics) -> str:
+def answer(family: str, servers: int, degree: int, result: Metrics, least: Metrics) -> str:
     """Diameter and mean hops in one sentence, each beside the least that the Moore bound allows."""
+    most, mean_hops, _ = result
+    least_most, least_mean, _ = least
     size = f"{counted(servers, 'server')} with {counted(degree, 'interface')} each"
     if family == "moore":
         return (
-            f"No topology of {size} has a diameter below {counted(least.diameter, 'hop')} or a mean below "
-            f"{number(least.mean_hops)} (proven)."
+            f"No topology of {size} has a diameter below {counted(least_most, 'hop')} or a mean below "
+            f"{number(least_mean)} (proven)."
         )
-    diameter = counted(result.diameter, "hop")
-    if result.diameter > least.diameter:
-        beside = f"no topology has less than {least.diameter}"
-    else:
-        beside = "the least there can be"
-    mean = result.mean_hops / least.mean_hops
+    diameter = counted(most, "hop")
+    beside = f"no topology has less than {least_most}" if most > least_most else "the least there can be"
+    mean = mean_hops / least_mean
     over = f"at most {by_how_much(mean)} more than" if mean < SMALL else f"at most {by_how_much(mean)}"
     how = "the least there can be" if mean <= 1 + ROUNDING else f"{over} the least there can be"
     return (
         f"On {family} of {size} any server reaches any other in {diameter} ({beside}), on average in "
-        f"{number(result.mean_hops)} ({how})."
+        f"{number(mean_hops)} ({how})."
     )
 
 
@@ -127,8 +116,8 @@ def metrics(
         if problems:
             raise InputError(problems)
         direction = LinkDirection(links)
-        topology = FAMILIES[family](servers, degree, direction, seed)
-        least = moore(servers, degree, direction)
+        diameter, mean_hops, detail = topology = FAMILIES[family](servers, degree, direction, seed)
+        moore_diameter, moore_hops, _ = least = moore(servers, degree, direction)
         bound = degree * servers ** (1 / degree)
         document: dict[str, Any] = {
             "kind": "topology-metrics",
@@ -136,19 +125,19 @@ def metrics(
             "servers": servers,
             "degree": degree,
             "links": links,
-            "diameter": topology.diameter,
-            "mean_hops": topology.mean_hops,
+            "diameter": diameter,
+            "mean_hops": mean_hops,
             "diameter_bound": bound,
-            "diameter_over_bound": topology.diameter / bound,
-            "moore_diameter": least.diameter,
-            "moore_mean_hops": least.mean_hops,
-            "mean_hops_over_moore": topology.mean_hops / least.mean_hops,
-            "detail": topology.detail,
+            "diameter_over_bound": diameter / bound,
+            "moore_diameter": moore_diameter,
+            "moore_mean_hops": moore_hops,
+            "mean_hops_over_moore": mean_hops / moore_hops,
+            "detail": detail,
         }
 
         def show(console: Console) -> None:
-            text = f"{family} n={servers} d={degree} {links}: diameter {topology.diameter} (Moore {least.diameter}, "
-            text += f"d n^(1/d) {bound:.3f}), mean hops {topology.mean_hops:.4f} (Moore {least.mean_hops:.4f})"
+            text = f"{family} n={servers} d={degree} {links}: diameter {diameter} (Moore {moore_diameter}, "
+            text += f"d n^(1/d) {bound:.3f}), mean hops {mean_hops:.4f} (Moore {moore_hops:.4f})"
             console.print(text, soft_wrap=True, highlight=False)
 
         output.result(document, show, answer(family, servers, degree, topology, least))
@@ -193,7 +182,7 @@ def traffic(
         from topoopt.analyses.traffic import answer, traffic_html, traffic_svg
 
         require_targets(csv_file, plot)
-        figures = _figures(file, _PlanChoice(selection, strategy, budget))
+        figures = _figures(file, selection, strategy, budget)
         written = write_targets(
             csv_file,
             plot,
@@ -210,22 +199,18 @@ def traffic(
     output.run(command)
 
 
-@dataclass(frozen=True)
-class _PlanChoice:
-    """What plan an instance is to have; None: not said."""
-
-    selection: str | None
-    strategy: str | None
-    budget: int | None
-
-    def refuse(self, *wrong: str, why: str, allowed: str) -> None:
-        """Refuse options that say nothing here."""
-        given = [(name, getattr(self, name)) for name in wrong if getattr(self, name) is not None]
-        if given:
-            raise InputError([Problem(why, path=f"--{name}", value=str(v), allowed=allowed) for name, v in given])
+def _refuse(why: str, allowed: str, **options: str | int | None) -> None:
+    """Refuse options that say nothing here."""
+    problems = [
+        Problem(why, path=f"--{name}", value=str(value), allowed=allowed)
+        for name, value in options.items()
+        if value is not None
+    ]
+    if problems:
+        raise InputError(problems)
 
 
-def _figures(file: Path, settings: _PlanChoice) -> TrafficFigures:
+def _figures(file: Path, selection: str | None, strategy: str | None, budget: int | None) -> TrafficFigures:
     from topoopt.analyses.traffic import PLACED, STARTS, plan_traffic, starting_traffic
     from topoopt.files.documents import parse_document
     from topoopt.files.results import KIND_LIMITS as LIMITS
@@ -236,23 +221,19 @@ def _figures(file: Path, settings: _PlanChoice) -> TrafficFigures:
     data = parse_document(file, LIMITS).data
     kind = data.get("kind") if isinstance(data, dict) else None
     if isinstance(kind, str) and kind.endswith(SUFFIX):
-        text = "a solution has its topology"
-        settings.refuse("selection", why=text, allowed="an instance")
-        settings.refuse("strategy", "budget", why="a solution has its strategy", allowed="an instance")
+        _refuse("a solution has its topology", "an instance", selection=selection)
+        _refuse("a solution has its strategy", "an instance", strategy=strategy, budget=budget)
         _require_job(file, kind.removesuffix(SUFFIX))
         return plan_traffic(SOLUTION_FILE.read(file))
     instance: Any = read_instance(file)
     _require_job(file, instance.kind)
-    if settings.strategy == SEARCHED:
-        settings.refuse("selection", why="the plan found has its topology", allowed=f"without --strategy {SEARCHED}")
-        return plan_traffic(_solved(instance, settings.budget))
-    settings.refuse("budget", why="nothing is searched", allowed=f"with --strategy {SEARCHED}")
-    if settings.strategy not in (None, *STARTS):
-        allowed = ", ".join((*STARTS, SEARCHED))
-        raise InputError(
-            [Problem("no such strategy", path="--strategy", value=str(settings.strategy), allowed=allowed)]
-        )
-    return starting_traffic(instance, settings.selection or "paper", settings.strategy or PLACED)
+    if strategy == SEARCHED:
+        _refuse("the plan found has its topology", f"without --strategy {SEARCHED}", selection=selection)
+        return plan_traffic(_solved(instance, budget))
+    _refuse("nothing is searched", f"with --strategy {SEARCHED}", budget=budget)
+    if strategy not in (None, *STARTS):
+        _refuse("no such strategy", ", ".join((*STARTS, SEARCHED)), strategy=strategy)
+    return starting_traffic(instance, selection or "paper", strategy or PLACED)
 
 
 def _solved(instance: Any, budget: int | None) -> Any:

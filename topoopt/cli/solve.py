@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -92,34 +92,19 @@ def solve(
             output.remarks.print(f"running the program {model_hook}", markup=False, highlight=False, soft_wrap=True)
         memory = memory_bytes(memory_limit)
         folder = out or Path("out") / instance.stem
-        chosen = (solver, formulation, model_hook)
-        own = None if chosen == (None, None, None) else OwnChoice(*chosen)
+        own = (solver, formulation, model_hook)
         crew = chosen_crew(executor, executor_option or [], jobs, folder)
         options = SolveOptions(seed, time_limit, budget, method, memory_bytes=memory, jobs=jobs, crew=crew)
         with attended(output, time_limit) as run:
             try:
-                given = run.first(lambda: _read(instance, slack, folder, prices, options, own))
+                kind, problem, given = run.first(lambda: _read(instance, slack, folder, prices, options, own))
             except LimitError as error:
                 return output.fail(error)
             if time_limit is None:
-                run.limit(given.problem.search.time_limit_s)
-            return _solve(given, output, folder, run)
+                run.limit(problem.search.time_limit_s)
+            return _solve(kind, problem, given, output, folder, run)
 
     output.run(command)
-
-
-@dataclass(frozen=True)
-class Given:
-    """What is to be solved, read and looked through.
-
-    Attributes:
-        kind, problem: as read.
-        options: of the call.
-    """
-
-    kind: Kind
-    problem: Any
-    options: SolveOptions
 
 
 def _read(
@@ -128,8 +113,8 @@ def _read(
     out: Path,
     prices: Path | None,
     options: SolveOptions,
-    choice: OwnChoice | None,
-) -> Given:
+    choice: tuple[str | None, str | None, Path | None],
+) -> tuple[Kind, Any, SolveOptions]:
     """Read everything, and load the solvers; run a file of constraints.
 
     Raises:
@@ -147,48 +132,41 @@ def _read(
     if own:
         raise InputError(own)
     kind.solver()
-    chosen = None if choice is None else choice.method(problem, options)
-    return Given(kind, problem, replace(options, book=book, chosen=chosen))
+    chosen = None if choice == (None, None, None) else _own_method(problem, options, *choice)
+    return kind, problem, replace(options, book=book, chosen=chosen)
 
 
-@dataclass(frozen=True)
-class OwnChoice:
-    """What was asked for in place of a method; None: as the kind has it, or HiGHS."""
+def _own_method(
+    problem: Instance, options: SolveOptions, solver: str | None, formulation: str | None, hook: Path | None
+) -> Method:
+    """The method that solves a formulation, changed by a file of constraints, with a solver.
 
-    solver: str | None
-    formulation: str | None
-    hook: Path | None
+    Raises:
+        InputError: a method was asked for as well, the solver is not there, or the kind has no such formulation.
+    """
+    from solvers.backends.table import any_solver
+    from topoopt.library.calls import hooked_model
 
-    def method(self, problem: Instance, options: SolveOptions) -> Method:
-        """The method that solves the model.
-
-        Raises:
-            InputError: a method was asked for as well, the solver is not found, or the kind has no such formulation.
-        """
-        from solvers.backends.table import any_solver
-        from topoopt.library.calls import hooked_model
-
-        if options.method is not None:
-            allowed = "--solver, --formulation and --model-hook, or --method"
-            raise InputError([Problem("not both", path="--method", value=options.method, allowed=allowed)])
-        any_solver(self.solver or DEFAULT_SOLVER)
-        return hooked_model(problem, self.formulation, self.solver or DEFAULT_SOLVER, self.hook).method()
+    if options.method is not None:
+        allowed = "--solver, --formulation and --model-hook, or --method"
+        raise InputError([Problem("not both", path="--method", value=options.method, allowed=allowed)])
+    any_solver(solver or DEFAULT_SOLVER)
+    return hooked_model(problem, formulation, solver or DEFAULT_SOLVER, hook).method()
 
 
 DEFAULT_SOLVER = "highs"
 
 
-def _solve(given: Given, output: Output, out: Path, run: AttendedRun) -> int:
+def _solve(kind: Kind, problem: Any, options: SolveOptions, output: Output, out: Path, run: AttendedRun) -> int:
     """Solve, check, write solution.json and report.html, show; the exit code."""
     from topoopt.files.atomic import make_directory, write_text_atomically
     from topoopt.kinds.pipeline import solve as solved
     from topoopt.page.render import show_end
 
-    kind, problem = given.kind, given.problem
     run.doing = "start"
     try:
         with solving_bar(output) as progress:
-            options = replace(given.options, progress=run.telling(progress), timing=run.timing)
+            options = replace(options, progress=run.telling(progress), timing=run.timing)
             solution = solved(problem, options)
     except (InfeasibleError, LimitError) as error:
         return output.fail(error, no_result(problem, options.seed, time.monotonic() - run.began.at_s))

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
-from typing import Protocol
 
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.graphs import fat_tree_count
@@ -76,14 +75,8 @@ class Count:
     notes: tuple[str, ...] = ()
 
 
-class CountingRule(Protocol):
-    """Counts the parts of a network.
-
-    Raises:
-        InputError: the network does not exist for the cluster.
-    """
-
-    def __call__(self, size: NetworkSize, book: PriceBook, counting: Counting) -> Count: ...
+CountingRule = Callable[[NetworkSize, PriceBook, Counting], Count]
+"""Counts the parts of a network; raises InputError where the network does not exist for the cluster."""
 
 
 def interfaces(size: NetworkSize, ports: int) -> tuple[PartCount, ...]:

@@ -109,10 +109,14 @@ GBPS = {"": 1e-9, "K": 1e-6, "M": 1e-3, "G": 1.0}
 MS = {"ns": 1e-6, "us": 1e-3, "ms": 1.0, "s": 1e3}
 
 
-@dataclass(frozen=True)
-class _Line:
-    number: int
-    cells: list[str]
+Line = tuple[int, list[str]]
+"""Number and cells of a line of text."""
+
+
+def _lines(file: str) -> list[Line]:
+    """Lines that are not blank."""
+    lines = [(number, raw.split()) for number, raw in enumerate(read_text(file, MAX_TEXT).splitlines(), 1)]
+    return [(number, cells) for number, cells in lines if cells]
 
 
 def text_topology_problems(path: str | os.PathLike[str]) -> list[Problem]:
@@ -122,19 +126,18 @@ def text_topology_problems(path: str | os.PathLike[str]) -> list[Problem]:
     ASTRA-sim has three: nodes, switches, links.
     """
     file = os.fspath(path)
-    lines = [_Line(number, raw.split()) for number, raw in enumerate(read_text(file, MAX_TEXT).splitlines(), 1)]
-    lines = [line for line in lines if line.cells]
-    head = lines[0].cells if lines else []
+    lines = _lines(file)
+    first, head = lines[0] if lines else (1, [])
     name, counted = {3: ("ASTRA-sim", 3), 6: ("SimAI", 5)}.get(len(head), ("", 0))
     if not counted or not all(_WHOLE.fullmatch(cell) for cell in head[:counted]) or len(lines) < 2:
         return []
     allowed = "the analytical network of ASTRA-sim (.yml); or links as a table: source, target, rate"
     shown = value_text(" ".join(head))
-    problems = [Problem(f"topology text of ns-3 ({name}) is not imported", file, lines[0].number, None, shown, allowed)]
-    links, declared_switches = [line for line in lines[1:] if _is_link(line.cells)], int(head[counted - 1])
-    if len(links) != declared_switches:
-        message = f"the first line says {declared_switches} links, {len(links)} stand in the file"
-        problems.append(Problem(message, file, lines[0].number, None, shown, str(len(links))))
+    problems = [Problem(f"topology text of ns-3 ({name}) is not imported", file, first, None, shown, allowed)]
+    links, declared = sum(_is_link(cells) for _, cells in lines[1:]), int(head[counted - 1])
+    if links != declared:
+        message = f"the first line says {declared} links, {links} stand in the file"
+        problems.append(Problem(message, file, first, None, shown, str(links)))
     return problems
 
 
@@ -149,27 +152,26 @@ def read_ns3_topology(path: str | os.PathLike[str]) -> Ns3Topology:
         InputError: every line that is wrong.
     """
     file = os.fspath(path)
-    text = read_text(file, MAX_TEXT)
-    lines = [_Line(number, raw.split()) for number, raw in enumerate(text.splitlines(), 1) if raw.strip()]
+    lines = _lines(file)
     problems: list[Problem] = []
 
-    def wrong(line: _Line, message: str, allowed: str) -> None:
-        problems.append(Problem(message, file, line.number, None, value_text(" ".join(line.cells)), allowed))
+    def wrong(line: Line, message: str, allowed: str) -> None:
+        problems.append(Problem(message, file, line[0], None, value_text(" ".join(line[1])), allowed))
 
-    if not lines or len(lines[0].cells) != 3 or not all(_WHOLE.fullmatch(cell) for cell in lines[0].cells):
+    if not lines or len(lines[0][1]) != 3 or not all(_WHOLE.fullmatch(cell) for cell in lines[0][1]):
         allowed = "a first line with the numbers of nodes, switches and links"
         raise InputError([Problem("not a topology of the ns-3 backend", file, allowed=allowed)])
-    nodes, switches, links = (int(cell) for cell in lines[0].cells)
+    nodes, switches, links = (int(cell) for cell in lines[0][1])
     body = lines[1:]
-    listed = body.pop(0) if switches and body else _Line(1, [])
-    marked = tuple(int(cell) for cell in listed.cells if _WHOLE.fullmatch(cell))
-    if len(marked) != len(listed.cells) or len(set(marked)) != switches or any(switch >= nodes for switch in marked):
+    listed = body.pop(0) if switches and body else (1, [])
+    marked = tuple(int(cell) for cell in listed[1] if _WHOLE.fullmatch(cell))
+    if len(marked) != len(listed[1]) or len(set(marked)) != switches or any(switch >= nodes for switch in marked):
         wrong(listed, "not the list of switches", f"{switches} different numbers less than {nodes}")
     if len(body) != links:
         problems.append(Problem("wrong number of links", file, None, None, str(len(body)), str(links)))
     listed_links = []
     for line in body:
-        link = _link(line.cells, nodes)
+        link = _link(line[1], nodes)
         if link is None:
             wrong(line, "not a link", f"two nodes less than {nodes}, rate (400Gbps), delay (0.0005ms), error rate")
         else:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -31,13 +30,9 @@ TAKEN = (CollectiveOp.ALLGATHER, CollectiveOp.REDUCE_SCATTER, CollectiveOp.ALLRE
 _NODE = re.compile(r"\([^()]*\)|[^,()\s]+")
 
 
-@dataclass(frozen=True)
-class SendTree:
-    """A tree: its root, how many chunks it carries, and its sends: tail, head, nodes between."""
-
-    root: str
-    chunks: int
-    sends: tuple[tuple[str, str, tuple[str, ...]], ...]
+Send = tuple[str, str, tuple[str, ...]]
+SendTree = tuple[str, int, list[Send]]
+"""Root of a tree, how many chunks it carries, and its sends: tail, head, nodes between."""
 
 
 def read_schedule(path: Path, options: ScheduleOptions) -> ChunkProgram:
@@ -76,7 +71,7 @@ def _trees(root: ElementTree.Element) -> list[SendTree]:
             if path and (path[0] != tail or path[-1] != head):
                 raise ValueError(f"a path from {path[0]} to {path[-1]} for a send {tail} -> {head}")
             sends.append((tail, head, tuple(path[1:-1])))
-        trees.append(SendTree(tree.attrib["root"].strip(), _count(tree.attrib["nchunks"]), tuple(sends)))
+        trees.append((tree.attrib["root"].strip(), _count(tree.attrib["nchunks"]), sends))
     return trees
 
 
@@ -90,7 +85,7 @@ def _program(
     path: Path, trees: Sequence[SendTree], per_node: int, collective: CollectiveOp, notes: Sequence[str]
 ) -> ChunkProgram:
     names = sorted(
-        {tree.root for tree in trees} | {end for tree in trees for send in tree.sends for end in send[:2]},
+        {root for root, _, _ in trees} | {end for _, _, sends in trees for send in sends for end in send[:2]},
         key=node_order,
     )
     if not 2 <= len(names) <= MOST_RANKS:
@@ -99,16 +94,16 @@ def _program(
     builder = ProgramBuilder(str(path), tuple(names), ("tree", "send"))
     builder.notes.extend(notes)
     for name in names:
-        carried = sum(tree.chunks for tree in trees if tree.root == name)
+        carried = sum(chunks for root, chunks, _ in trees if root == name)
         if carried != per_node:
             builder.defect("blocks", f"the trees of rank {name} carry {carried} chunks, not {per_node}")
     summed = collective is not CollectiveOp.ALLGATHER
     pieces, sends = [], []
-    for number, tree in enumerate(trees):
-        pieces.append(Piece(tree.chunks, tuple(range(len(names))) if summed else (rank[tree.root],), summed))
-        depth = _depths(tree)
+    for number, (root, chunks, own_sends) in enumerate(trees):
+        pieces.append(Piece(chunks, tuple(range(len(names))) if summed else (rank[root],), summed))
+        depth = _depths(root, own_sends)
         height = max(depth.values())
-        for index, (tail, head, via) in enumerate(tree.sends):
+        for index, (tail, head, via) in enumerate(own_sends):
             level = depth.get(tail, 0)
             if summed:
                 route = builder.path_index(via[::-1]) if via else UNKNOWN
@@ -118,20 +113,20 @@ def _program(
                 later = height if summed else 0
                 sends.append((number, rank[tail], rank[head], later + level, route, number, index))
     first = add_sends(builder, pieces, PieceSends.of_rows(sends, 2), timed=False)
-    for number, tree in enumerate(trees):
+    for number, (root, _, _) in enumerate(trees):
         only_root = collective is CollectiveOp.REDUCE_SCATTER
-        for own in [rank[tree.root]] if only_root else range(len(names)):
-            builder.required.append((first[own] + number, number, ALL_RANKS if summed else rank[tree.root]))
+        for own in [rank[root]] if only_root else range(len(names)):
+            builder.required.append((first[own] + number, number, ALL_RANKS if summed else rank[root]))
     return builder.built(path.stem, collective, per_node * len(names), per_share=False)
 
 
-def _depths(tree: SendTree) -> dict[str, int]:
+def _depths(root: str, sends: Sequence[Send]) -> dict[str, int]:
     """Number of sends from the root to each node that they reach."""
     out: dict[str, list[str]] = {}
-    for tail, head, _ in tree.sends:
+    for tail, head, _ in sends:
         out.setdefault(tail, []).append(head)
-    depth = {tree.root: 0}
-    queue = [tree.root]
+    depth = {root: 0}
+    queue = [root]
     for node in queue:
         for head in out.get(node, ()):
             if head not in depth:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -71,14 +71,8 @@ class WholePieces:
     flow: Ints
 
 
-class _PartFlow(NamedTuple):
-    """A flow of a part of a chunk."""
-
-    sequence: int
-    tail: int
-    head: int
-    volume: Fraction
-    epoch: int
+_PartFlow = tuple[int, int, int, Fraction, int]
+"""A flow of a part of a chunk: its number, tail, head, volume, epoch."""
 
 
 def whole_pieces(flows: ChunkFlows) -> WholePieces:
@@ -113,12 +107,12 @@ def _cut(flows: ChunkFlows, own: Ints) -> tuple[list[Fraction], list[tuple[int, 
     """Sizes of the pieces of a chunk of which parts are sent, and rows (piece, flow)."""
     columns = (own, flows.tail[own], flows.head[own], flows.volume[own], flows.epoch[own])
     rows = zip(*(column.tolist() for column in columns), strict=True)
-    parts = [_PartFlow(index, tail, head, flows.volumes[volume], epoch) for index, tail, head, volume, epoch in rows]
+    parts = [(index, tail, head, flows.volumes[volume], epoch) for index, tail, head, volume, epoch in rows]
     taken = _intervals(int(flows.source[own[0]]), parts)
     ends = sorted({end for _, low, high in taken for end in (low, high)} | {Fraction(0), Fraction(1)})
     spans = list(itertools.pairwise(ends))
     carried = [
-        (k, flow.sequence)
+        (k, flow[0])
         for flow, begin, stop in taken
         for k, (low, high) in enumerate(spans)
         if begin <= low and high <= stop
@@ -130,18 +124,19 @@ def _intervals(source: int, flows: Sequence[_PartFlow]) -> list[tuple[_PartFlow,
     """Which part of the chunk each flow takes, low and high end."""
     here: dict[int, list[tuple[Fraction, Fraction, int]]] = {source: [(Fraction(0), Fraction(1), -1)]}
     taken: list[tuple[_PartFlow, Fraction, Fraction]] = []
-    for flow in sorted(flows, key=lambda item: item.epoch):
-        left = min(flow.volume, Fraction(1))
+    for flow in sorted(flows, key=lambda item: item[4]):
+        _, tail, head, volume, epoch = flow
+        left = min(volume, Fraction(1))
         kept: list[tuple[Fraction, Fraction, int]] = []
-        for low, high, since in here.get(flow.tail, ()):
-            some = min(left, high - low) if since < flow.epoch else Fraction(0)
+        for low, high, since in here.get(tail, ()):
+            some = min(left, high - low) if since < epoch else Fraction(0)
             if some:
                 taken.append((flow, low, low + some))
-                here.setdefault(flow.head, []).append((low, low + some, flow.epoch))
+                here.setdefault(head, []).append((low, low + some, epoch))
                 left -= some
             if low + some < high:
                 kept.append((low + some, high, since))
-        here[flow.tail] = kept
+        here[tail] = kept
         if left > Fraction(1, 1000):
             taken.append((flow, Fraction(0), left))
     return taken
@@ -383,14 +378,8 @@ NDV2 = (
 Row = tuple[int, int, float]
 
 
-@dataclass(frozen=True)
-class PeerMachine:
-    """Links (tail, head, GB/s), number of nodes, which are switches, and the least latency of a link, us."""
-
-    links: tuple[Row, ...]
-    nodes: int
-    switches: tuple[int, ...]
-    latency_us: float
+PeerMachine = tuple[list[Row], int, tuple[int, ...], float]
+"""Links (tail, head, GB/s), number of nodes, which are switches, and the least latency of a link, us."""
 
 
 def _both(rows: list[Row]) -> list[Row]:
@@ -410,25 +399,25 @@ def _ndv2(chassis: int, side: int) -> PeerMachine:
         rows += [(0, 9, 12.5), (8, 1, 12.5)]
     elif chassis > 2:
         rows += [row for box in range(chassis) for row in ((8 * box + 1, 0, 12.5), (0, 8 * box + 2, 12.5))]
-    return PeerMachine(tuple(rows), 8 * chassis + first, (0,) if first else (), 0.7)
+    return rows, 8 * chassis + first, (0,) if first else (), 0.7
 
 
 def _dgx1(chassis: int, side: int) -> PeerMachine:
     """One box whatever is asked for, with the same NVLinks as a chassis of NDv2."""
-    return PeerMachine(tuple(_both([(near, other, 25.0 * count) for near, other, count in NDV2])), 8, (), 0.0)
+    return _both([(near, other, 25.0 * count) for near, other, count in NDV2]), 8, (), 0.0
 
 
 def _dgx2(chassis: int, side: int) -> PeerMachine:
     """Two chassis whatever is asked for: NVSwitches 0 and 17, odd GPUs to even ones of the other."""
     rows = _both([(17 * box + 1 + gpu, 17 * box, 125.0) for box in range(2) for gpu in range(16)])
     rows += [(17 * box + 2 + 2 * k, 17 * (1 - box) + 1 + 2 * k, 12.5) for box in range(2) for k in range(8)]
-    return PeerMachine(tuple(rows), 34, (0, 17), 0.35)
+    return rows, 34, (0, 17), 0.35
 
 
 def _amd(chassis: int, side: int) -> PeerMachine:
     """Sixteen dies a chassis; several: a leaf switch for every two, all at a spine, which is node 0."""
     if chassis == 1:
-        return PeerMachine(tuple(_both([(near, other, 50.0 * count) for near, other, count in MI250])), 16, (), 0.0)
+        return _both([(near, other, 50.0 * count) for near, other, count in MI250]), 16, (), 0.0
     rows: list[Row] = []
     leaves = []
     for box in range(chassis):
@@ -438,14 +427,14 @@ def _amd(chassis: int, side: int) -> PeerMachine:
             leaf = first + 16 + pair
             leaves.append(leaf)
             rows += [(first + 2 * pair, leaf, 25.0), (first + 2 * pair + 1, leaf, 25.0), (leaf, 0, 25.0)]
-    return PeerMachine(tuple(_both(rows)), 1 + 24 * chassis, (0, *leaves), 0.0)
+    return _both(rows), 1 + 24 * chassis, (0, *leaves), 0.0
 
 
 def _mesh(chassis: int, side: int) -> PeerMachine:
     """A square without links across the ends of rows."""
     across = [(side * i + j, side * i + j + 1, 100.0) for i in range(side) for j in range(side - 1)]
     down = [(side * i + j, side * (i + 1) + j, 100.0) for i in range(side - 1) for j in range(side)]
-    return PeerMachine(tuple(_both([*across, *down])), side * side, (), 0.0)
+    return _both([*across, *down]), side * side, (), 0.0
 
 
 MACHINES: Mapping[str, Callable[[int, int], PeerMachine]] = {
@@ -511,8 +500,8 @@ def import_input(
             raise refusal("no such network", str(file), value=value_text(machine), allowed=allowed)
         chassis = _whole(topology.get("chassis", 1), MOST_CHASSIS)
         side = _whole(topology.get("side_length", 4), MOST_SIDE) if machine == "Mesh" else 1
-        made = MACHINES[machine](chassis, side)
-        ranks = made.nodes - len(made.switches)
+        links, nodes, switches, least_us = MACHINES[machine](chassis, side)
+        ranks = nodes - len(switches)
         chunks = _whole(instance.get("num_chunks", 1), 10**6)
         size = round(float(topology["chunk_size"]) * 1e9 * chunks * ranks)
         number = instance["collective"]
@@ -520,15 +509,15 @@ def import_input(
             raise refusal(
                 "no such collective", str(file), value=value_text(number), allowed="1 allgather, 2 all-to-all"
             )
-        latency = _latency_us(topology, made.latency_us)
-    section = {"links": [list(row) for row in made.links], "nodes": made.nodes, "switches": list(made.switches)}
-    more = {"switches": {"multicast": True}} if made.switches and instance.get("switch_copy") else {}
+        latency = _latency_us(topology, least_us)
+    section = {"links": [list(row) for row in links], "nodes": nodes, "switches": list(switches)}
+    more = {"switches": {"multicast": True}} if switches and instance.get("switch_copy") else {}
     imported = collective_document(
         name or name_of(file), section, COLLECTIVES[number], size, latency_us={"link": latency, "message": 0.0}, **more
     )
     if machine != "Mesh" and "side_length" in topology:
         notes.append(f"not used: TopologyParams.side_length, which {machine} does not have")
-    if not made.switches and "switch_copy" in instance:
+    if not switches and "switch_copy" in instance:
         notes.append(f"not used: InstanceParams.switch_copy, as {machine} has no switches here")
     alphas = topology.get("alpha") or ()
     if len({float(alpha) for alpha in alphas}) > 1:
@@ -538,7 +527,7 @@ def import_input(
         notes.append(
             f"the file states no alpha: {machine} is taken with the least of its latencies, so that bounds hold"
         )
-    figures = {"collective": COLLECTIVES[number].value, "ranks": ranks, "links": len(made.links)}
+    figures = {"collective": COLLECTIVES[number].value, "ranks": ranks, "links": len(links)}
     return Imported(imported, f"{figures['collective']} of {ranks} ranks on {machine}", figures, tuple(notes))
 
 

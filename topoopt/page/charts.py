@@ -57,12 +57,14 @@ class Axis:
         title: quantity with its unit.
         low, high: ends.
         log: logarithmic (low above 0).
+        fixed: values of the ticks and their texts, where they are not round values.
     """
 
     title: str
     low: float
     high: float
     log: bool = False
+    fixed: tuple[tuple[float, str], ...] = ()
 
     def at(self, value: float) -> float:
         """Part of the distance from the low end to the high one."""
@@ -74,15 +76,17 @@ class Axis:
     def power(self) -> int:
         """Of ten, by which the ticks are multiplied: a multiple of 3, 0 where they stand for themselves."""
         plain = self.high < LARGE or (self.log and len(decade_ticks(self.low, self.high)) >= 2)
-        return 0 if plain else 3 * (math.floor(math.log10(self.high)) // 3)
+        return 0 if plain or self.fixed else 3 * (math.floor(math.log10(self.high)) // 3)
 
     @property
     def heading(self) -> str:
         """The title, with the power of ten of the ticks: `10⁶ bytes`."""
         return f"{power_of_ten(self.power)} {self.title}" if self.power else self.title
 
-    def marks(self, target: int) -> list[tuple[float, str]]:
+    def marks(self, target: int) -> Sequence[tuple[float, str]]:
         """Values of the ticks, with their texts."""
+        if self.fixed:
+            return self.fixed
         if self.log:
             return self._log_marks()
         values, unit = ticks(self.low, self.high, target), 10.0**self.power

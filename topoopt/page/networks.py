@@ -238,15 +238,6 @@ class DrawnLink:
     family: str
 
 
-@dataclass(frozen=True)
-class LegendEntry:
-    """An entry of the legend."""
-
-    css: str
-    name: str
-    links: int
-
-
 def _distance(topology: Topology, tail: int, head: int) -> int:
     step = (head - tail) % topology.servers
     return step if topology.links is LinkDirection.UNIDIRECTIONAL else min(step, topology.servers - step)
@@ -285,8 +276,11 @@ def find_links(topology: Topology, rings: tuple[GroupRings, ...] = ()) -> tuple[
     return tuple(links)
 
 
-def families(topology: Topology, links: tuple[DrawnLink, ...], rest: str = "matchings") -> tuple[LegendEntry, ...]:
-    """Legend of the link families: ring distances ascending, then sub-group rings, then all others, named `rest`."""
+def families(topology: Topology, links: tuple[DrawnLink, ...], rest: str = "matchings") -> list[tuple[str, str, int]]:
+    """Colour class, name and number of links of every family.
+
+    Ring distances ascend, then come sub-group rings, then all others, named `rest`.
+    """
     multiplicity = topology.multiplicity
     count: Counter[str] = Counter()
     for link in links:
@@ -294,14 +288,13 @@ def families(topology: Topology, links: tuple[DrawnLink, ...], rest: str = "matc
     rings = sorted(int(name.removeprefix("ring-")) for name in count if name.startswith("ring-"))
     sign = "+" if topology.links is LinkDirection.UNIDIRECTIONAL else "±"
     listed = [
-        LegendEntry(f"k{index % RING_COLOURS}", f"ring distance {sign}{p}", count[f"ring-{p}"])
-        for index, p in enumerate(rings)
+        (f"k{index % RING_COLOURS}", f"ring distance {sign}{p}", count[f"ring-{p}"]) for index, p in enumerate(rings)
     ]
     if count["group"]:
-        listed.append(LegendEntry("kg", "rings of server groups", count["group"]))
+        listed.append(("kg", "rings of server groups", count["group"]))
     if count["matching"]:
-        listed.append(LegendEntry("km", rest, count["matching"]))
-    return tuple(listed)
+        listed.append(("km", rest, count["matching"]))
+    return listed
 
 
 def label_step(n: int) -> int:
@@ -529,17 +522,6 @@ def circle_of_circuits(circuits: Sequence[DrawnCircuits], tips: Sequence[str], l
 PICTURE = 132.0
 
 
-@dataclass(frozen=True)
-class SwitchRow:
-    """One optical switch: picture, what its permutation is, and the permutation for copying."""
-
-    index: int
-    kind: str
-    figure: Markup
-    pairs: str
-    json: str
-
-
 def describe_permutation(row: Int32s) -> str:
     """In words: a shift, a matching, or its cycles; with the dark ports."""
     n = len(row)
@@ -591,15 +573,15 @@ def _switch_picture(row: Int32s, index: int) -> Markup:
     )
 
 
-def switch_rows(topology: Topology) -> tuple[SwitchRow, ...]:
-    """All optical switches, in interface order."""
-    return tuple(
-        SwitchRow(
-            index=index,
-            kind=describe_permutation(row),
-            figure=_switch_picture(row, index),
-            pairs="  ".join(f"{i}→{j}" if j >= 0 else f"{i}→dark" for i, j in enumerate(row.tolist())),
-            json=json.dumps(row.tolist(), separators=(",", ":")),
+def switch_rows(topology: Topology) -> list[tuple[int, str, Markup, str, str]]:
+    """All optical switches in interface order: number, what the permutation is, picture, pairs, and list to copy."""
+    return [
+        (
+            index,
+            describe_permutation(row),
+            _switch_picture(row, index),
+            "  ".join(f"{i}→{j}" if j >= 0 else f"{i}→dark" for i, j in enumerate(row.tolist())),
+            json.dumps(row.tolist(), separators=(",", ":")),
         )
         for index, row in enumerate(topology.switches)
-    )
+    ]

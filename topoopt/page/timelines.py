@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from markupsafe import Markup
 
@@ -25,14 +24,9 @@ ZOOMS = (1, 4, 16)
 """Labels and ticks of class z4 (z16) show when the axis is stretched at least that much."""
 
 
-@dataclass(frozen=True)
-class LanesDrawing:
-    """Two drawings of equal height (lane names; bars) and what was left out; `empty` when there is nothing to draw."""
-
-    empty: bool
-    names: Markup
-    bars: Markup
-    notes: tuple[str, ...]
+def lanes(names: Markup, bars: Markup) -> Markup:
+    """Draw lanes beside their names, two pictures of one height, so that the axis may be scrolled."""
+    return Markup('<div class="passes">{}<div class="stretch">{}</div></div>').format(names, bars)
 
 
 def merged_spans(spans: list[Span]) -> list[list[Span]]:
@@ -163,8 +157,8 @@ def ports_picture(
     delay_s: float,
     changes: Sequence[PortChange],
     events: Sequence[RailEvent] = (),
-) -> LanesDrawing:
-    """What the ports of each stage serve over a step, when they are dark, and what is sent.
+) -> tuple[Markup, list[str]]:
+    """What the ports of each stage serve over a step, when they are dark, and what is sent; and what is left out.
 
     Args:
         stages: ports of each.
@@ -199,12 +193,9 @@ def ports_picture(
         notes.append(f"The first {MOST_MOVED} of {len(moved)} transfers are drawn.")
     height = int(STAGE_HEAD + STAGE_LANE * ranks)
     drawn = (*seconds_axis(begin, total, height), *shapes)
-    return LanesDrawing(
-        False,
-        picture(*names, label="Stages", class_="lanes", width=64, height=height),
-        picture(*drawn, label="Ports of the stages over time", class_="bars", height=height),
-        tuple(notes),
-    )
+    named = picture(*names, label="Stages", class_="lanes", width=64, height=height)
+    bars = picture(*drawn, label="Ports of the stages over time", class_="bars", height=height)
+    return lanes(named, bars), notes
 
 
 def _serving(rank: int, split: PortSplit, begin: float, end: float, total: float, y: float) -> list[Markup]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -129,20 +128,13 @@ MEMORY_DAYS = 7.0
 """After so many days the correlation of numbers is 1/e."""
 
 
-@dataclass(frozen=True)
-class OutageStatistics:
-    """Parts of all servers that are down: mean over days, 99th percentile, largest."""
+TRACE_MEAN, TRACE_P99, TRACE_LARGEST = 0.0231, 0.0775, 35 / 400
+"""Parts of all servers that are down in the trace: mean over days, 99th percentile, largest."""
 
-    mean: float
-    p99: float
-    largest: float
-
-
-TRACE = OutageStatistics(0.0231, 0.0775, 35 / 400)
 TRACE_SERVERS, TRACE_DAYS = 400, 349
 
 
-def down_parts(days: int, statistics: OutageStatistics = TRACE) -> Floats:
+def down_parts(days: int) -> Floats:
     """float64[days], ascending: parts of the servers that are down."""
     from scipy.special import gammaincinv
 
@@ -150,12 +142,12 @@ def down_parts(days: int, statistics: OutageStatistics = TRACE) -> Floats:
 
     def parts(shape: float) -> Floats:
         quantiles = gammaincinv(shape, np.append(rank, 0.99))
-        return np.asarray(np.minimum(statistics.p99 / quantiles[-1] * quantiles[:-1], statistics.largest))
+        return np.asarray(np.minimum(TRACE_P99 / quantiles[-1] * quantiles[:-1], TRACE_LARGEST))
 
     low, high = 0.05, 50.0  # the mean grows with the shape, as the 99th percentile is held
     for _ in range(60):
         middle = (low * high) ** 0.5
-        low, high = (low, middle) if parts(middle).mean() > statistics.mean else (middle, high)
+        low, high = (low, middle) if parts(middle).mean() > TRACE_MEAN else (middle, high)
     return parts(high)
 
 
@@ -172,7 +164,7 @@ def whole_servers(parts: Floats) -> Ints:
     return fewer if parts.sum() - fewer.sum() < more.sum() - parts.sum() else more
 
 
-def server_outages(servers: int, days: int, rng: np.random.Generator, statistics: OutageStatistics = TRACE) -> Bools:
+def server_outages(servers: int, days: int, rng: np.random.Generator) -> Bools:
     """bool[days, servers]: which are down."""
     keep = np.exp(-1.0 / MEMORY_DAYS)
     shock = rng.standard_normal(days)
@@ -180,7 +172,7 @@ def server_outages(servers: int, days: int, rng: np.random.Generator, statistics
     for day in range(days):
         state[day] = shock[0] if day == 0 else keep * state[day - 1] + (1.0 - keep**2) ** 0.5 * shock[day]
     counts = np.empty(days, dtype=np.int64)
-    counts[np.argsort(state, kind="stable")] = whole_servers(servers * down_parts(days, statistics))
+    counts[np.argsort(state, kind="stable")] = whole_servers(servers * down_parts(days))
     down = np.zeros((days, servers), dtype=np.bool_)
     for day, count in enumerate(counts.tolist()):
         if day:

@@ -37,12 +37,8 @@ class ForwardNode:
     inputs: tuple[tuple[int, int], ...]
 
 
-@dataclass(frozen=True)
-class PlacementGraph:
-    """Operators of one device class, and their tensors."""
-
-    operators: tuple[GraphOperator, ...]
-    tensors: tuple[Tensor, ...]
+PlacementGraph = tuple[tuple[GraphOperator, ...], tuple[Tensor, ...]]
+"""Operators of one device class, and their tensors."""
 
 
 def graph_of(nodes: Sequence[ForwardNode], *, training: bool) -> PlacementGraph:
@@ -73,7 +69,7 @@ def graph_of(nodes: Sequence[ForwardNode], *, training: bool) -> PlacementGraph:
             for index, node in enumerate(nodes)
             for producer, size in dict.fromkeys(node.inputs)
         ]
-    return PlacementGraph(tuple(operators), tuple(sorted(tensors, key=lambda tensor: tensor.producer)))
+    return tuple(operators), tuple(sorted(tensors, key=lambda tensor: tensor.producer))
 
 
 def nodes_of(workload: Workload) -> list[ForwardNode]:

@@ -346,7 +346,7 @@ def job(
     output = Output.choose(as_json)
 
     def command() -> int:
-        from topoopt.analyses.collective.job_schedules import answer, job_collectives
+        from topoopt.analyses.collective.job_schedules import answer, job_collectives, job_document
         from topoopt.core.errors import InputError, Problem
         from topoopt.core.job import CoOptimisation
         from topoopt.kinds.files import read_instance, read_solution
@@ -359,10 +359,10 @@ def job(
         plan = read_solution(solution, ["co-optimisation"])
         with attended(output, time_limit) as run:
             run.doing = "schedules"
-            schedules = run.patient(lambda: job_collectives(problem, plan, run.timing.stop))
+            groups, left_out = run.patient(lambda: job_collectives(problem, plan, run.timing.stop))
 
         def show(console: Console) -> None:
-            for group in schedules.groups:
+            for group in groups:
                 table = TerminalTable("gradients", "bytes", "rings", "best", "schedule")
                 table.title = f"servers {server_set(group.members, problem.cluster.servers)}"
                 for gradient in group.gradients:
@@ -378,12 +378,12 @@ def job(
                 console.print(table)
                 totals = f"{group.total_us('ring_us'):.6g} us on rings, {group.total_us('best_us'):.6g} us at best"
                 console.print(f"one after the other: {totals}", highlight=False)
-            if not schedules.groups:
+            if not groups:
                 console.print("no gradients over the network")
-            if schedules.left_out:
-                console.print(f"{schedules.left_out} groups left out: too large, or with fewer bytes", highlight=False)
+            if left_out:
+                console.print(f"{left_out} groups left out: too large, or with fewer bytes", highlight=False)
 
-        output.result(schedules.document(), show, answer(schedules))
+        output.result(job_document(groups, left_out), show, answer(groups))
         return 0
 
     output.run(command)

@@ -121,28 +121,12 @@ def _roles(program: ChunkProgram, network: RatedNetwork, chosen: list[int], swit
     return defects
 
 
-@dataclass(frozen=True)
-class RateBound:
-    """GB/s of the whole vector that no schedule exceeds, the nodes of the limiting set, and why."""
-
-    rate: Fraction
-    cut: tuple[str, ...]
-    words: str
-
-    def document(self, vector_bytes: float | None) -> dict[str, Any]:
-        """For programs."""
-        return {
-            "algbw_gbytes_per_s": float(self.rate),
-            "time_us": None if vector_bytes is None else vector_bytes / float(self.rate) / 1e3,
-            "cut": list(self.cut),
-            "cut_in_words": self.words,
-        }
-
-
 def rate_bound(
     collective: CollectiveOp, network: RatedNetwork, root: int, stop: Stop, *, multicast: bool = False
-) -> RateBound:
-    """The bound of each collective, re-derived from its proof in rationals.
+) -> tuple[Fraction, list[str], str]:
+    """GB/s of the whole vector that no schedule exceeds, the nodes of the limiting set, and why.
+
+    The bound of each collective is derived anew from its proof in rationals.
 
     Args:
         multicast: whether switches copy, which may help an AllReduce.
@@ -153,11 +137,11 @@ def rate_bound(
     if collective is CollectiveOp.ALL_TO_ALL:
         pair = float(rate) / len(network.ranks)
         words = f"every ordered pair gets {pair:.6g} GB/s at most: rates of links over distances of pairs"
-        return RateBound(rate, (), words)
+        return rate, [], words
     turned = collective in (CollectiveOp.REDUCE_SCATTER, CollectiveOp.REDUCE)
     cut = certificates[-1]["nodes"].tolist()
     words = rate_sentence(network.transposed(), cut, "leave") if turned else rate_sentence(network, cut)
-    return RateBound(rate, tuple(network.names[node] for node in cut), words)
+    return rate, [network.names[node] for node in cut], words
 
 
 BUSIEST = 5
@@ -208,23 +192,29 @@ def on_network(
     findings.defects.extend(where.defects)
     findings.notes.extend(where.notes)
     declared = settings.declared
-    bound = rate_bound(program.collective, network, settings.root, stop, multicast=settings.multicast)
-    claim, best = declared.algbw_gbytes_per_s, float(bound.rate)
+    rate, cut, words = rate_bound(program.collective, network, settings.root, stop, multicast=settings.multicast)
+    claim, best, size = declared.algbw_gbytes_per_s, float(rate), declared.vector_bytes
     if claim is not None and claim > best * (1 + CLAIM_SLACK):
         findings.defects.append(
-            Defect("bound", f"claims {claim:.6g} GB/s; no schedule exceeds {best:.6g} GB/s: {bound.words}")
+            Defect("bound", f"claims {claim:.6g} GB/s; no schedule exceeds {best:.6g} GB/s: {words}")
         )
-    figures: dict[str, Any] = {"recomputed": None, "bound": bound.document(declared.vector_bytes), "busiest_links": []}
+    bound = {
+        "algbw_gbytes_per_s": best,
+        "time_us": None if size is None else size / best / 1e3,
+        "cut": cut,
+        "cut_in_words": words,
+    }
+    figures: dict[str, Any] = {"recomputed": None, "bound": bound, "busiest_links": []}
     if where.node is None:
         return figures
     routes = routed(where.program, network, where.node, where.switch)
     findings.defects.extend(routes.defects)
-    if declared.vector_bytes is None:
+    if size is None:
         findings.notes.append("neither the file nor --bytes states a size: no times")
         return figures
     shares = len(network.ranks) / len(program.ranks) if program.per_share else 1.0
     units = program.vector_units * shares
-    unit_bytes = declared.vector_bytes / units if units else 1.0  # where no chunks are told units are bytes
+    unit_bytes = size / units if units else 1.0  # where no chunks are told units are bytes
     unit_us = unit_bytes / (network.gbytes_per_s * 1e3)
     figures["busiest_links"] = _busiest(where.program, network, routes, unit_us)
     last_epoch = None

@@ -8,6 +8,7 @@ bytes, on rings as elsewhere. Each schedule is executed and timed by the checker
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -72,21 +73,10 @@ class GroupSchedules:
         return sum(gradient.count * float(getattr(gradient, name)) for gradient in self.gradients)
 
 
-@dataclass(frozen=True)
-class JobCollectives:
-    """All groups that were looked at, and how many were left out: too large, or with few bytes."""
-
-    groups: tuple[GroupSchedules, ...]
-    left_out: int
-
-    def document(self) -> dict[str, Any]:
-        """For programs."""
-        totals = {name: sum(group.total_us(name) for group in self.groups) for name in ("ring_us", "best_us")}
-        return {"groups": [asdict(group) for group in self.groups], "left_out": self.left_out, **totals}
-
-
-def job_collectives(instance: CoOptimisation, solution: Result[CoOptimisation, JobPlan], stop: Stop) -> JobCollectives:
-    """Schedules for the AllReduce groups of a plan.
+def job_collectives(
+    instance: CoOptimisation, solution: Result[CoOptimisation, JobPlan], stop: Stop
+) -> tuple[list[GroupSchedules], int]:
+    """Schedules for the AllReduce groups of a plan, and how many groups were left out: too large, or of few bytes.
 
     Raises:
         InputError: the plan is not one of this instance, or has schedules already.
@@ -110,7 +100,7 @@ def job_collectives(instance: CoOptimisation, solution: Result[CoOptimisation, J
         members = tuple(sorted(graph.groups[group]))
         sizes = graph.bytes[reduced[graph.group[reduced] == group]]
         groups.append(_group(cluster, plan.topology, rings[members], sizes.tolist(), stop))
-    return JobCollectives(tuple(groups), len(order) - len(groups))
+    return groups, len(order) - len(groups)
 
 
 def _group(cluster: Cluster, topology: Topology, rings: GroupRings, sizes: list[int], stop: Stop) -> GroupSchedules:
@@ -138,11 +128,17 @@ def _group(cluster: Cluster, topology: Topology, rings: GroupRings, sizes: list[
     return GroupSchedules(members, line, solution.figures.front, tuple(gradients))
 
 
-def answer(result: JobCollectives) -> str:
+def job_document(groups: Sequence[GroupSchedules], left_out: int) -> dict[str, Any]:
+    """For programs."""
+    totals = {name: sum(group.total_us(name) for group in groups) for name in ("ring_us", "best_us")}
+    return {"groups": [asdict(group) for group in groups], "left_out": left_out, **totals}
+
+
+def answer(groups: Sequence[GroupSchedules]) -> str:
     """The sentence that answers the question."""
-    if not result.groups:
+    if not groups:
         return "No gradient of this plan goes over the network."
-    rings, best = (sum(group.total_us(what) for group in result.groups) for what in ("ring_us", "best_us"))
-    count = sum(gradient.count for group in result.groups for gradient in group.gradients)
+    rings, best = (sum(group.total_us(what) for group in groups) for what in ("ring_us", "best_us"))
+    count = sum(gradient.count for group in groups for gradient in group.gradients)
     gain = "no schedule is faster than its rings" if rings <= best else f"{compared(best, rings)[1]} on its rings"
     return f"Alone, one after the other, the {counted(count, 'gradient')} of this plan take {best:.4g} us: {gain}."

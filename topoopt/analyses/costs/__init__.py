@@ -138,7 +138,7 @@ def _counting(text: str) -> Any:
 def _write(
     question: CostQuestion, figures: CostFigures, csv_file: Path | None, plot: Path | None
 ) -> dict[str, str | None]:
-    from topoopt.analyses.costs.figures import COLUMNS, bill_rows, cost_html, cost_page, cost_svg
+    from topoopt.analyses.costs.figures import COLUMNS, bill_rows, cost_html, cost_svg
     from topoopt.files.atomic import csv_text, write_targets
 
     rows = ((name, *row) for name, fabric in figures.fabrics.items() for row in bill_rows(fabric.bill))
@@ -146,6 +146,6 @@ def _write(
         csv_file,
         plot,
         text=lambda: csv_text(("fabric", *COLUMNS), rows),
-        svg=lambda: cost_svg(cost_page(question, figures)),
-        html=lambda: cost_html(cost_page(question, figures)),
+        svg=lambda: cost_svg(question),
+        html=lambda: cost_html(question, figures),
     )

@@ -29,7 +29,7 @@ from topoopt.files.results import KIND_LIMITS, SUFFIX
 from topoopt.kinds import kind_named
 from topoopt.kinds.files import build_instance
 from topoopt.kinds.job import SOLUTION_FILE as PLAN_FILE
-from topoopt.page.charts import Axis, Point, Series, legend, number_axis, xy_chart
+from topoopt.page.charts import Point, Series, legend, number_axis, xy_chart
 from topoopt.page.render import TerminalTable, render_page
 from topoopt.page.svg import element, mark, standalone
 from topoopt.page.text import counted, number, ratio
@@ -542,142 +542,98 @@ CHART = (470.0, 320.0)
 LEFT, GUTTER, EDGE, TITLE, ROW, LINE = 70.0, 90.0, 24.0, 26.0, 372.0, 20.0
 
 
-@dataclass(frozen=True)
-class CostCurve:
-    """One fabric: (servers, USD), by size."""
+Curves = dict[str, dict[int, float]]
+"""Of one degree and rate: USD by size, by fabric."""
 
-    name: str
-    title: str
-    points: tuple[tuple[int, float], ...]
+Panels = list[tuple[str, Curves]]
+"""Title and curves of every panel; the first is of the degree and rate of the cluster."""
 
 
-@dataclass(frozen=True)
-class CostPanel:
-    """Curves of one degree and rate."""
-
-    title: str
-    curves: tuple[CostCurve, ...]
-
-
-@dataclass(frozen=True)
-class OwnCost:
-    """What a fabric costs for the cluster asked for: rate of a port, USD, USD a server, over direct connect."""
-
-    name: str
-    rate: str
-    usd: float
-    usd_per_server: float
-    over_direct_connect: float
-
-
-@dataclass(frozen=True)
-class CostPage:
-    """The cluster asked for, all panels, and what to know about them; the first panel is of its degree and rate."""
-
-    title: str
-    answer: str
-    servers: int
-    own: tuple[OwnCost, ...]
-    panels: tuple[CostPanel, ...]
-    notes: tuple[str, ...]
-
-
-def _names(page: CostPage) -> list[str]:
+def _names(panels: Panels) -> list[str]:
     """Fabrics in order, the same colour for each in every panel."""
-    return list(dict.fromkeys(curve.name for panel in page.panels for curve in panel.curves))
+    return list(dict.fromkeys(name for _, curves in panels for name in curves))
 
 
-def _series(page: CostPage, panel: CostPanel) -> list[Series]:
+def _series(panels: Panels, curves: Curves) -> list[Series]:
     """The curves of a panel, the same place for each fabric in every panel."""
-    by_name = {curve.name: curve for curve in panel.curves}
     series = []
-    for name in _names(page):
-        points = by_name[name].points if name in by_name else ()
+    for name in _names(panels):
+        points = curves.get(name, {}).items()
         dots = (Point(float(n), usd / MILLION, f"{name}\n{n:,} servers\n{usd:,.0f} USD") for n, usd in points)
         series.append(Series(name, tuple(dots), line=True))
     return series
 
 
-def _chart(page: CostPage, panel: CostPanel) -> Markup:
-    everything = [(n, usd / MILLION) for plotted in page.panels for curve in plotted.curves for n, usd in curve.points]
-    x = _doublings("servers", [n for n, _ in everything])
-    y = number_axis("cost, million USD", [usd for _, usd in everything], log=True)
-    return xy_chart(_series(page, panel), x, y, f"Cost against servers, {panel.title}")
+def _chart(panels: Panels, title: str, curves: Curves) -> Markup:
+    everything = [point for _, plotted in panels for curve in plotted.values() for point in curve.items()]
+    x = number_axis("servers", [float(n) for n, _ in everything], log=True)
+    powers = (2**power for power in range(64) if x.low <= 2**power <= x.high)
+    x = replace(x, fixed=tuple((float(value), f"{value:,}") for value in powers))
+    y = number_axis("cost, million USD", [usd / MILLION for _, usd in everything], log=True)
+    return xy_chart(_series(panels, curves), x, y, f"Cost against servers, {title}")
 
 
-@dataclass(frozen=True)
-class _Doublings(Axis):
-    """A logarithmic axis with a tick at every power of two."""
-
-    def marks(self, target: int) -> list[tuple[float, str]]:
-        """Powers of two within the axis."""
-        values = [2**power for power in range(64) if self.low <= 2**power <= self.high]
-        return [(float(value), f"{value:,}") for value in values]
-
-
-def _doublings(title: str, values: list[int]) -> Axis:
-    axis = number_axis(title, [float(value) for value in values], log=True)
-    return _Doublings(axis.title, axis.low, axis.high, log=axis.log)
-
-
-def cost_svg(page: CostPage) -> str:
+def cost_svg(question: CostQuestion) -> str:
     """Two panels a row, the legend below; styles inside, so that the file needs nothing else."""
+    panels, notes = _panels(question), _price_notes(question)
+    names = _names(panels)
     width, height = CHART
     parts = []
-    for index, panel in enumerate(page.panels):
+    for index, (title, curves) in enumerate(panels):
         left, top = EDGE + LEFT + (index % 2) * (width + GUTTER), EDGE + (index // 2) * ROW
-        parts.append(element("text", panel.title, x=left - LEFT + 14, y=top + 12, class_="title"))
-        parts.append(
-            element("svg", _chart(page, panel), x=left, y=top + TITLE, width=width, height=height, class_="inset")
-        )
-    below = EDGE + -(-len(page.panels) // 2) * ROW + 4
-    titles = {curve.name: curve.title for panel in page.panels for curve in panel.curves}
-    for index, name in enumerate(_names(page)):
+        chart = _chart(panels, title, curves)
+        parts.append(element("text", title, x=left - LEFT + 14, y=top + 12, class_="title"))
+        parts.append(element("svg", chart, x=left, y=top + TITLE, width=width, height=height, class_="inset"))
+    below = EDGE + -(-len(panels) // 2) * ROW + 4
+    for index, name in enumerate(names):
         across, down = EDGE + 14 + (index % 2) * (width + GUTTER), below + (index // 2) * LINE
         parts.append(mark(index, x=across + 6, y=down - 4))
-        parts.append(element("text", f"{name}: {titles[name]}", x=across + 18, y=down))
-    below += -(-len(_names(page)) // 2) * LINE + 10
-    for index, note in enumerate(page.notes):
+        parts.append(element("text", f"{name}: {FABRIC_COSTS[name].title}", x=across + 18, y=down))
+    below += -(-len(names) // 2) * LINE + 10
+    for index, note in enumerate(notes):
         parts.append(element("text", note, x=EDGE + 14, y=below + index * LINE, class_="quiet"))
-    whole_width = 2 * EDGE + LEFT + 2 * width + GUTTER
-    whole_height = below + len(page.notes) * LINE + EDGE
     return standalone(
         *parts,
         label="Cost against the size of the cluster",
-        width=whole_width,
-        height=whole_height,
+        width=2 * EDGE + LEFT + 2 * width + GUTTER,
+        height=below + len(notes) * LINE + EDGE,
         css="\nsvg.inset { overflow: visible; } svg.inset svg.chart { width: 100%; }",
     )
 
 
-def cost_html(page: CostPage) -> str:
+def cost_html(question: CostQuestion, figures: CostFigures) -> str:
     """The panels, and every figure in tables."""
-    names = _names(page)
-    titles = {curve.name: curve.title for panel in page.panels for curve in panel.curves}
+    panels, target = _panels(question), question.target
+    names = _names(panels)
+    bills = {name: fabric.bill for name, fabric in figures.fabrics.items()}
     return render_page(
         TEMPLATE,
-        page.answer,
-        title=page.title,
+        answer(question, figures),
+        title=target.name or counted(target.servers, "server"),
         own=[
-            (row.name, row.rate, f"{row.usd:,.0f}", f"{row.usd_per_server:,.0f}", ratio(row.over_direct_connect))
-            for row in page.own
+            (
+                name,
+                f"{number(bill.link_gbps)} Gbit/s",
+                dollars(bill.usd),
+                dollars(bill.usd_per_server),
+                ratio(figures.fabrics[name].over_direct_connect),
+            )
+            for name, bill in bills.items()
         ],
-        legend=legend([f"{name}: {titles[name]}" for name in names], _series(page, page.panels[0])),
-        panels=[(panel.title, _chart(page, panel), _rows(panel, names)) for panel in page.panels],
+        legend=legend([f"{name}: {FABRIC_COSTS[name].title}" for name in names], _series(panels, panels[0][1])),
+        panels=[(title, _chart(panels, title, curves), _rows(curves, names)) for title, curves in panels],
         names=names,
-        notes=page.notes,
+        notes=_price_notes(question),
         versions=versions_text(),
     )
 
 
-def _rows(panel: CostPanel, names: list[str]) -> list[list[str]]:
-    costs = {curve.name: dict(curve.points) for curve in panel.curves}
-    sizes = sorted({n for curve in panel.curves for n, _ in curve.points})
-    cells = [[costs.get(name, {}).get(n) for name in names] for n in sizes]
-    return [
-        [f"{n:,}", *("–" if usd is None else f"{usd / MILLION:,.3f}" for usd in row)]
-        for n, row in zip(sizes, cells, strict=True)
-    ]
+def _rows(curves: Curves, names: list[str]) -> list[list[str]]:
+    rows = []
+    for n in sorted({n for curve in curves.values() for n in curve}):
+        row = [curves.get(name, {}).get(n) for name in names]
+        rows.append([f"{n:,}", *("–" if usd is None else f"{usd / MILLION:,.3f}" for usd in row)])
+    return rows
 
 
 SERVERS = (
@@ -699,56 +655,42 @@ SHOWN = (
 """Fabrics of the plot unless others are named."""
 
 
-def cost_page(question: CostQuestion, figures: CostFigures) -> CostPage:
-    """The cluster asked for, a panel for its degree and rate, and one for each other setting of the figure."""
-    target, book = question.target, question.book
-    own = (target.degree, float(target.link_gbps))
-    names = question.fabrics if question.named else SHOWN
+def _price_notes(question: CostQuestion) -> tuple[str, ...]:
+    book = question.book
     limits = [
-        f"{device.name}: {device.ports} ports, so more servers take several in every plane"
+        f"{device.name}: {device.ports} ports, so more servers take several in every plane."
         for device in map(book.device, (PATCH_PANEL_PORT, OCS_PORT))
         if device is not None
     ]
-    notes = (
+    return (
         f"Prices {book.name} of {book.dated}, US dollars; paid are {COUNTING_WORDS[question.counting]}.",
         "A fat-tree of equal cost lies on the line of direct connect by definition, where it is not faster than all "
         "interfaces together.",
-        *(f"{limit}." for limit in limits),
+        *limits,
     )
+
+
+def _panels(question: CostQuestion) -> Panels:
+    """A panel for the degree and rate of the cluster, and one for each other setting of the figure."""
+    own = (question.target.degree, float(question.target.link_gbps))
     settings = (own, *(setting for setting in SETTINGS if setting != own))
-    return CostPage(
-        title=target.name or counted(target.servers, "server"),
-        answer=answer(question, figures),
-        servers=target.servers,
-        own=tuple(
-            OwnCost(
-                name,
-                f"{number(fabric.bill.link_gbps)} Gbit/s",
-                fabric.bill.usd,
-                fabric.bill.usd_per_server,
-                fabric.over_direct_connect,
-            )
-            for name, fabric in figures.fabrics.items()
-        ),
-        panels=tuple(_panel(question, names, *setting, first=setting == own) for setting in settings),
-        notes=notes,
-    )
+    sizes = sorted({*SERVERS, question.target.servers})
+    return [
+        (f"d = {degree}, {gbps:g} Gbit/s", _curves(question, degree, gbps, sizes if index == 0 else SERVERS))
+        for index, (degree, gbps) in enumerate(settings)
+    ]
 
 
-def _panel(question: CostQuestion, names: tuple[str, ...], degree: int, gbps: float, *, first: bool) -> CostPanel:
-    """The curves of one setting; those of the cluster asked for have a point of its size."""
-    sizes = sorted({*SERVERS, question.target.servers}) if first else SERVERS
-    curves = []
-    for name in names:
-        points = []
+def _curves(question: CostQuestion, degree: int, gbps: float, sizes: Sequence[int]) -> Curves:
+    """Cost at every size at which a fabric exists; fabrics that exist at none are left out."""
+    curves: Curves = {}
+    for name in question.fabrics if question.named else SHOWN:
         for servers in sizes:
             size = NetworkSize(servers, degree, question.oversubscription)
             try:
                 rate, _ = port_gbps(name, size, gbps, question.book, question.counting)
                 usd = bill_of(name, size, rate, question.book, question.counting).usd
-            except InputError:  # this fabric does not exist at this size
+            except InputError:
                 continue
-            points.append((servers, usd))
-        if points:
-            curves.append(CostCurve(name, FABRIC_COSTS[name].title, tuple(points)))
-    return CostPanel(f"d = {degree}, {gbps:g} Gbit/s", tuple(curves))
+            curves.setdefault(name, {})[servers] = usd
+    return curves

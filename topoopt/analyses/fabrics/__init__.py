@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, astuple, dataclass, fields, replace
+from dataclasses import asdict, astuple, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -94,9 +94,11 @@ def fabrics(
             job, plan = run.first(lambda: _read(instance, solution))
             names = None if fabrics is None else [name.strip() for name in fabrics.split(",")]
             own_seed = job.search.seed if seed is None else seed
-            chosen = run.first(lambda: _chosen(job, names, budget, own_seed, reconfiguration_delay, plan))
-            rows, total, stopped = _rows(output, job, plan, chosen, run)
-            notes = [] if chosen.circuits is None else [FLOW_LEVEL_NOTE]
+            chosen, search, circuits = run.first(
+                lambda: _chosen(job, names, budget, own_seed, reconfiguration_delay, plan)
+            )
+            rows, total, stopped = _rows(output, job, plan, chosen, search, circuits, run)
+            notes = [] if circuits is None else [FLOW_LEVEL_NOTE]
             run.doing = "files"  # what was found is written, however late Ctrl-C comes
             files = _written(job.name, rows, csv_file, plot)
             document = {
@@ -106,7 +108,7 @@ def fabrics(
                 "seed": own_seed,
                 "stopped_by": stopped.value,
                 "missing": total - len(rows),
-                "reconfiguration_delay_ms": None if chosen.circuits is None else chosen.circuits.delay_ms,
+                "reconfiguration_delay_ms": None if circuits is None else circuits.delay_ms,
                 "rows": [asdict(row) for row in rows],
                 "notes": notes,
                 **files,
@@ -174,15 +176,6 @@ def _read(instance: Path, solution: Path | None) -> tuple[CoOptimisation, Result
     return job, None if solution is None else SOLUTION_FILE.read(solution)
 
 
-@dataclass(frozen=True)
-class _Chosen:
-    """What is compared, and how: fabrics that stay are searched, demand-driven circuits try some strategies."""
-
-    fabrics: tuple[FabricChoice, ...]
-    search: FabricSearch
-    circuits: CircuitSearch | None
-
-
 def _chosen(
     job: CoOptimisation,
     names: list[str] | None,
@@ -190,7 +183,8 @@ def _chosen(
     seed: int,
     delay: str | None,
     plan: Result[CoOptimisation, JobPlan] | None,
-) -> _Chosen:
+) -> tuple[tuple[FabricChoice, ...], FabricSearch, CircuitSearch | None]:
+    """Fabrics; those that stay are searched, and demand-driven circuits try some strategies."""
     from solvers.job.methods import default_budget
     from topoopt.analyses.fabrics.run import CircuitSearch, named_fabrics
     from topoopt.kinds.job.methods import fabric_search
@@ -205,22 +199,27 @@ def _chosen(
         if delay is not None:
             allowed = "with --fabrics of " + ", ".join(DYNAMIC_FABRICS)
             raise InputError([Problem("no fabric of the list reconfigures", path=option, value=delay, allowed=allowed)])
-        return _Chosen(chosen, search, None)
+        return chosen, search, None
     try:
         delay_ms = parse_delay(DEFAULT_DEVICE if delay is None else delay)
     except InputError as error:
         raise InputError([replace(problem, path=option) for problem in error.problems]) from None
     strategy = None if plan is None else plan.plan.strategy
-    return _Chosen(chosen, search, CircuitSearch(delay_ms, proposals, seed, strategy))
+    return chosen, search, CircuitSearch(delay_ms, proposals, seed, strategy)
 
 
 def _rows(
-    output: Output, job: CoOptimisation, plan: Result[CoOptimisation, JobPlan] | None, chosen: _Chosen, run: AttendedRun
+    output: Output,
+    job: CoOptimisation,
+    plan: Result[CoOptimisation, JobPlan] | None,
+    fabrics: tuple[FabricChoice, ...],
+    search: FabricSearch,
+    circuits: CircuitSearch | None,
+    run: AttendedRun,
 ) -> tuple[list[FabricRow], int, StopReason]:
     """Rows made, how many there would be, and why it ended."""
     from topoopt.analyses.fabrics.run import fabric_rows, plan_row
 
-    circuits, fabrics = chosen.circuits, chosen.fabrics
     rows = [] if plan is None else [plan_row(job, plan, flow_level=circuits is not None)]
     if plan is not None:  # what it is compared with has links shared as it has
         job = job.shared_as(plan.plan.link_sharing)
@@ -231,7 +230,7 @@ def _rows(
         task = bar.add_task(escape(fabrics[0].name), total=len(fabrics))
         try:
             strategies = [] if plan is None else [plan.plan.strategy]
-            made = fabric_rows(job, fabrics, chosen.search, strategies, stop, circuits)
+            made = fabric_rows(job, fabrics, search, strategies, stop, circuits)
             for rank in range(1, len(fabrics) + 1):
                 run.doing = fabrics[rank - 1].name
                 row = run.part(lambda: next(made, None))

@@ -52,35 +52,18 @@ ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
-class BarPart:
-    """A part of a bar.
-
-    Attributes:
-        name: what it is.
-        size: in the unit of the axis.
-        text: its size with its unit.
-        css: class of its colour.
-    """
-
-    name: str
-    size: float
-    text: str
-    css: str
-
-
-@dataclass(frozen=True)
 class ComparedFabric:
-    """A fabric: its name, its time in words, and the parts of the time."""
+    """A fabric: its name, its time in words, and name, size, text and colour class of each part of the time."""
 
     name: str
     text: str
-    parts: tuple[BarPart, ...]
+    parts: tuple[tuple[str, float, str, str], ...]
     ours: bool = False
 
     @property
     def size(self) -> float:
         """In the unit of the axis."""
-        return sum(part.size for part in self.parts)
+        return sum(size for _, size, _, _ in self.parts)
 
 
 @dataclass(frozen=True)
@@ -156,19 +139,19 @@ def _drawing(compared: FabricBars) -> tuple[Markup, float]:
 
 def _legend(bars: Sequence[ComparedFabric], longest: float) -> dict[str, str]:
     """Names of the parts that can be seen, with their classes."""
-    return {part.name: part.css for bar in bars for part in bar.parts if part.size > ROUNDING * longest}
+    return {name: css for bar in bars for name, size, _, css in bar.parts if size > ROUNDING * longest}
 
 
 def _bar(bar: ComparedFabric, top: float, scale: float) -> list[Markup]:
     style = "font-weight: 600" if bar.ours else None
     shapes = [element("text", shortened(bar.name, 30), x=NAMES - 10, y=top + 14, text_anchor="end", style=style)]
     left = NAMES
-    for part in bar.parts:
-        if part.size <= ROUNDING * bar.size:
+    for name, size, text, css in bar.parts:
+        if size <= ROUNDING * bar.size:
             continue
-        tip = element("title", f"{bar.name}: {part.name} {part.text}")
-        shapes.append(element("rect", tip, x=left, y=top, width=scale * part.size, height=BAR, class_=part.css))
-        left += scale * part.size
+        tip = element("title", f"{bar.name}: {name} {text}")
+        shapes.append(element("rect", tip, x=left, y=top, width=scale * size, height=BAR, class_=css))
+        left += scale * size
     shapes.append(element("text", bar.text, x=left + 8, y=top + 14))
     return shapes
 
@@ -212,7 +195,7 @@ def _bar_of_row(row: FabricRow) -> ComparedFabric:
     parts = []
     for name, field, css in PARTS if row.compute_ms is not None else (WHOLE,):
         size = getattr(row, field) or 0.0
-        parts.append(BarPart(name, size, milliseconds(size), css))
+        parts.append((name, size, milliseconds(size), css))
     name = "direct-connect plan" if row.name == PLAN else row.name
     return ComparedFabric(name, milliseconds(row.iteration_time_ms or 0.0), tuple(parts), row.name == PLAN)
 

@@ -17,7 +17,7 @@ from solvers.job.starts import starting_strategies
 from solvers.llm_training.fabrics import TRAINING_FABRICS
 from solvers.llm_training.fabrics import fabric_problems as training_fabric_problems
 from solvers.stop import Stop, first_part
-from topoopt.analyses.fabrics.report import BarPart, ComparedFabric, FabricBars
+from topoopt.analyses.fabrics.report import ComparedFabric, FabricBars
 from topoopt.core.comparison import FLOW_LEVEL, PLAN, FabricRow
 from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.job import DEFAULT_FABRICS, CoOptimisation, FabricChoice, JobPlan
@@ -412,9 +412,9 @@ def training_bars(name: str, rows: Sequence[TrainingFabricRow]) -> FabricBars:
     )
 
 
-def _parts(breakdown: StepBreakdown) -> tuple[BarPart, ...]:
+def _parts(breakdown: StepBreakdown) -> tuple[tuple[str, float, str, str], ...]:
     sizes = [(name, css, sum(getattr(breakdown, part) for part in parts)) for name, css, parts in PARTS]
-    return tuple(BarPart(name, size, seconds(size), css) for name, css, size in sizes)
+    return tuple((name, size, seconds(size), css) for name, css, size in sizes)
 
 
 def show(console: Console, rows: Sequence[TrainingFabricRow]) -> None:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -25,14 +25,6 @@ from topoopt.page.render import TerminalTable
 if TYPE_CHECKING:
     from solvers.stop import Stop
     from solvers.timing import Timing
-
-
-class Common(TypedDict):
-    """Arguments of sweeps of both kinds."""
-
-    delays_ms: list[float]
-    seed: int
-    stop: Stop
 
 
 DELAYS = "1us,10us,50us,200us,1ms,10ms,100ms,1s,60s"
@@ -93,7 +85,7 @@ def reconfigure(
         from topoopt.page.long_run import attended
 
         require_targets(csv_file, plot)
-        wanted, period_ms = _durations(delays, period)
+        delays_ms, period_ms = _durations(delays, period)
         schemes = None if fabrics is None else [name.strip() for name in fabrics.split(",") if name.strip()]
         memory = memory_bytes(memory_limit)
         with attended(output, time_limit, memory) as run, output.remarks.status("reconfigure") as status:
@@ -103,14 +95,12 @@ def reconfigure(
                 status.update(run.doing)
 
             problem = run.first(lambda: read_instance(instance))
-            seeded = problem.search.seed if seed is None else seed
-            common: Common = {"delays_ms": wanted, "seed": seeded, "stop": run.timing.stop}
             settings = _SweepOptions(
-                solution, budget, seed, schemes, period_ms, iterations, no_break_even, straggler, failed
+                delays_ms, solution, budget, seed, schemes, period_ms, iterations, no_break_even, straggler, failed
             )
             _refuse_options(problem, settings)
             run.doing = "reconfigure"
-            sweep, study = run.part(lambda: _sweep(instance, problem, settings, run.timing, common, tell))
+            sweep, study = run.part(lambda: _sweep(instance, problem, settings, run.timing, tell))
             run.doing = "files"
             written = _written(sweep, study, csv_file, plot)
             wall_s = round(time.monotonic() - run.began.at_s, 3)
@@ -125,6 +115,7 @@ def reconfigure(
 class _SweepOptions:
     """The options that concern one sweep."""
 
+    delays_ms: list[float]
     solution: Path | None
     budget: int | None
     seed: int | None
@@ -141,7 +132,6 @@ def _sweep(
     problem: Any,
     settings: _SweepOptions,
     timing: Timing,
-    common: Common,
     tell: Callable[[str, float], None],
 ) -> tuple[ReconfigurationSweep, RailStudy | None]:
     """The sweep of a job, of the rails of a training job, or of a trace of demands.
@@ -151,28 +141,31 @@ def _sweep(
     """
     from topoopt.analyses.reconfiguration.run import SCHEMES, TRACE_SCHEMES, reconfiguration_sweep, trace_sweep
 
+    delays_ms, seed = settings.delays_ms, problem.search.seed if settings.seed is None else settings.seed
     if isinstance(problem, CoOptimisation):
         swept = reconfiguration_sweep(
             problem,
             _solution(problem, settings, timing).plan,
+            delays_ms=delays_ms,
+            seed=seed,
+            stop=timing.stop,
             schemes=SCHEMES if settings.schemes is None else settings.schemes,
             period_ms=settings.period_ms,
             iterations=settings.iterations,
             judged=not settings.no_break_even,
             progress=tell,
-            **common,
         )
         return swept, None
     if isinstance(problem, LlmTrainingProblem):
         from topoopt.analyses.reconfiguration.rails import rails_of
 
-        strategy, delays_ms = _solution(problem, settings, timing).plan.strategy, common["delays_ms"]
+        strategy = _solution(problem, settings, timing).plan.strategy
         slow, failed = settings.straggler, settings.failed
         return rails_of(instance, problem, strategy, settings.schemes, delays_ms, slow, failed, timing.stop, tell)
     if isinstance(problem, RoutingProblem | TopologyProblem):
         solved = _solution(problem, settings, timing)
         names = TRACE_SCHEMES if settings.schemes is None else settings.schemes
-        return trace_sweep(problem, solved, schemes=names, **common), None
+        return trace_sweep(problem, solved, schemes=names, delays_ms=delays_ms, seed=seed, stop=timing.stop), None
     text, allowed = "no job and no trace of demands", "co-optimisation, llm-training, topology, routing"
     raise InputError([Problem(text, file=str(instance), path="kind", value=problem.kind, allowed=allowed)])
 

@@ -11,7 +11,8 @@ from typing import get_args
 
 from solvers.stop import Stop
 from solvers.switching import RailSteps, switch_mode
-from topoopt.analyses.reconfiguration.run import OutOfTimeError, Progress, swept
+from solvers.timing import LateError
+from topoopt.analyses.reconfiguration.run import Progress, swept
 from topoopt.core.comparison import DelayPoint, ReconfigurationSweep, Scheme
 from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.llm_training import LlmTrainingProblem
@@ -135,9 +136,8 @@ def rail_study(
     """
     _refuse(delays_ms, schemes)
     stop, rails = stop or Stop(), RailSteps(problem, strategy, settings)
-    delays = sorted(set(delays_ms))
+    delays, made = sorted(set(delays_ms)), dict[tuple[str, float], SwitchedStep]()
     static_s, static = rails.static(stop)
-    made: dict[tuple[str, float], SwitchedStep] = {}
 
     def flat(name: str, words: str, value_s: float) -> Scheme:
         return Scheme(name, words, tuple(DelayPoint(delay, 1e3 * value_s, words, 0, 0.0) for delay in delays))
@@ -145,7 +145,7 @@ def rail_study(
     def scheme(mode: SwitchMode) -> Scheme:
         def at(delay_ms: float) -> DelayPoint:
             if stop.reason() is not None:
-                raise OutOfTimeError
+                raise LateError
             if progress is not None:
                 progress(mode, delay_ms)
             step = rails.switched(delay_ms / 1e3, mode, stop)
@@ -155,10 +155,8 @@ def rail_study(
 
         return swept(mode, MODE_WORDS[mode], at, delays, 1e3 * static_s)
 
-    evaluated = [
-        flat("one-shot", static, static_s),
-        flat("electrical", "every exchange at full rate", rails.electrical_s),
-    ]
+    evaluated = [flat("one-shot", static, static_s)]
+    evaluated += [flat("electrical", "every exchange at full rate", rails.electrical_s)]
     evaluated += [scheme(mode) for name in schemes for mode in MODES if mode == name]
     mode = switch_mode(settings)
     shown = rails.switched(settings.delay_s, mode, stop, events=True)

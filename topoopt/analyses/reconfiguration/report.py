@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from markupsafe import Markup
@@ -164,11 +164,13 @@ HEADINGS = ("boundary", "action", "in a step", "window", "stall", "pays up to")
 def rails_section(study: RailStudy) -> dict[str, Any]:
     """What the template draws of a study."""
     shown = study.shown
+    drawing, notes = ports_picture(shown.plan, shown.step_s, shown.delay_s, changes_of(shown.events), shown.events)
     return {
         "words": boundary_lines(study)[0] + ".",
         "late": straggler_line(study) + "." if study.stragglers else "",
         "broken": failure_line(study) + "." if study.failures else "",
-        "drawing": ports_picture(shown.plan, shown.step_s, shown.delay_s, changes_of(shown.events), shown.events),
+        "drawing": drawing,
+        "notes": notes,
         "legend": ports_legend(shown.plan, sent=True),
         "head": HEADINGS,
         "rows": [_plain(row) for row in boundary_rows(study.boundaries)],
@@ -188,26 +190,13 @@ SHOWN_TIMES = 20.0
 """Times above so many times the one-shot time are left out of the picture: what happens near it is what counts."""
 
 
-@dataclass(frozen=True)
-class _DelayAxis(Axis):
-    """Milliseconds whose ticks are in the unit that suits them."""
-
-    def marks(self, target: int) -> list[tuple[float, str]]:
-        return [(value, delay_text(value)) for value, _ in super().marks(target)]
-
-    @property
-    def power(self) -> int:
-        """Delays have units of their own."""
-        return 0
-
-
 def _series(sweep: ReconfigurationSweep) -> tuple[list[Series], Axis, Axis]:
     """Lines over the delay; a delay of 0 has no place on a logarithmic axis."""
     most = SHOWN_TIMES * max((point.iteration_time_ms for point in sweep.schemes[0].points), default=0.0)
     series = [Series(scheme.name, _points(scheme, most), line=True) for scheme in sweep.schemes]
     x = number_axis("reconfiguration delay", (p.delay_ms for p in sweep.schemes[0].points if p.delay_ms > 0), log=True)
     y = number_axis(f"{time_name(sweep)}, ms", (point.y for line in series for point in line.points), log=True)
-    return series, _DelayAxis(x.title, x.low, x.high, x.log), y
+    return series, replace(x, fixed=tuple((value, delay_text(value)) for value, _ in x.marks(8))), y
 
 
 def _points(scheme: Scheme, most: float) -> tuple[Point, ...]:

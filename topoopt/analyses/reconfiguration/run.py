@@ -18,6 +18,7 @@ from solvers.network.routing import route
 from solvers.network.search import search_topology
 from solvers.network.worst_case import search_budget
 from solvers.stop import Stop
+from solvers.timing import LateError
 from topoopt.core.comparison import BreakEven, DelayPoint, ReconfigurationSweep, Scheme
 from topoopt.core.errors import CheckError, InfeasibleError, InputError, LimitError, Problem
 from topoopt.core.job import CoOptimisation
@@ -48,10 +49,6 @@ Progress = Callable[[str, float], None]
 """Called with (scheme, delay) before each is simulated."""
 
 
-class OutOfTimeError(Exception):
-    """The time is up; nothing more is simulated."""
-
-
 @dataclass
 class SweptJob:
     """A job, its one-shot network, and everything simulated so far."""
@@ -75,7 +72,7 @@ class SweptJob:
     def step(self, scheme: str, delay_ms: float) -> None:
         """Before anything is simulated."""
         if self.stop.reason() is not None:
-            raise OutOfTimeError
+            raise LateError
         if self.progress is not None:
             self.progress(scheme, delay_ms)
 
@@ -305,7 +302,7 @@ def swept(name: str, description: str, at: At, delays: Sequence[float], one_shot
             points.append(at(delay))
         judgement = None if one_shot_ms is None else break_even(at, points, one_shot_ms)
         return Scheme(name, description, tuple(points), judgement)
-    except OutOfTimeError:
+    except LateError:
         return Scheme(name, description, tuple(points), BreakEven("not decided in time"))
 
 

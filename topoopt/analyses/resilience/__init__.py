@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -86,7 +86,7 @@ def resilience(
             return answer_outages(output, solution, days, spares, seed, csv=csv, report=report)
         with attended(output, time_limit, memory_bytes(memory_limit)) as run:
             stop = run.timing.stop
-            subject, topology = run.first(lambda: SUBJECTS[kind](_SolutionChoice(solution, instance, fabric, stop)))
+            subject, topology = run.first(lambda: SUBJECTS[kind](solution, instance, fabric, stop))
             failure = None
             if link or server or switch:
                 ends = _links(link or [], topology)
@@ -157,50 +157,40 @@ def _instance_of(path: Path | None, kinds: tuple[str, ...]) -> Any:
     return problem
 
 
-@dataclass(frozen=True)
-class _SolutionChoice:
-    """A solution file, and what is said of it."""
-
-    path: Path
-    instance: Path | None
-    fabric: str | None
-    stop: Stop
-
-    def refuse_fabric(self) -> None:
-        """Raise InputError where a fabric is named and the plan has one network."""
-        if self.fabric is not None:
-            raise InputError([Problem("only with llm-training", path="--fabric", value=self.fabric)])
+def _refuse_fabric(fabric: str | None) -> None:
+    if fabric is not None:
+        raise InputError([Problem("only with llm-training", path="--fabric", value=fabric)])
 
 
-def _job(settings: _SolutionChoice) -> tuple[Subject, Topology]:
+def _job(path: Path, instance: Path | None, fabric: str | None, stop: Stop) -> tuple[Subject, Topology]:
     from topoopt.analyses.resilience.run import job_subject
     from topoopt.kinds.job import SOLUTION_FILE
 
-    settings.refuse_fabric()
-    solution = SOLUTION_FILE.read(settings.path)
-    return job_subject(solution, _instance_of(settings.instance, ("co-optimisation",))), solution.plan.topology
+    _refuse_fabric(fabric)
+    solution = SOLUTION_FILE.read(path)
+    return job_subject(solution, _instance_of(instance, ("co-optimisation",))), solution.plan.topology
 
 
-def _network(settings: _SolutionChoice) -> tuple[Subject, Topology]:
+def _network(path: Path, instance: Path | None, fabric: str | None, stop: Stop) -> tuple[Subject, Topology]:
     from topoopt.analyses.resilience.run import network_subject
     from topoopt.kinds.files import read_solution
 
-    settings.refuse_fabric()
-    solution = read_solution(settings.path, ("routing", "topology"))
-    subject = network_subject(solution, _instance_of(settings.instance, (solution.kind,)), settings.stop)
+    _refuse_fabric(fabric)
+    solution = read_solution(path, ("routing", "topology"))
+    subject = network_subject(solution, _instance_of(instance, (solution.kind,)), stop)
     return subject, subject.evaluator.topology
 
 
-def _training(settings: _SolutionChoice) -> tuple[Subject, Topology]:
+def _training(path: Path, instance: Path | None, fabric: str | None, stop: Stop) -> tuple[Subject, Topology]:
     from topoopt.analyses.resilience.run import training_subject
     from topoopt.kinds.llm_training import SOLUTION_FILE
 
-    solution = SOLUTION_FILE.read(settings.path)
-    subject = training_subject(solution, _instance_of(settings.instance, ("llm-training",)), settings.fabric)
+    solution = SOLUTION_FILE.read(path)
+    subject = training_subject(solution, _instance_of(instance, ("llm-training",)), fabric)
     return subject, subject.evaluator.topology
 
 
-SUBJECTS: Mapping[str, Callable[[_SolutionChoice], tuple[Any, Any]]] = {
+SUBJECTS: Mapping[str, Callable[[Path, Path | None, str | None, Stop], tuple[Any, Any]]] = {
     "co-optimisation": _job,
     "routing": _network,
     "topology": _network,
@@ -280,16 +270,14 @@ def _slow(outcome: FailureOutcome, nominal: float) -> str:
 
 def _table(title: str, outcomes: tuple[FailureOutcome, ...], result: Resilience) -> TerminalTable:
     """The worst ones first."""
+    from topoopt.analyses.resilience.report import worst_first
+
     heading = f"{title}: {len(outcomes)} evaluated, the worst {min(SHOWN, len(outcomes))}"
     table = TerminalTable(title=heading, dense=True)
     value = "theta" if result.objective == "theta" else result.unit
     for column in ("failure", "slow-down", value, "repair", "cut off", "diam.", "rings"):
         table.add_column(column, no_wrap=column not in ("failure", "slow-down", "repair"))
-    ordered = sorted(
-        outcomes,
-        key=lambda failure_outcome: -(float("inf") if failure_outcome.value is None else failure_outcome.value),
-    )
-    for outcome in ordered[:SHOWN]:
+    for outcome in worst_first(outcomes)[:SHOWN]:
         table.add_row(
             outcome.failure.label,
             _slow(outcome, result.nominal),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from itertools import pairwise
 from typing import Any
 
@@ -36,34 +36,6 @@ REPAIRS = (
 )
 
 
-@dataclass(frozen=True)
-class FailureRow:
-    """One failure."""
-
-    label: str
-    slowdown: str
-    value: str
-    repair: str
-    tried: tuple[str, ...]
-    pairs: str
-    diameter: str
-    rings: str
-    rerouted: str
-    spare: str
-
-
-@dataclass(frozen=True)
-class FailureTable:
-    """Failures of one sort, the worst first; `hidden` says how many are left out."""
-
-    title: str
-    strategies: tuple[str, ...]
-    rows: tuple[FailureRow, ...]
-    hidden: str
-    rings: bool
-    spare: bool
-
-
 def faster_text(result: Resilience) -> str:
     """Why some failures seem to help; empty where none does."""
     every = (*result.links, *result.servers, *result.planes)
@@ -88,47 +60,47 @@ def slow_text(outcome: FailureOutcome, nominal: float) -> str:
     return NOTHING if slow is None else ratio(slow)
 
 
-def failure_tables(result: Resilience) -> tuple[FailureTable, ...]:
-    """Links, servers, optical switches; none for what was not evaluated."""
+def failure_tables(result: Resilience) -> tuple[dict[str, Any], ...]:
+    """For the template: links, servers, optical switches, the worst first; none for what was not evaluated."""
     job = result.objective != "theta"
     servers = "Servers that forward no longer" if job else "Servers"
     sorts = (("Links", result.links), (servers, result.servers), (f"{result.switch.capitalize()}es", result.planes))
     return tuple(_table(title, outcomes, result.nominal, job) for title, outcomes in sorts if outcomes)
 
 
-def _table(title: str, outcomes: tuple[FailureOutcome, ...], nominal: float, job: bool) -> FailureTable:
+def _table(title: str, outcomes: tuple[FailureOutcome, ...], nominal: float, job: bool) -> dict[str, Any]:
     ordered = worst_first(outcomes)
     names = dict.fromkeys(trial.strategy for outcome in ordered for trial in outcome.trials)
     strategies = tuple(names) if len(names) > 1 else ()
     left = len(ordered) - SHOWN
-    return FailureTable(
-        title=f"{title} ({len(ordered)})",
-        strategies=strategies,
-        rows=tuple(_row(outcome, nominal, strategies) for outcome in ordered[:SHOWN]),
-        hidden=f"{counted(left, 'failure')} with less effect left out; --csv lists all." if left > 0 else "",
-        rings=job,
-        spare=any(outcome.spare_circuits for outcome in ordered) and job,
-    )
+    return {
+        "title": f"{title} ({len(ordered)})",
+        "strategies": strategies,
+        "rows": tuple(_row(outcome, nominal, strategies) for outcome in ordered[:SHOWN]),
+        "hidden": f"{counted(left, 'failure')} with less effect left out; --csv lists all." if left > 0 else "",
+        "rings": job,
+        "spare": any(outcome.spare_circuits for outcome in ordered) and job,
+    }
 
 
-def _row(outcome: FailureOutcome, nominal: float, strategies: tuple[str, ...]) -> FailureRow:
+def _row(outcome: FailureOutcome, nominal: float, strategies: tuple[str, ...]) -> dict[str, Any]:
     tried = {trial.strategy: trial.value for trial in outcome.trials}
 
     def cell(value: float | None) -> str:
         return UNKNOWN if value is None else number(value)
 
-    return FailureRow(
-        label=outcome.failure.label,
-        slowdown=slow_text(outcome, nominal),
-        value=cell(outcome.value),
-        repair=outcome.repair,
-        tried=tuple(cell(tried.get(name)) for name in strategies),
-        pairs=f"{outcome.disconnected_pairs:,}",
-        diameter=UNKNOWN if outcome.diameter is None else str(outcome.diameter),
-        rings=f"{outcome.broken_rings} of {outcome.rings}",
-        rerouted=f"{outcome.rerouted_pairs:,}",
-        spare=str(outcome.spare_circuits),
-    )
+    return {
+        "label": outcome.failure.label,
+        "slowdown": slow_text(outcome, nominal),
+        "value": cell(outcome.value),
+        "repair": outcome.repair,
+        "tried": tuple(cell(tried.get(name)) for name in strategies),
+        "pairs": f"{outcome.disconnected_pairs:,}",
+        "diameter": UNKNOWN if outcome.diameter is None else str(outcome.diameter),
+        "rings": f"{outcome.broken_rings} of {outcome.rings}",
+        "rerouted": f"{outcome.rerouted_pairs:,}",
+        "spare": str(outcome.spare_circuits),
+    }
 
 
 def several_rows(result: Resilience) -> tuple[tuple[str, str], ...]:

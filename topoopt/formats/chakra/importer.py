@@ -6,7 +6,6 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -201,15 +200,6 @@ MAX_TENSORS = 200
 Servers = tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class TraceWorkload:
-    """A workload, and what was assumed to make it."""
-
-    workload: Workload
-    servers: int
-    notes: tuple[str, ...]
-
-
 class _Traffic:
     """Bytes by group of servers."""
 
@@ -252,8 +242,10 @@ def _split(degree: int, ms: float, channels: int = 1) -> tuple[Split, ...]:
     return (Split(degree, ms, 0.0, 0, channel_ways=channels),)
 
 
-def workload_of_trace(content: TraceContent, ranks_per_server: int, compute_ms: float) -> TraceWorkload:
-    """Workload whose operators sit where the trace has them.
+def workload_of_trace(
+    content: TraceContent, ranks_per_server: int, compute_ms: float
+) -> tuple[Workload, tuple[str, ...]]:
+    """Workload whose operators sit where the trace has them, and what was assumed to make it.
 
     Args:
         content: the traces.
@@ -278,7 +270,7 @@ def workload_of_trace(content: TraceContent, ranks_per_server: int, compute_ms: 
         more = [Problem(f"{hidden} further groups")] if hidden > 0 else []
         raise InputError([*traffic.problems[:20], *more])
     operators, notes = _operators(traffic, sent, n, compute_ms)
-    return TraceWorkload(Workload(content.name[:200] or "trace", _samples(traffic, n), operators), n, notes)
+    return Workload(content.name[:200] or "trace", _samples(traffic, n), operators), notes
 
 
 def _samples(traffic: _Traffic, n: int) -> int:
@@ -392,66 +384,36 @@ def _shape(
     return parse_dims(dims or ""), total, []
 
 
-@dataclass(frozen=True)
-class _Job:
-    """A job as its traces have it; compute time of its busiest rank."""
-
-    name: str
-    content: TraceContent
-    compute_ns: float
+Made = tuple[dict[str, Any], Sequence[str], dict[str, Any]]
+"""An instance, what was assumed to make it, and figures of its own."""
 
 
-@dataclass(frozen=True)
-class _Made:
-    """An instance, what was assumed to make it, and figures of its own."""
-
-    document: dict[str, Any]
-    notes: Sequence[str]
-    figures: dict[str, Any] = field(default_factory=dict)
-
-
-def _layers(job: _Job, dimensions: list[dict[str, Any]], total: float) -> _Made:
+def _layers(name: str, content: TraceContent, ns: float, dimensions: list[dict[str, Any]], total: float) -> Made:
     sizes = tuple(dimension["size"] for dimension in dimensions)
-    workload, notes = layers_workload(job.content, sizes, job.compute_ns)
-    return _Made(hierarchical_document(job.name, dimensions, total, workload), notes)
-
-
-def _graph(
-    job: _Job,
-    path: Path,
-    dimensions: list[dict[str, Any]],
-    total: float,
-    comm_groups: Path | None,
-    peak_tflops: float | None,
-    *,
-    control: bool,
-) -> _Made:
-    workload, notes = tasks_workload(
-        path,
-        job.content.name,
-        tuple(dimension["size"] for dimension in dimensions),
-        job.content.ranks,
-        comm_groups=comm_groups,
-        peak_tflops=peak_tflops,
-        control=control,
-    )
-    return _Made(hierarchical_document(job.name, dimensions, total, workload), notes, {"tasks": len(workload["tasks"])})
+    workload, notes = layers_workload(content, sizes, ns)
+    return hierarchical_document(name, dimensions, total, workload), notes, {}
 
 
 def _topology(
-    job: _Job, ranks_per_server: int, interfaces: dict[str, Any], algorithms: tuple[Algorithm, Algorithm]
-) -> _Made:
-    servers = servers_of(job.content, ranks_per_server)
-    demand = between_servers(traffic_matrix(job.content, *algorithms), servers)
-    left_out = f"this kind has no compute: {job.compute_ns / 1e6:.6g} ms of the busiest rank are left out"
-    notes = [*([left_out] if job.compute_ns else []), ORDER_NOTE, THETA_NOTE]
-    return _Made(topology_document(job.name, demand, **interfaces), notes, {"traffic_bytes": float(demand.sum())})
+    name: str,
+    content: TraceContent,
+    ns: float,
+    ranks_per_server: int,
+    interfaces: dict[str, Any],
+    algorithms: tuple[Algorithm, Algorithm],
+) -> Made:
+    servers = servers_of(content, ranks_per_server)
+    demand = between_servers(traffic_matrix(content, *algorithms), servers)
+    left_out = f"this kind has no compute: {ns / 1e6:.6g} ms of the busiest rank are left out"
+    notes = [*([left_out] if ns else []), ORDER_NOTE, THETA_NOTE]
+    return topology_document(name, demand, **interfaces), notes, {"traffic_bytes": float(demand.sum())}
 
 
-def _workload(job: _Job, ranks_per_server: int, interfaces: dict[str, Any]) -> _Made:
-    made = workload_of_trace(job.content, ranks_per_server, job.compute_ns / 1e6)
-    cluster = {"servers": made.servers, "gpus_per_server": ranks_per_server, **interfaces, "gpu_memory_gib": None}
-    return _Made(job_of_workload(job.name, cluster, made.workload), made.notes)
+def _workload(name: str, content: TraceContent, ns: float, ranks_per_server: int, interfaces: dict[str, Any]) -> Made:
+    workload, notes = workload_of_trace(content, ranks_per_server, ns / 1e6)
+    servers = servers_of(content, ranks_per_server)
+    cluster = {"servers": servers, "gpus_per_server": ranks_per_server, **interfaces, "gpu_memory_gib": None}
+    return job_of_workload(name, cluster, workload), notes, {}
 
 
 def _groups_beside(path: Path, given: Path | None) -> tuple[Path | None, list[str]]:
@@ -462,8 +424,7 @@ def _groups_beside(path: Path, given: Path | None) -> tuple[Path | None, list[st
     return beside, [f"process groups from {beside}"]
 
 
-def _summary(job: _Job) -> dict[str, Any]:
-    content = job.content
+def _summary(content: TraceContent, ns: float) -> dict[str, Any]:
     shown = [
         {
             "collective": use.collective.name.lower().replace("_", "-"),
@@ -476,7 +437,7 @@ def _summary(job: _Job) -> dict[str, Any]:
     return {
         "ranks": content.ranks,
         "nodes": content.nodes,
-        "compute_ns": job.compute_ns,
+        "compute_ns": ns,
         "collectives": shown,
         "collectives_total": len(content.uses),
         "point_to_point_bytes": int(content.sent_bytes.sum()),
@@ -525,19 +486,30 @@ def import_traces(
     content = read_chakra(path, ranks=ranks, comm_groups=groups, dims=sizes)
     refuse_unsupported(content.uses, str(path))
     per_rank, notes_of_times = compute_ns(content, peak_tflops)
-    job = _Job(name or name_of(path), content, float(per_rank.max()))
+    job = (name or name_of(path), content, float(per_rank.max()))
     interfaces = {"degree": degree, "link_gbps": link_gbps, "links": links}
     if hierarchical and loop == "dag":
-        made = _graph(job, path, dimensions, total, groups, peak_tflops, control=dependencies == "all")
+        workload, notes_of_kind = tasks_workload(
+            path,
+            content.name,
+            sizes,
+            content.ranks,
+            comm_groups=groups,
+            peak_tflops=peak_tflops,
+            control=dependencies == "all",
+        )
+        figures = {"tasks": len(workload["tasks"])}
+        made: Made = hierarchical_document(job[0], dimensions, total, workload), notes_of_kind, figures
     elif hierarchical:
-        made = _layers(job, dimensions, total)
+        made = _layers(*job, dimensions, total)
     elif kind == "topology":
-        made = _topology(job, gpus_per_server, interfaces, (Algorithm(algorithm), Algorithm(all_to_all)))
+        made = _topology(*job, gpus_per_server, interfaces, (Algorithm(algorithm), Algorithm(all_to_all)))
     else:
-        made = _workload(job, gpus_per_server, interfaces)
+        made = _workload(*job, gpus_per_server, interfaces)
     line = f"{content.ranks} ranks, {content.nodes} nodes"
-    notes = [*beside, *left_out, *content.notes, *notes_of_times, *made.notes]
-    return Imported(made.document, line, {**_summary(job), **made.figures}, tuple(notes))
+    document, notes, figures = made
+    notes = (*beside, *left_out, *content.notes, *notes_of_times, *notes)
+    return Imported(document, line, {**_summary(content, job[2]), **figures}, notes)
 
 
 IMPORTER: Importer = import_traces

@@ -40,7 +40,14 @@ from topoopt.formats.exporter import (
     refuse,
 )
 from topoopt.formats.msccl.write import rank_table
-from topoopt.formats.schedules.placed_blocks import ChunkMemory, PlacedBlock, RankSchedule, placed_schedule, traffic_of
+from topoopt.formats.schedules.placed_blocks import (
+    Accesses,
+    ChunkMemory,
+    PlacedBlock,
+    RankSchedule,
+    placed_schedule,
+    traffic_of,
+)
 
 GROUPS_FILE, LAYOUT_FILE = "comm_groups.json", "layout.json"
 STAGES, ALL = "stages", "all"
@@ -145,32 +152,22 @@ LIMITS = (
 )
 
 
-class _Rank:
-    """Nodes of one server."""
-
-    def __init__(self) -> None:
-        self.nodes: list[Any] = []
-        self.compute_us = 0
-
-    def compute(self, name: str, time_ms: float) -> None:
-        """A compute node after the one before."""
-        duration = round(time_ms * 1000.0)
-        if duration:
-            after = [len(self.nodes) - 1] if self.nodes else []
-            self.nodes.append(node(len(self.nodes), name, NodeType.COMP, after, duration))
-            self.compute_us += duration
-
-
-def _computed(solution: Result[Any, Any]) -> list[_Rank]:
-    """Compute of every server."""
+def _computed(solution: Result[Any, Any]) -> list[list[Any]]:
+    """Compute nodes of every server, each after the one before."""
     operators = solution.figures.operators
-    ranks = [_Rank() for _ in range(solution.plan.topology.servers)]
+    ranks: list[list[Any]] = [[] for _ in range(solution.plan.topology.servers)]
+
+    def compute(server: int, name: str, time_ms: float) -> None:
+        duration, nodes = round(time_ms * 1000.0), ranks[server]
+        if duration:
+            nodes.append(node(len(nodes), name, NodeType.COMP, [len(nodes) - 1] if nodes else [], duration))
+
     for choice in operators:
         for server in choice.servers:
-            ranks[server].compute(f"{choice.name} forward", choice.forward_ms)
+            compute(server, f"{choice.name} forward", choice.forward_ms)
     for choice in reversed(operators):
         for server in choice.servers:
-            ranks[server].compute(f"{choice.name} backward", choice.backward_ms)
+            compute(server, f"{choice.name} backward", choice.backward_ms)
     return ranks
 
 
@@ -189,7 +186,8 @@ def build(solution: Result[Any, Any], options: ExportOptions) -> Export:
     if count > MAX_NODES:
         raise refuse("too many messages for traces", value=count, allowed=f"at most {MAX_NODES}")
     ranks = _computed(solution)
-    computed = [len(rank.nodes) for rank in ranks]
+    computed = [len(nodes) for nodes in ranks]
+    compute_us = [sum(done.duration_micros for done in nodes) for nodes in ranks]
 
     def after(server: int) -> list[int]:
         return [computed[server] - 1] if computed[server] else []
@@ -197,7 +195,7 @@ def build(solution: Result[Any, Any], options: ExportOptions) -> Export:
     for source, target in np.argwhere(sent > 0).tolist():
         size, tag = int(sent[source, target]), source * n + target
         for server, peer, sends in ((source, target, True), (target, source, False)):
-            nodes = ranks[server].nodes
+            nodes = ranks[server]
             nodes.append(message_node(len(nodes), sends, peer, tag, size, after(server)))
     named: dict[str, list[int]] = {}
     calls: dict[tuple[tuple[int, ...], int], int] = {}
@@ -208,23 +206,23 @@ def build(solution: Result[Any, Any], options: ExportOptions) -> Export:
             named[group] = list(members)
         calls[members, size] = calls.get((members, size), 0) + 1
         for server in members:
-            nodes = ranks[server].nodes
+            nodes = ranks[server]
             name = f"all-reduce of {len(members)}"
             nodes.append(collective_node(len(nodes), name, CommType.ALL_REDUCE, size, after(server), group))
-    if not any(rank.nodes for rank in ranks):
+    if not any(ranks):
         raise refuse("nothing takes a microsecond or sends anything", allowed="a plan that computes or communicates")
     prefix = plain_name(solution.name)
-    traces = [(f"{prefix}.{server}.et", trace_bytes(rank.nodes)) for server, rank in enumerate(ranks)]
+    traces = [(f"{prefix}.{server}.et", trace_bytes(nodes)) for server, nodes in enumerate(ranks)]
     content = TraceContent(
         prefix,
         n,
-        sum(len(rank.nodes) for rank in ranks),
+        sum(map(len, ranks)),
         tuple(
             CollectiveUse(CommType.ALL_REDUCE, members, size, (times,) * len(members))
             for (members, size), times in sorted(calls.items())
         ),
         sent,
-        np.array([rank.compute_us for rank in ranks], dtype=np.int64),
+        np.array(compute_us, dtype=np.int64),
         np.zeros(n),
     )
     title = f"{n} servers as Chakra execution traces: {prefix}.RANK.et, groups in comm_groups.json"
@@ -252,34 +250,13 @@ KEYS = {
 """Collectives whose implementation a system file may name."""
 
 
-class _Trace:
-    """Nodes of a rank."""
-
-    def __init__(self) -> None:
-        self.nodes: list[Any] = []
-
-    def add(self, made: Any, position: tuple[str, int], count: int) -> int:
-        """A node, with the chunks that it is about."""
-        made.attr.add(name="chunk_buffer", string_val=position[0])
-        made.attr.add(name="chunk_first", int64_val=position[1])
-        made.attr.add(name="chunk_count", int64_val=count)
-        self.nodes.append(made)
-        return len(self.nodes) - 1
-
-    def message(
-        self,
-        *,
-        sends: bool,
-        peer: int,
-        tag: int,
-        size: int,
-        after: Iterable[int],
-        position: tuple[str, int],
-        count: int,
-    ) -> int:
-        """One end of a message."""
-        made = message_node(len(self.nodes), sends, peer, tag, size, sorted(after))
-        return self.add(made, position, count)
+def _add(nodes: list[Any], made: Any, position: tuple[str, int], count: int) -> int:
+    """A node of a rank, with the chunks that it is about; its number."""
+    made.attr.add(name="chunk_buffer", string_val=position[0])
+    made.attr.add(name="chunk_first", int64_val=position[1])
+    made.attr.add(name="chunk_count", int64_val=count)
+    nodes.append(made)
+    return len(nodes) - 1
 
 
 def _bytes(schedule: RankSchedule, block: PlacedBlock, vector_bytes: int) -> int:
@@ -290,11 +267,10 @@ def _bytes(schedule: RankSchedule, block: PlacedBlock, vector_bytes: int) -> int
     return (first + block.count) * vector_bytes // schedule.chunks - first * vector_bytes // schedule.chunks
 
 
-def _traces(schedule: RankSchedule, vector_bytes: int) -> tuple[list[_Trace], ChunkMemory]:
+def _traces(schedule: RankSchedule, vector_bytes: int) -> tuple[list[list[Any]], ChunkMemory]:
     memory = ChunkMemory(schedule)
-    traces = [_Trace() for _ in range(schedule.ranks)]
-    written: dict[tuple[int, int], set[int]] = {}
-    read: dict[tuple[int, int], set[int]] = {}
+    traces: list[list[Any]] = [[] for _ in range(schedule.ranks)]
+    uses = Accesses[int]()
     hops = sorted((hop, number) for number, block in enumerate(schedule.blocks) for hop in block.hops)
     for tag, ((_, tail, head, adds), number) in enumerate(hops):
         block = schedule.blocks[number]
@@ -303,24 +279,21 @@ def _traces(schedule: RankSchedule, vector_bytes: int) -> tuple[list[_Trace], Ch
             allowed = f"at least a byte a chunk, {schedule.chunks} chunks"
             raise refuse("too few bytes for so many chunks", path="bytes", value=vector_bytes, allowed=allowed)
         source, target = memory.location(tail, number, block), memory.location(head, number, block)
-        before = written.get((tail, number), set())
-        sent = traces[tail].message(
-            sends=True, peer=head, tag=tag, size=size, after=before, position=source, count=block.count
-        )
-        read.setdefault((tail, number), set()).add(sent)
+        sending = message_node(len(traces[tail]), True, head, tag, size, sorted(uses.before_read((tail, number))))
+        sent = _add(traces[tail], sending, source, block.count)
+        uses.add((tail, number), sent, writes=False)
         key = (head, number)
-        after = written.get(key, set()) | read.get(key, set())
+        after = uses.before_write(key)
         slot = ("s", memory.slot(head, block.count)) if adds else target
-        taken = traces[head].message(
-            sends=False, peer=tail, tag=tag, size=size, after=set() if adds else after, position=slot, count=block.count
-        )
+        receiving = message_node(len(traces[head]), False, tail, tag, size, [] if adds else sorted(after))
+        taken = _add(traces[head], receiving, slot, block.count)
         if adds:
-            adding = node(len(traces[head].nodes), f"add {size} bytes", NodeType.COMP, sorted({taken, *after}))
+            adding = node(len(traces[head]), f"add {size} bytes", NodeType.COMP, sorted({taken, *after}))
             adding.attr.add(name="num_ops", int64_val=size)
             adding.attr.add(name="tensor_size", int64_val=size)
             adding.attr.add(name="chunk_added", int64_val=taken)
-            taken = traces[head].add(adding, target, block.count)
-        written[key], read[key] = {taken}, set()
+            taken = _add(traces[head], adding, target, block.count)
+        uses.add(key, taken, writes=True)
     return traces, memory
 
 
@@ -347,7 +320,7 @@ def build_collective(result: CollectiveResult, options: ExportOptions) -> Export
         head.attr.add(name="vector_bytes", int64_val=problem.vector_bytes)
         head.attr.add(name="vector_chunks", int64_val=schedule.chunks)
         head.attr.add(name="scratch_chunks", int64_val=memory.scratch[rank])
-        files.append((f"{prefix}.{rank}.et", b"".join((frame(head), *(frame(choice) for choice in trace.nodes)))))
+        files.append((f"{prefix}.{rank}.et", b"".join((frame(head), *map(frame, trace)))))
     key = KEYS[problem.collective]
     system = system_document([("ring", "direct")]) | {f"{key}-implementation-custom": [prefix]}
     del system[f"{key}-implementation"]

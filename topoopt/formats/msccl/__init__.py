@@ -71,13 +71,13 @@ MOST_COUNT = 1_000_000
 class MscclStep:
     """A step of a thread block; `waits` is (block, step) or None."""
 
-    number: int
     kind: str
     source: tuple[str, int]
     target: tuple[str, int]
     count: int
     waits: tuple[int, int] | None
-    waited_for: bool
+    number: int = -1
+    waited_for: bool = False
 
 
 @dataclass(frozen=True)
@@ -186,7 +186,7 @@ def _step(given: Mapping[str, str]) -> MscclStep:
         ends.append((name, int(given[f"{end}off"])))
     count = _whole(given["cnt"], 0)
     waited = given["hasdep"] == "1"
-    return MscclStep(int(given["s"]), kind, ends[0], ends[1], count, None if waits[0] < 0 else waits, waited)
+    return MscclStep(kind, ends[0], ends[1], count, None if waits[0] < 0 else waits, int(given["s"]), waited)
 
 
 MOST_CHANNELS = 32
@@ -280,13 +280,8 @@ Place = Callable[[int, str, int], int | None]
 """Cell of a chunk of a buffer of a rank; None where there is no such chunk."""
 
 
-@dataclass(frozen=True)
-class Sent:
-    """A send or receive that waits for its other half: action, count, and the cells between."""
-
-    action: int
-    count: int
-    between: tuple[int, ...] = ()
+Half = tuple[int, int, tuple[int, ...]]
+"""A send or receive that waits for its other half: action, count, and the cells between."""
 
 
 @dataclass
@@ -297,8 +292,8 @@ class FifoHalves:
         coming: rows (action, cell, which of the chunks that come goes there), joined once both halves are known.
     """
 
-    sends: dict[tuple[int, int, int], list[Sent]] = field(default_factory=lambda: defaultdict(list))
-    receives: dict[tuple[int, int, int], list[Sent]] = field(default_factory=lambda: defaultdict(list))
+    sends: dict[tuple[int, int, int], list[Half]] = field(default_factory=lambda: defaultdict(list))
+    receives: dict[tuple[int, int, int], list[Half]] = field(default_factory=lambda: defaultdict(list))
     coming: list[tuple[int, int, int]] = field(default_factory=list)
 
 
@@ -455,7 +450,7 @@ def _one_step(
             return
         base = builder.buffer(rank, f"message of tb {block.number} to rank {block.send}, chunk", step.count)
         between = tuple(range(base, base + step.count))
-        wires.sends[rank, block.send, block.channel].append(Sent(action, step.count, between))
+        wires.sends[rank, block.send, block.channel].append((action, step.count, between))
         targets.append(list(between))
         if step.count:
             builder.message(action, rank, block.send, step.count, piece=base)
@@ -465,7 +460,7 @@ def _one_step(
     if not 0 <= block.receive < len(algorithm.gpus) or block.receive == rank:
         builder.defect("ranks", f"{where} receives from rank {block.receive}")
         return
-    wires.receives[block.receive, rank, block.channel].append(Sent(action, step.count))
+    wires.receives[block.receive, rank, block.channel].append((action, step.count, ()))
     for target in targets:
         for k, to in enumerate(target):
             wires.coming.append((action, to, k))
@@ -478,21 +473,21 @@ def _join(builder: ProgramBuilder, wires: FifoHalves) -> None:
     for wire in sorted({*wires.sends, *wires.receives}):
         tail, head, channel = wire
         sends, receives = wires.sends.get(wire, []), wires.receives.get(wire, [])
-        for sent, taken in zip(sends, receives, strict=False):
-            builder.edges.append((taken.action, sent.action))
-            came[taken.action] = sent.between
-            if sent.count != taken.count:
+        for (sent, count, between), (taken, wanted, _) in zip(sends, receives, strict=False):
+            builder.edges.append((taken, sent))
+            came[taken] = between
+            if count != wanted:
                 builder.defect(
                     "message",
-                    f"rank {tail} sends {sent.count} chunks at {_at(builder, sent.action)}, where rank {head} takes "
-                    f"{taken.count} at {_at(builder, taken.action)}",
+                    f"rank {tail} sends {count} chunks at {_at(builder, sent)}, where rank {head} takes "
+                    f"{wanted} at {_at(builder, taken)}",
                 )
         text = f"from rank {tail} to rank {head} on channel {channel}"
         if len(sends) > len(receives):
-            builder.defect("message", f"{_at(builder, sends[len(receives)].action)} sends what nobody takes, {text}")
+            builder.defect("message", f"{_at(builder, sends[len(receives)][0])} sends what nobody takes, {text}")
         elif len(receives) > len(sends):
-            lost = receives[len(sends)]
-            builder.defect("deadlock", f"{_at(builder, lost.action)} waits for ever for what nobody sends, {text}")
+            lost = receives[len(sends)][0]
+            builder.defect("deadlock", f"{_at(builder, lost)} waits for ever for what nobody sends, {text}")
     for action, to, chunk in wires.coming:
         between = came.get(action, ())
         if chunk < len(between):

@@ -23,8 +23,9 @@ from topoopt.formats.exporter import (
     plain_name,
     refuse,
 )
-from topoopt.formats.msccl import MOST_CHANNELS, MOST_CHUNKS, MOST_STEPS, RESIDENT_BLOCKS
+from topoopt.formats.msccl import MOST_CHANNELS, MOST_CHUNKS, MOST_STEPS, RESIDENT_BLOCKS, MscclStep
 from topoopt.formats.schedules.placed_blocks import (
+    Accesses,
     ChunkMemory,
     Hop,
     PlacedBlock,
@@ -132,17 +133,6 @@ StepAt = tuple[int, int]
 """Block and step of a rank."""
 
 
-@dataclass(frozen=True)
-class WrittenStep:
-    """A step as it stands in a file; `needs` is the one that it waits for."""
-
-    kind: str
-    source: Place
-    target: Place
-    count: int
-    needs: StepAt | None
-
-
 @dataclass
 class WrittenBlock:
     """A thread block and its peers."""
@@ -150,7 +140,7 @@ class WrittenBlock:
     channel: int
     send: int
     receive: int
-    steps: list[WrittenStep] = field(default_factory=list)
+    steps: list[MscclStep] = field(default_factory=list)
 
 
 @dataclass
@@ -188,29 +178,9 @@ class RankBlocks:
         needs = sorted(latest.items())
         self.waited.update(needs)
         steps = self.blocks[block].steps
-        steps += [WrittenStep("nop", ("i", -1), ("o", -1), 0, need) for need in needs[:-1]]
-        steps.append(WrittenStep(kind, *ends, count, needs[-1] if needs else None))
+        steps += [MscclStep("nop", ("i", -1), ("o", -1), 0, need) for need in needs[:-1]]
+        steps.append(MscclStep(kind, *ends, count, needs[-1] if needs else None))
         return block, len(steps) - 1
-
-
-class _Uses:
-    """Which steps of a rank last wrote a block of the vector, and which have read it since."""
-
-    def __init__(self) -> None:
-        self.written: dict[tuple[int, int], set[StepAt]] = {}
-        self.read: dict[tuple[int, int], set[StepAt]] = {}
-
-    def before_read(self, key: tuple[int, int]) -> set[StepAt]:
-        return self.written.get(key, set())
-
-    def before_write(self, key: tuple[int, int]) -> set[StepAt]:
-        return self.written.get(key, set()) | self.read.get(key, set())
-
-    def add(self, key: tuple[int, int], step: StepAt, *, writes: bool) -> None:
-        if writes:
-            self.written[key], self.read[key] = {step}, set()
-        else:
-            self.read.setdefault(key, set()).add(step)
 
 
 def in_blocks(schedule: RankSchedule, channels: int, *, fused: bool) -> tuple[list[RankBlocks], ChunkMemory]:
@@ -222,7 +192,7 @@ def in_blocks(schedule: RankSchedule, channels: int, *, fused: bool) -> tuple[li
     memory = ChunkMemory(schedule)
     ranks = [RankBlocks() for _ in range(schedule.ranks)]
     blocks = cut_to(schedule.blocks, MOST_CHUNKS)
-    uses = _Uses()
+    uses = Accesses[StepAt]()
     chains: Iterable[Chain]
     if fused:
         pairs = pairs_of(blocks, channels)
@@ -334,7 +304,7 @@ def _xml(
         for block, row in enumerate(rank.blocks):
             lines.append(f'    <tb id="{block}" send="{row.send}" recv="{row.receive}" chan="{row.channel}">')
             for index, step in enumerate(row.steps):
-                other, awaited = step.needs or (-1, -1)
+                other, awaited = step.waits or (-1, -1)
                 lines.append(
                     f'      <step s="{index}" type="{step.kind}" srcbuf="{step.source[0]}" srcoff="{step.source[1]}" '
                     f'dstbuf="{step.target[0]}" dstoff="{step.target[1]}" cnt="{step.count}" depid="{other}" '

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -131,6 +131,32 @@ def cut_to(blocks: Sequence[PlacedBlock], most: int) -> list[PlacedBlock]:
 
 IN_INPUT = frozenset({CollectiveOp.REDUCE_SCATTER, CollectiveOp.ALLREDUCE, CollectiveOp.REDUCE})
 """Those that are done in the input, which in place is the output too; the others in the output."""
+
+
+Step = TypeVar("Step")
+
+
+class Accesses(Generic[Step]):
+    """Which steps last wrote a block of the vector at a rank, and which have read it since."""
+
+    def __init__(self) -> None:
+        self._written: dict[tuple[int, int], set[Step]] = {}
+        self._read: dict[tuple[int, int], set[Step]] = {}
+
+    def before_read(self, key: tuple[int, int]) -> set[Step]:
+        """Steps that a reader waits for."""
+        return self._written.get(key, set())
+
+    def before_write(self, key: tuple[int, int]) -> set[Step]:
+        """Steps that a writer waits for."""
+        return self._written.get(key, set()) | self._read.get(key, set())
+
+    def add(self, key: tuple[int, int], step: Step, *, writes: bool) -> None:
+        """Take notice of a step; one that writes hides all before it."""
+        if writes:
+            self._written[key], self._read[key] = {step}, set()
+        else:
+            self._read.setdefault(key, set()).add(step)
 
 
 class ChunkMemory:

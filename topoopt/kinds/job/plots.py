@@ -219,7 +219,7 @@ def topology_legend(figures: JobFigures) -> list[Swatch]:
         return []
     if not groups:
         entries = families(topology, find_links(topology, figures.plan.rings))
-        return [Swatch(entry.css, f"{entry.name}: {counted(entry.links, 'link')}") for entry in entries]
+        return [Swatch(css, f"{name}: {counted(links, 'link')}") for css, name, links in entries]
     index, count = _group_index(groups, topology.servers), dict[int, int]()
     for (tail, head), links in zip(topology.arcs.tolist(), topology.multiplicity.tolist(), strict=True):
         own = index[tail] if index[tail] == index[head] else -1

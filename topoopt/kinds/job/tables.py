@@ -503,5 +503,6 @@ def switches_table(figures: JobFigures) -> Table:
         Column("kind", "what it does"),
         Column("settings", "", html=settings),
     )
-    rows = [(row.index, row.figure, row.kind, (row.pairs, row.json)) for row in switch_rows(figures.plan.topology)]
+    switches = switch_rows(figures.plan.topology)
+    rows = [(index, figure, kind, (pairs, copied)) for index, kind, figure, pairs, copied in switches]
     return Table("switches", columns, rows, max_rows=64, terminal_rows=0)

@@ -30,7 +30,6 @@ from topoopt.kinds.llm_training.words import (
     fabric_name,
     gain_words,
     gib,
-    lanes,
     link_rows,
     memory_plot,
     note_words,
@@ -291,9 +290,9 @@ def pipeline_section(figures: LlmTrainingFigures) -> Section:
         f"All micro-batches in this order take {took}, exposed transfers of tensor, context and expert parallelism "
         f"within their passes{aside(figures)}."
     )
-    drawing = schedule_plot(figures)
-    caption = " ".join([text, *drawing.notes])
-    return Section(title, [Plot(lambda: lanes(drawing), caption)], legend=_boxes(dict(pass_kinds(figures.stages))))
+    drawing, notes = schedule_plot(figures)
+    caption = " ".join([text, *notes])
+    return Section(title, [Plot(lambda: drawing, caption)], legend=_boxes(dict(pass_kinds(figures.stages))))
 
 
 def ports_section(figures: LlmTrainingFigures) -> Section:
@@ -301,10 +300,10 @@ def ports_section(figures: LlmTrainingFigures) -> Section:
     rails = figures.fabrics[0].rails
     if rails is None:
         return Section("Ports over time", [])
-    drawing = ports_picture(rails.stages, rails.step_s, rails.delay_s, rails.changes)
-    caption = ["What the ports of a GPU of each stage serve in one step, delays counted.", *drawing.notes]
+    drawing, notes = ports_picture(rails.stages, rails.step_s, rails.delay_s, rails.changes)
+    caption = ["What the ports of a GPU of each stage serve in one step, delays counted.", *notes]
     legend = [Swatch(css, text, "box") for css, text in ports_legend(rails.stages, sent=False)]
-    return Section("Ports over time", [Plot(lambda: lanes(drawing), " ".join(caption))], legend=legend)
+    return Section("Ports over time", [Plot(lambda: drawing, " ".join(caption))], legend=legend)
 
 
 def pods_section(figures: LlmTrainingFigures, claims: PodClaims | None) -> Section:

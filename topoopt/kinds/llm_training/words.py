@@ -25,7 +25,7 @@ from topoopt.kinds.llm_training.figures import FabricFigures, LlmTrainingFigures
 from topoopt.page.networks import DrawnCircuits, circle_of_circuits
 from topoopt.page.svg import element, percentage, picture
 from topoopt.page.text import byte_size, counted, number, percent, shortened
-from topoopt.page.timelines import LanesDrawing, seconds_axis
+from topoopt.page.timelines import lanes, seconds_axis
 
 NAMES = {
     "forward": "forward passes",
@@ -379,12 +379,6 @@ SENT = {
 }
 
 
-def lanes(drawing: LanesDrawing) -> Markup:
-    """Draw lanes beside their names, so that the axis may be scrolled."""
-    markup = Markup('<div class="passes">{}<div class="stretch">{}</div></div>')
-    return markup.format(drawing.names, drawing.bars)
-
-
 def pass_kinds(stages: StageFigures) -> list[tuple[str, str]]:
     """Return the colour class and the name of each kind of pass that is drawn."""
     behind = [False, *(row.kind == PassKind.JOINED for row in stages.passes)]
@@ -392,8 +386,8 @@ def pass_kinds(stages: StageFigures) -> list[tuple[str, str]]:
     return [(f"f-{css}", what) for kind, (css, what) in COLOURS.items() if kind in kinds]
 
 
-def schedule_plot(figures: LlmTrainingFigures) -> LanesDrawing:
-    """Draw when each rank does what; `figures` has more than one stage."""
+def schedule_plot(figures: LlmTrainingFigures) -> tuple[Markup, list[str]]:
+    """Draw when each rank does what, and say what is left out; `figures` has more than one stage."""
     stages, p, m = figures.stages, figures.plan.strategy.pipeline, figures.micro_batches
     ranks = 1 + max(row.rank for row in stages.passes)
     total = max(row.end_s for row in stages.passes)
@@ -419,12 +413,9 @@ def schedule_plot(figures: LlmTrainingFigures) -> LanesDrawing:
         text = f"{stages.drawn_batches} of {m} micro-batches are drawn; the others repeat what stands in the middle."
         notes.append(text)
     drawn = (*seconds_axis(0.0, total, height), *shapes)
-    return LanesDrawing(
-        False,
-        picture(*names, label="Ranks", class_="lanes", width=64, height=height),
-        picture(*drawn, label="Passes of the pipeline", class_="bars", height=height),
-        tuple(notes),
-    )
+    named = picture(*names, label="Ranks", class_="lanes", width=64, height=height)
+    bars = picture(*drawn, label="Passes of the pipeline", class_="bars", height=height)
+    return lanes(named, bars), notes
 
 
 def _stacked(label: str, value: str, parts: Sequence[tuple[str, str, float]], longest: float, y: float) -> list[Markup]:

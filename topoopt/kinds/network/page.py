@@ -521,5 +521,5 @@ def switch_blocks(topology: Topology) -> list[Block]:
         Column("pairs", "sends to"),
         Column("list", "", html=copy_button),
     )
-    rows = [(row.figure, row.index, row.kind, row.pairs, row.json) for row in switch_rows(topology)]
+    rows = [(figure, index, kind, pairs, copied) for index, kind, figure, pairs, copied in switch_rows(topology)]
     return [Table("switches", columns, rows, terminal_rows=0)]

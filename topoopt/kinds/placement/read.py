@@ -289,7 +289,8 @@ def _other_classes(servers: Sequence[ServerStatement], device_class: str) -> str
 
 def _statements(graph: PlacementGraph, device_class: str) -> tuple[Operators, Tensors]:
     """Return a graph as it could stand in the file, so that it passes the same checks."""
-    names = [operator.name for operator in graph.operators]
+    named, sized = graph
+    names = [operator.name for operator in named]
     operators = tuple(
         OperatorStatement(
             name=operator.name,
@@ -298,7 +299,7 @@ def _statements(graph: PlacementGraph, device_class: str) -> tuple[Operators, Te
             colocation=operator.colocation,
             backward=operator.backward,
         )
-        for operator in graph.operators
+        for operator in named
     )
     tensors = tuple(
         TensorStatement(
@@ -306,7 +307,7 @@ def _statements(graph: PlacementGraph, device_class: str) -> tuple[Operators, Te
             consumers=tuple(names[user] for user in tensor.consumers),
             size_bytes=tensor.size_bytes,
         )
-        for tensor in graph.tensors
+        for tensor in sized
     )
     return operators, tensors
 
@@ -493,12 +494,12 @@ def job_document(problem: CoOptimisation, *, objective: str, name: str, training
     """
     cluster = problem.cluster
     try:
-        graph = graph_of(nodes_of(problem.workload), training=training)
+        operators, tensors = graph_of(nodes_of(problem.workload), training=training)
     except InputError as error:
         hint = "an instance with a smaller batch, or more memory a GPU"
         problems = [Problem(p.message, problem.source or None, value=p.value, allowed=hint) for p in error.problems]
         raise InputError(problems) from None
-    names = [operator.name for operator in graph.operators]
+    names = [operator.name for operator in operators]
     return {
         "schema_version": 1,
         "kind": "placement",
@@ -521,7 +522,7 @@ def job_document(problem: CoOptimisation, *, objective: str, name: str, training
                 "colocation": operator.colocation,
                 "backward": operator.backward,
             }
-            for operator in graph.operators
+            for operator in operators
         ],
         "tensors": [
             {
@@ -529,6 +530,6 @@ def job_document(problem: CoOptimisation, *, objective: str, name: str, training
                 "consumers": [names[user] for user in tensor.consumers],
                 "size_bytes": tensor.size_bytes,
             }
-            for tensor in graph.tensors
+            for tensor in tensors
         ],
     }
