@@ -23,22 +23,22 @@ class Size(NamedTuple):
 
 
 CEILINGS: dict[str, Size] = {
-    "formulations": Size(8072, 21, 48),
-    "solvers": Size(30179, 84, 178),
-    "topoopt.analyses": Size(8778, 24, 50),
-    "topoopt.cli": Size(2746, 11, 10),
-    "topoopt.core": Size(10385, 32, 311),
-    "topoopt.costs": Size(748, 4, 8),
-    "topoopt.files": Size(5448, 18, 56),
-    "topoopt.formats": Size(11621, 38, 77),
-    "topoopt.kinds": Size(21134, 70, 124),
+    "formulations": Size(8047, 21, 45),
+    "solvers": Size(30104, 84, 166),
+    "topoopt.analyses": Size(8581, 24, 32),
+    "topoopt.cli": Size(2724, 11, 8),
+    "topoopt.core": Size(10318, 32, 287),
+    "topoopt.costs": Size(741, 4, 7),
+    "topoopt.files": Size(5448, 18, 55),
+    "topoopt.formats": Size(11543, 38, 66),
+    "topoopt.kinds": Size(21082, 70, 124),
     "topoopt.library": Size(1321, 6, 6),
     "topoopt.native": Size(141, 2, 0),
-    "topoopt.page": Size(3188, 13, 26),
-    "topoopt.simulate": Size(8778, 25, 64),
+    "topoopt.page": Size(3165, 13, 23),
+    "topoopt.simulate": Size(8772, 25, 63),
     "topoopt.studies": Size(3634, 12, 31),
-    "topoopt.verify": Size(19481, 44, 83),
-    "topoopt.workloads": Size(2490, 9, 23),
+    "topoopt.verify": Size(19320, 44, 80),
+    "topoopt.workloads": Size(2476, 9, 21),
 }
 
 

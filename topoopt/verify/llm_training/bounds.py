@@ -336,20 +336,20 @@ def _counted(line: ShapeOutcome) -> bool:
 
 def fabric_bound(
     outcomes: Sequence[ShapeOutcome], fabric: str, claimed: float, value: float, limits: tuple[float, float],
-    found: tuple[float, float],
+    fastest: tuple[float, float],
 ) -> float:  # fmt: skip
-    """Return the seconds that no strategy is below on a fabric: the claimed ones where none was found below these.
+    """Return the seconds that no strategy is below on a fabric: the claimed ones where none is below these.
 
     Parameters
     ----------
     value : of the plan.
     limits : of the first and of the last strategy ranked, on an ideal switch.
-    found : the fastest where tokens take hops, and the fastest of the shapes that are left.
+    fastest : the fastest where tokens take hops, and the fastest of the shapes that are left.
     """
     left = any(line.verdict is ShapeVerdict.LEFT for line in outcomes)
     if fabric in DIRECT_FABRICS:
-        least = min(value, found[0])
+        least = min(value, fastest[0])
         closed = any(not _counted(line) for line in outcomes) and claimed >= limits[1]
         return min(least, claimed) if left or closed else least
     least = min(value, limits[0])
-    return min(least, claimed if claimed <= found[1] else found[1]) if left else least
+    return min(least, claimed if claimed <= fastest[1] else fastest[1]) if left else least
