@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -285,9 +285,16 @@ class Rows:
         return made.arrays()
 
 
-Changes = tuple[tuple[str, ...], tuple[str, ...], bool]
-"""What a user changed in a model: names of rows that are new or tighter, and of variables whose bounds are tighter;
-names of rows that are gone or looser, and of such variables; and whether the objective is another one."""
+class Changes(NamedTuple):
+    """What a user changed in a model.
+
+    `added`: names of rows that are new or tighter, and of variables whose bounds are tighter. `loosened`: names of
+    rows that are gone or looser, and of such variables. `objective`: whether the objective is another one.
+    """
+
+    added: tuple[str, ...]
+    loosened: tuple[str, ...]
+    objective: bool
 
 
 def changes_of(given: LpArrays, now: LpArrays) -> Changes:
@@ -304,7 +311,7 @@ def changes_of(given: LpArrays, now: LpArrays) -> Changes:
             added.append(name)
         if low < old[0] or high > old[1]:
             gone.append(name)
-    return tuple(added), tuple(gone), _cost_of(given) != _cost_of(now)
+    return Changes(tuple(added), tuple(gone), _cost_of(given) != _cost_of(now))
 
 
 Row = tuple[tuple[tuple[str, float], ...], float, float]

@@ -83,7 +83,7 @@ def boundaries_of(rails: RailSteps, step: SwitchedStep, static_s: float) -> tupl
         usual = Counter(
             action(event.before, event.after)
             for event in step.events
-            if event.boundary is boundary and event.before is not None and event.after is not None
+            if event.boundary == boundary and event.before is not None and event.after is not None
         )
         boundaries.append(
             BoundaryFigures(
