@@ -249,7 +249,6 @@ class _Descent:
         return np.asarray(dijkstra(links, indices=self.network.ranks)[self.pairs[self.network.ranks]])
 
     def farthest(self, lengths: Floats) -> float:
-        """Largest distance."""
         return float(self.distances(lengths).max())
 
     def first_beta(self) -> float:

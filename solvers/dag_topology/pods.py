@@ -117,7 +117,6 @@ def _blocks(problem: LlmTrainingProblem) -> Iterator[tuple[list[StrategyShape], 
 
 
 def pod_bounds(problem: LlmTrainingProblem, columns: StrategyColumns) -> Floats:
-    """Seconds, one value a strategy."""
     pods = problem.pods
     assert pods is not None
     freed = replace(problem, overlap=replace(problem.overlap, data=True))
@@ -340,7 +339,6 @@ class PodResult:
 
     @property
     def iteration_time_s(self) -> float:
-        """Seconds."""
         return self.ranked.iteration_time_s
 
 

@@ -154,7 +154,6 @@ class JobEvaluator(FailureEvaluator[Repaired]):
 
     @property
     def topology(self) -> Topology:
-        """Of the plan."""
         return self.traffic.topology
 
     @property

@@ -91,12 +91,10 @@ class NetworkEvaluator(FailureEvaluator[tuple[Topology, RoutingResult]]):
 
     @property
     def topology(self) -> Topology:
-        """Whose parts fail."""
         return self._topology
 
     @property
     def nominal(self) -> float:
-        """theta without failure."""
         return self._nominal
 
     def _representative(self, failure: Failure) -> Failure:

@@ -86,7 +86,6 @@ class TrainingFailures(FailureEvaluator[PlacedNetwork]):
 
     @property
     def topology(self) -> Topology:
-        """Whose parts fail."""
         return self._topology
 
     @cached_property
@@ -100,7 +99,6 @@ class TrainingFailures(FailureEvaluator[PlacedNetwork]):
 
     @property
     def rings(self) -> int:
-        """Of all families together."""
         return sum(part.shape[0] * part.shape[1] for classes in self.orders.values() for part in classes)
 
     def routes(self, repair: Repair[PlacedNetwork]) -> PathsByPair:

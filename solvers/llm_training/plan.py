@@ -227,7 +227,6 @@ class StrategyNetwork:
 
     @property
     def iteration_time_s(self) -> float:
-        """Seconds."""
         return self.evaluated.iteration_time_s
 
 

@@ -42,7 +42,6 @@ class LinkTable:
 
     @property
     def paired(self) -> bool:
-        """Whether links are fibre pairs."""
         return self.links is LinkDirection.BIDIRECTIONAL
 
 
@@ -60,7 +59,6 @@ def table_of_arcs(n: int, degree: int, links: LinkDirection, arcs: Ints) -> Link
 
 
 def table_of(topology: Topology) -> LinkTable:
-    """Table of a topology."""
     arcs = np.repeat(topology.arcs.astype(np.int64), topology.multiplicity, axis=0)
     return table_of_arcs(topology.servers, topology.degree, topology.links, arcs)
 
@@ -220,7 +218,7 @@ HOT, COLD = 2e-3, 1e-5
 
 
 def default_proposals(n: int, d: int) -> int:
-    """A few seconds of work."""
+    """Proposals of an annealing run that takes a few seconds."""
     return int(min(200_000, 1.5e9 / (n * n * d)))
 
 

@@ -108,7 +108,7 @@ class VectorBlocks(Shown):
 
     @property
     def total(self) -> int:
-        """Units of the whole vector."""
+        """Units of the vector, all blocks together."""
         return int(self.units.sum())
 
 
@@ -192,7 +192,6 @@ class CollectiveSchedule(Shown):
 
     @property
     def steps(self) -> int:
-        """Number of steps."""
         return int(self.sends.step.max(initial=-1)) + 1
 
 
@@ -425,7 +424,7 @@ class CircuitSchedule:
 
     @property
     def times_set(self) -> int:
-        """How often circuits are set."""
+        """How often circuits are set during the collective."""
         return sum(a != b for a, b in zip((1, *self.circuits), self.circuits, strict=False))
 
 
@@ -462,7 +461,6 @@ class GroupSchedule(Shown):
 
     @property
     def steps(self) -> int:
-        """Steps of all pieces."""
         return self.schedule.steps + self.pieces - 1
 
     def covers(self, payload_bytes: int) -> bool:
@@ -600,7 +598,6 @@ class ChunkProgram(Shown):
 
     @property
     def cells(self) -> int:
-        """Number of cells."""
         return self.buffers[-1].first + self.buffers[-1].count if self.buffers else 0
 
     def place(self, action: int) -> str:

@@ -268,5 +268,5 @@ class OutageStudy:
 
     @property
     def days(self) -> int:
-        """That were drawn."""
+        """Number of days that were drawn."""
         return len(self.down)

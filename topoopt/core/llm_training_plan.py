@@ -63,7 +63,6 @@ class PodCircuits(Shown):
 
     @property
     def ports_used(self) -> tuple[int, ...]:
-        """Of each pod."""
         used = [0] * self.pods
         for tail, head, count in self.links:
             used[tail] += count
@@ -343,7 +342,6 @@ class FamilyReductions:
 
     @property
     def schedules(self) -> tuple[GroupSchedule, ...]:
-        """Of each group."""
         return tuple(group.schedule for group in self.groups)
 
 
@@ -458,7 +456,6 @@ class StrategyFigures:
 
     @property
     def iteration_time_s(self) -> float:
-        """Seconds."""
         return self.breakdown.total
 
 
@@ -507,7 +504,6 @@ class FabricPlan(Shown):
 
     @property
     def fabric(self) -> str:
-        """Its name."""
         return self.network.fabric
 
 
@@ -524,12 +520,10 @@ class LlmTrainingPlan(Shown):
 
     @property
     def strategy(self) -> ParallelStrategy:
-        """On the first fabric."""
         return self.fabrics[0].strategy
 
     @property
     def network(self) -> NetworkPlan:
-        """Of the first fabric."""
         return self.fabrics[0].network
 
     def on(self, fabric: str | None) -> FabricPlan:

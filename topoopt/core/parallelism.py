@@ -140,7 +140,7 @@ class PipelineShape:
 
     @property
     def stages(self) -> int:
-        """p v."""
+        """Number of virtual stages: p ranks of v chunks each."""
         return self.ranks * self.chunks
 
 
@@ -256,7 +256,7 @@ class ParallelStrategy:
 
     @property
     def gpus(self) -> int:
-        """N."""
+        """Number of GPUs N, all servers together."""
         return self.tensor * self.context * self.pipeline * self.data
 
     @property

@@ -103,7 +103,6 @@ class Fabric:
 
     @property
     def pod_ratio(self) -> float:
-        """The same of its pods."""
         return self.oversubscription or 1.0 if self.oversubscribed_at == "aggregation" else 1.0
 
 
@@ -175,7 +174,6 @@ class JobClass(Shown):
 
     @property
     def sent_bytes(self) -> float:
-        """V."""
         return self.allreduce_bytes + self.all_to_all_bytes
 
 
@@ -298,7 +296,6 @@ class SharedCluster(ProblemBase):
 
     @property
     def servers(self) -> int:
-        """n."""
         return self.cluster.servers
 
     @property

@@ -113,12 +113,11 @@ class PortSplit:
     expert: Ports = 0
 
     def of(self, use: PortUse) -> int:
-        """Ports that serve this."""
+        """Number of ports that serve this use."""
         return int(getattr(self, use.value))
 
     @property
     def total(self) -> int:
-        """Ports that serve anything."""
         return self.pipeline + self.data + self.expert
 
 
@@ -140,7 +139,7 @@ class StagePorts:
 
     @property
     def kept(self) -> bool:
-        """Whether nothing is ever switched."""
+        """Whether no circuit is switched during the step."""
         return self.pipeline == self.inside == self.data
 
 

@@ -63,7 +63,6 @@ def _lcf(servers: int, shifts: list[int]) -> Graph:
 
 
 def _line(of: Callable[[], Graph]) -> Graph:
-    """Undirected line graph."""
     import networkx
 
     made: Graph = networkx.line_graph(of())

@@ -114,7 +114,6 @@ Line = tuple[int, list[str]]
 
 
 def _lines(file: str) -> list[Line]:
-    """Lines that are not blank."""
     lines = [(number, raw.split()) for number, raw in enumerate(read_text(file, MAX_TEXT).splitlines(), 1)]
     return [(number, cells) for number, cells in lines if cells]
 
@@ -404,7 +403,6 @@ def ns3_text(topology: Ns3Topology) -> str:
 
 
 def graph_export(solution: Result[Any, Any], options: ExportOptions) -> Export:
-    """Folder for the ns-3 backend."""
     gbps, latency_us = link_of(solution, options)
     topology = topology_of(solution)
     graph = ns3_topology(topology, gbps, latency_us)
@@ -463,7 +461,6 @@ def network_text(network: AnalyticalNetwork) -> str:
 
 
 def hierarchy_export(result: Result[Any, Any], options: ExportOptions) -> Export:
-    """Folder for the analytical backend."""
     latency_ns = LATENCY_NS if options.hop_latency_us is None else options.hop_latency_us * 1000.0
     queues = options.ring_queues
     dimensions = result.figures.dimensions
@@ -485,7 +482,6 @@ def hierarchy_export(result: Result[Any, Any], options: ExportOptions) -> Export
 
 
 def build(solution: Any, options: ExportOptions) -> Export:
-    """Network and system files."""
     if solution.kind == "hierarchical-bandwidth":
         return hierarchy_export(solution, options)
     return graph_export(solution, options)

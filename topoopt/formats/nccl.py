@@ -154,7 +154,6 @@ def _graph_xml(channels: list[int], gbps: float, gpus: int) -> str:
 
 
 def whole_group(solution: Result[Any, Any]) -> GroupRings | None:
-    """The rings of all servers."""
     n = solution.plan.topology.servers
     return next((group for group in solution.plan.rings if len(group.members) == n), None)
 

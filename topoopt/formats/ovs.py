@@ -44,7 +44,6 @@ FILTERS_PER_PRIORITY = 2000
 
 
 def ovs_script(rates: HostRates, traffic: HostTraffic, strict: bool) -> bytes:
-    """The script of one host."""
     host = rates.hosts[traffic.host]
     commands: list[Command] = []
     for link in host.links:
@@ -100,7 +99,6 @@ ROOT = "ffff"
 
 
 def tc_script(rates: HostRates, traffic: HostTraffic, strict: bool) -> bytes:
-    """The script of one host."""
     host = rates.hosts[traffic.host]
     commands: list[Command] = []
     for link in host.links:

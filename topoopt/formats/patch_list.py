@@ -143,7 +143,6 @@ def pod_circuits(plan: PodCircuits) -> list[PodCircuit]:
 
 
 def pod_lines(circuits: list[PodCircuit]) -> Iterable[str]:
-    """Circuits for people."""
     yield f"Circuits: {len(circuits)}"
     for near, other, pod, port, peer, peer_port in circuits:
         yield f"  {near:>5} - {other:>5}    pod {pod} port {port} - pod {peer} port {peer_port}"
@@ -198,7 +197,6 @@ def _rows(timetable: RailTimetable, hosts: tuple[Host, ...]) -> Iterable[tuple[o
 
 
 def _end(timetable: RailTimetable, hosts: tuple[Host, ...], rail: int, port: int) -> tuple[str, str]:
-    """Host and interface."""
     server, index = divmod(port, timetable.ports)
     host = hosts[server]
     return host.name, host.links[rail * timetable.ports + index].interface

@@ -164,7 +164,6 @@ Delays = Mapping[Boundary, float]
 
 
 def same_delay(delay_s: float) -> Delays:
-    """The same at every boundary."""
     return dict.fromkeys(get_args(Boundary), delay_s)
 
 

@@ -269,7 +269,6 @@ def _slow(outcome: FailureOutcome, nominal: float) -> str:
 
 
 def _table(title: str, outcomes: tuple[FailureOutcome, ...], result: Resilience) -> TerminalTable:
-    """The worst ones first."""
     from topoopt.analyses.resilience.report import worst_first
 
     heading = f"{title}: {len(outcomes)} evaluated, the worst {min(SHOWN, len(outcomes))}"
@@ -373,7 +372,6 @@ def _answer(document: dict[str, Any]) -> str:
 
 
 def _written(study: OutageStudy, said: str, csv: Path | None, report: Path | None) -> list[str]:
-    """The files, written."""
     from topoopt.analyses.resilience.report import outages_html
     from topoopt.core.failures import OutageRow
     from topoopt.files.atomic import csv_text, write_text_atomically
@@ -388,7 +386,6 @@ def _written(study: OutageStudy, said: str, csv: Path | None, report: Path | Non
 
 
 def _show_outages(console: Console, study: OutageStudy, written: list[str]) -> None:
-    """A table."""
     from topoopt.analyses.resilience.report import HEADINGS, row_cells
     from topoopt.page.render import TerminalTable, stacked
 

@@ -129,7 +129,7 @@ class JobSubject(Subject):
 
 @dataclass(frozen=True, eq=False)
 class NetworkSubject(Subject):
-    """The routing of a demand."""
+    """Resilience of the routing of a demand on its topology."""
 
     solution: NetworkResult
     evaluator: NetworkEvaluator
@@ -224,7 +224,7 @@ RAIL_NOTE = (
 
 @dataclass(frozen=True, eq=False)
 class TrainingSubject(Subject):
-    """A plan on a network."""
+    """Resilience of the plan of a language model on its network."""
 
     evaluator: TrainingFailures
 

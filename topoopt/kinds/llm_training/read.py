@@ -387,7 +387,6 @@ def _device(file: LlmTrainingInstance) -> TrainingDevice:
 
 
 def _fabrics(file: LlmTrainingInstance) -> tuple[str, ...]:
-    """The first is planned for."""
     if file.fabrics is not None:
         return tuple(file.fabrics)
     if file.search.topology == "dag":
