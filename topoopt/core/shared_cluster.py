@@ -126,19 +126,6 @@ class Scheduling:
     open: bool = False
 
 
-@dataclass(frozen=True)
-class TimeBounds:
-    """What no plan of a job beats, ms.
-
-    Attributes:
-        iteration_ms: an iteration on a shard of its own.
-        compute_ms: what the busiest server computes in it.
-    """
-
-    iteration_ms: float
-    compute_ms: float
-
-
 @dataclass(frozen=True, repr=False)
 class JobClass(Shown):
     """Jobs of one model on one number of servers.
@@ -156,7 +143,8 @@ class JobClass(Shown):
         duration_s: time of a job on a shard of its own, instead of iterations.
         interfaces: of a server that the job uses on a shard; None: all.
         plan: co-optimisation to solve for the times and bytes, which are 0 until then, or for the flows of the jobs.
-        lower_bounds: proven for the plan, once they are worked out; None: of a class whose times are given.
+        lower_bounds: of an iteration on a shard of its own, and of what the busiest server computes, ms; proven for
+            the plan, once they are worked out; None: of a class whose times are given.
     """
 
     name: str
@@ -170,7 +158,7 @@ class JobClass(Shown):
     duration_s: float | None = None
     interfaces: int | None = None
     plan: CoOptimisation | None = field(default=None, compare=False)
-    lower_bounds: TimeBounds | None = field(default=None, compare=False)
+    lower_bounds: tuple[float, float] | None = field(default=None, compare=False)
 
     @property
     def sent_bytes(self) -> float:

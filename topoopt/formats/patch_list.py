@@ -118,10 +118,9 @@ def _numbers(groups: Iterable[int]) -> str:
 def _rows(timetable: RailTimetable, hosts: tuple[Host, ...]) -> Iterable[tuple[object, ...]]:
     """All circuits with the names of their ends."""
     for number, group in enumerate(timetable.groups):
-        for circuit in group.circuits:
-            ends = (_end(timetable, hosts, circuit.rail, port) for port in (circuit.port, circuit.peer))
-            names = [name for end in ends for name in end]
-            yield (number + 1, group.use.value, circuit.rail + 1, circuit.port + 1, circuit.peer + 1, *names)
+        for rail, *ports in group.circuits:
+            names = [name for port in ports for name in _end(timetable, hosts, rail, port)]
+            yield (number + 1, group.use.value, rail + 1, *(port + 1 for port in ports), *names)
 
 
 def _end(timetable: RailTimetable, hosts: tuple[Host, ...], rail: int, port: int) -> tuple[str, str]:
@@ -139,9 +138,9 @@ def _lines(timetable: RailTimetable, hosts: tuple[Host, ...]) -> Iterable[str]:
     for number, group in enumerate(timetable.groups):
         yield ""
         yield f"{_name(number, group)}: {len(group.circuits)} circuits"
-        for circuit in group.circuits:
-            names = [" ".join(_end(timetable, hosts, circuit.rail, port)) for port in (circuit.port, circuit.peer)]
-            yield f"  rail {circuit.rail + 1}: {circuit.port + 1:>4} - {circuit.peer + 1:>4}    {names[0]} - {names[1]}"
+        for rail, port, peer in group.circuits:
+            names = [" ".join(_end(timetable, hosts, rail, end)) for end in (port, peer)]
+            yield f"  rail {rail + 1}: {port + 1:>4} - {peer + 1:>4}    {names[0]} - {names[1]}"
 
 
 def _name(number: int, group: CircuitGroup) -> str:

@@ -318,8 +318,8 @@ def answer_outages(
         "name": study.name,
         "days": days,
         "seed": seed,
-        "copies": study.copies.number,
-        "servers_each": study.copies.servers_each,
+        "copies": study.copies,
+        "servers_each": study.servers_each,
         "rows": [asdict(row) for row in study.rows],
     }
     said = _answer(document)
@@ -389,7 +389,7 @@ def _show_outages(console: Console, study: OutageStudy, written: list[str]) -> N
     from topoopt.analyses.resilience.report import HEADINGS, row_cells
     from topoopt.page.render import TerminalTable, stacked
 
-    title = f"{study.copies.number} copies of the model on {study.copies.servers_each} servers each"
+    title = f"{study.copies} copies of the model on {study.servers_each} servers each"
     table = TerminalTable(title=title, dense=True)
     for name in HEADINGS:
         table.add_column(stacked(name), justify="left" if name == "circuits" else "right")

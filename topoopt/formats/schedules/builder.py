@@ -173,7 +173,7 @@ class ProgramBuilder:
         if self.cells > MOST_CELLS:
             raise refusal("too many pieces", self.file, value=self.cells, allowed=f"at most {MOST_CELLS}")
         if count:
-            self.buffers.append(CellRange(rank, name, first, count))
+            self.buffers.append((rank, name, first, count))
         return first
 
     def action(self, location: tuple[int, ...], home: int, chain: int) -> int:
