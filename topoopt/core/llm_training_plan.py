@@ -24,7 +24,7 @@ from topoopt.core.data import STRICT, Shown
 from topoopt.core.llm_training import PodSettings, StepBreakdown, TrainingMemory
 from topoopt.core.parallelism import MAX_GPUS, ParallelStrategy
 from topoopt.core.proofs import Argument
-from topoopt.core.result import Certificate
+from topoopt.core.result import Certificate, SearchResult
 from topoopt.core.switching import StagePorts
 
 MAX_PODS = 1024
@@ -505,6 +505,10 @@ class FabricPlan(Shown):
     @property
     def fabric(self) -> str:
         return self.network.fabric
+
+
+PlannedFabric = tuple[SearchResult[FabricPlan], float]
+"""The plan that a search reached on a fabric, and seconds of its iteration."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -214,7 +214,7 @@ def bidirectional_recipes(wanted: Wanted) -> Iterator[Recipe]:
         m = math.ceil((math.sqrt(2 * n - 1) - 1) / 2)
         yield {"family": "circulant", "servers": n, "offsets": [m, m + 1]}
     for name, graph in DISTANCE_REGULAR.items():
-        if (graph.servers, graph.degree) == (n, d):
+        if graph[:2] == (n, d):
             yield {"family": "distance-regular", "graph": name}
 
 
