@@ -199,7 +199,6 @@ def chosen_strategy(problem: LlmTrainingProblem, given: Mapping[str, Any]) -> Pa
 def estimate_document(
     problem: LlmTrainingProblem, strategy: ParallelStrategy, estimate: StepEstimate
 ) -> dict[str, Any]:
-    """All figures, for programs."""
     seconds = estimate.iteration_time_s
     gpus = problem.cluster.gpus
     flops = estimate.model_flops / seconds / gpus

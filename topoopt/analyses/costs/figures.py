@@ -300,7 +300,6 @@ def cabling_error(question: CostQuestion, figures: CostFigures) -> InfeasibleErr
 
 
 def cost_document(question: CostQuestion, figures: CostFigures, book_file: str | None) -> dict[str, Any]:
-    """The JSON object."""
     target, book = question.target, question.book
     only = _figures(next(iter(figures.fabrics.values()))) if len(figures.fabrics) == 1 else {}
     return {
@@ -464,7 +463,6 @@ def _table(*columns: tuple[str, bool]) -> TerminalTable:
 
 
 def dollars(value: float) -> str:
-    """Whole dollars, thousands separated."""
     return f"{value:,.0f}"
 
 
