@@ -18,9 +18,9 @@ from rich.markup import escape
 
 from topoopt.core.proofs import Status
 from topoopt.core.result import CUT_OFF, CheckResult, Result, SolutionHead
-from topoopt.page.blocks import Column, Page, Plot, Side, Table
+from topoopt.page.blocks import Column, Fact, Page, Plot, Side, Table
 from topoopt.page.svg import use_style
-from topoopt.page.text import bound_text, counted, full_answer, objective_text, percent, quantity
+from topoopt.page.text import ROUNDING, bound_text, counted, full_answer, objective_text, percent, quantity
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -258,11 +258,10 @@ def _terminal_table(table: Table) -> TerminalTable:
 
 def to_html(page: Page, result: Result[Any, Any]) -> str:
     """Return a self-contained page; equal results give equal bytes. Text of the instance is escaped."""
-    cards = [
-        Card(fact.name, fact.text(fact.value), fact.detail, fact.css) for fact in page.facts if fact.card and fact.name
-    ]
+    named = [fact for fact in page.facts if fact.card and fact.name]
+    cards = [Card(fact.name, fact.text(fact.value), fact.detail, fact.css) for fact in named]
     proven = "good" if result.status is Status.OPTIMAL else ""
-    gap = Card("gap to the bound", percent(result.gap), f"bound {bound_text(result)}", proven)
+    gap = Card("gap to the bound", percent(result.gap), _bound(result, named[0]), proven)
     objective = Card(cards[0].title, cards[0].value, cards[0].detail, "main")
     return render_page(
         TEMPLATE,
@@ -277,6 +276,16 @@ def to_html(page: Page, result: Result[Any, Any]) -> str:
         cell=_cell,
         provenance=(*run_rows(result), ("bound", bound_text(result)), *page.provenance, versions_row(result)),
     )
+
+
+def _bound(result: Result[Any, Any], first: Fact) -> str:
+    """Return who proves the bound, and the bound itself, worded like the objective, where the two differ."""
+    proof = f"proved by: {result.bound.proved_by}"
+    if result.gap <= ROUNDING:
+        return proof
+    if first.value != result.objective.value:  # in another unit, or no number
+        return f"bound {bound_text(result)}"
+    return f"bound {first.text(result.bound.value)}, {proof}"
 
 
 def _cell(column: Column, value: Any) -> Markup | str:

@@ -383,7 +383,7 @@ def _picture(result: Resilience, topology: Topology) -> dict[str, object]:
         *((f"repaired by {name}", f"{count:,}") for name, count in sorted(repairs.items(), key=lambda item: -item[1])),
     ]
     return {
-        "topology": topology_svg(topology, links, colour, arc_text, slowdown_class),
+        "topology": topology_svg(topology, links, colour, arc_text, slowdown_class, "of the worst slow-down"),
         "families": families(topology, links, "other links"),
         "uses": _legend(most),
         "first": "use",

@@ -8,15 +8,24 @@ from bisect import bisect_right, insort
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 from markupsafe import Markup
 
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.job import ConvergencePoint, Span
 from topoopt.kinds.job.figures import JobFigures
 from topoopt.page.blocks import Swatch
-from topoopt.page.charts import LINEAR, intensity_plot
-from topoopt.page.networks import RADIUS, SIZE, Layout, chord, families, find_links, on_circle, topology_svg
+from topoopt.page.networks import (
+    MOST_DRAWN,
+    RADIUS,
+    SIZE,
+    Layout,
+    adjacency_plot,
+    chord,
+    families,
+    find_links,
+    on_circle,
+    topology_svg,
+)
 from topoopt.page.svg import coordinate, element, percentage, picture, tick_text, ticks
 from topoopt.page.text import byte_size, counted, milliseconds, percent, shortened
 from topoopt.page.timelines import COMPUTE, FEW_LANES, HEAD, LANE, critical, lane_bar, merged_spans, sending, time_axis
@@ -27,8 +36,6 @@ SPAN_CLASSES = {"forward": "fwd", "backward": "bwd", "transfer": "mp", "allreduc
 SPAN_NAMES = {"forward": "forward", "backward": "backward", "transfer": "transfer", "allreduce": "AllReduce"}
 MAX_LABEL = 60
 
-MAX_DRAWN = 64
-"""Servers of a drawing with links; of more the adjacency matrix is drawn."""
 GROUP_GAP = 1.0
 """Free angle between two groups on the circle, in servers."""
 GROUP_COLOURS = 8
@@ -159,11 +166,10 @@ def _group_index(groups: Sequence[Sequence[int]], n: int) -> list[int]:
 def topology_plot(figures: JobFigures) -> Markup:
     """Draw the links: by groups if there are any, else by ring distance; of many servers the adjacency matrix."""
     topology, groups = figures.plan.topology, groups_of(figures)
-    if topology.servers > MAX_DRAWN:
-        order = [server for group in groups for server in group] or list(range(topology.servers))
-        matrix = topology.adjacency()[np.ix_(order, order)].astype(np.float64)
+    if topology.servers > MOST_DRAWN:
+        order = [server for group in groups for server in group]
         title = "Links between servers in the order of their groups" if groups else "Links between servers"
-        return intensity_plot(matrix, title, "links", lambda value: f"{value:g}", (LINEAR,))
+        return adjacency_plot(topology.servers, topology.arcs, topology.multiplicity, title, order=order)
     if groups:
         return _by_groups(figures, groups)
     links = find_links(topology, figures.plan.rings)
@@ -215,7 +221,7 @@ def _by_groups(figures: JobFigures, groups: Sequence[Sequence[int]]) -> Markup:
 def topology_legend(figures: JobFigures) -> list[Swatch]:
     """Return what the colours of the links mean, and how many links are of each."""
     topology, groups = figures.plan.topology, groups_of(figures)
-    if topology.servers > MAX_DRAWN:
+    if topology.servers > MOST_DRAWN:
         return []
     if not groups:
         entries = families(topology, find_links(topology, figures.plan.rings))
