@@ -263,19 +263,26 @@ def to_html(page: Page, result: Result[Any, Any]) -> str:
     proven = "good" if result.status is Status.OPTIMAL else ""
     gap = Card("gap to the bound", percent(result.gap), _bound(result, named[0]), proven)
     objective = Card(cards[0].title, cards[0].value, cards[0].detail, "main")
+    words = " ".join(text for text in (page.answer, page.cause) if text)
     return render_page(
         TEMPLATE,
-        " ".join(text for text in (page.answer, page.cause) if text),
+        words,
         result.check,
         solution=result,
         page=page,
         sections=[section for section in page.sections if section.blocks],
         verdict=(objective, gap, *closing_cards(result)),
-        comparisons=cards[1:],
+        comparisons=[card for card in cards[1:] if not _said(card, words)],
         shape=_shape,
         cell=_cell,
         provenance=(*run_rows(result), ("bound", bound_text(result)), *page.provenance, versions_row(result)),
     )
+
+
+def _said(card: Card, words: str) -> bool:
+    """Return whether the first sentences have the figure of a card; a plain count only with what it counts."""
+    text = f"{card.value} {card.title}" if card.value.isdigit() else card.value
+    return re.search(rf"(?<![\w.,]){re.escape(text)}(?!\w)", words) is not None
 
 
 def _bound(result: Result[Any, Any], first: Fact) -> str:

@@ -64,6 +64,7 @@ def page(result: Result[AllocationProblem, AllocationPlan]) -> Page:
         subtitle=f"{counted(len(problem.transfers), 'transfer')} · {counted(topology.servers, 'server')} · "
         f"{counted(len(topology.arcs), 'arc')}, {topology.links.value} · {problem.goal}",
         answer=answer(result, figures),
+        cause=cause(figures) if result.check.ok else "",
         facts=facts(result, figures),
         sections=(
             Section(
@@ -95,6 +96,20 @@ def answer(result: Result[AllocationProblem, AllocationPlan], figures: Allocatio
     )
     least = LEAST[objective.name].format(value=f"{number(objective.value)} {objective.unit}")
     return rejection(result.check) or f"{shared[0].upper()}{shared[1:]}: {least}; {best}."
+
+
+def cause(figures: AllocationFigures) -> str:
+    """Return what keeps the slowest transfer from more, the first of equals."""
+    slowest = int(np.argmin(figures.rates_gbps))
+    limits = figures.limited_by[slowest]
+    name = shortened(figures.problem.transfers[slowest].name, 48)
+    return f"Transfer {name} is the slowest, kept from more by {limits_text(limits)}." if limits else ""
+
+
+def limits_text(names: tuple[str, ...]) -> str:
+    """Return what is full on the routes of a transfer, the first of them."""
+    more = f" and {len(names) - NAMED_LIMITS} more" if len(names) > NAMED_LIMITS else ""
+    return (", ".join(names[:NAMED_LIMITS]) or "nothing") + more
 
 
 def facts(result: Result[AllocationProblem, AllocationPlan], figures: AllocationFigures) -> tuple[Fact, ...]:
@@ -133,16 +148,12 @@ def rates_table(figures: AllocationFigures) -> Table:
         fill = element("rect", class_="fill", width=percentage(rate / largest), height="12")
         return element("svg", track, fill, class_="wide", height="12", role="img", aria_label=gbps(rate))
 
-    def limits(names: tuple[str, ...]) -> str:
-        more = f" and {len(names) - NAMED_LIMITS} more" if len(names) > NAMED_LIMITS else ""
-        return (", ".join(names[:NAMED_LIMITS]) or "nothing") + more
-
     columns = [
         Column("name", "transfer", lambda name: shortened(name, 48)),
         Column("pair", "from → to", lambda pair: f"{pair[0]} → {pair[1]}"),
         Column("bar", "", html=bar),
         Column("rate_gbps", "Gbit/s", number, number=True),
-        Column("limited_by", "full on its routes", limits),
+        Column("limited_by", "full on its routes", limits_text),
     ]
     order = sorted(range(len(rates)), key=lambda t: rates[t])
     rows: list[list[Any]] = [

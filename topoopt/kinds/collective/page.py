@@ -23,7 +23,16 @@ from topoopt.page.blocks import Block, Column, Fact, Page, Plot, Section, Side, 
 from topoopt.page.charts import Point, Series, legend, number_axis, sorted_chart, xy_chart
 from topoopt.page.networks import MOST_DRAWN, RADIUS, SIZE, adjacency_plot, chord, label_step, position
 from topoopt.page.svg import element, joined, picture, use_class, utilisation_legend
-from topoopt.page.text import byte_size, counted, number, objective_text, percent, possible_improvement, rejection
+from topoopt.page.text import (
+    ROUNDING,
+    byte_size,
+    counted,
+    number,
+    objective_text,
+    percent,
+    possible_improvement,
+    rejection,
+)
 
 BETTER = {"GB/s": "faster", "us": "faster", "steps": "shorter"}
 """By the unit of the objective."""
@@ -106,7 +115,8 @@ def facts(result: CollectiveResult, figures: CollectiveFigures) -> tuple[Fact, .
     others = [
         *(fact for name, fact in first.items() if name not in (objective, "algbw")),
         Fact("makespan_us", "without barriers", figures.makespan_us, time_text,
-             "a message goes when its block is there; links keep the order of the plan"),
+             "a message goes when its block is there; links keep the order of the plan",
+             card=figures.makespan_us != figures.time_us),
         algbw,
         Fact("busbw_gbytes_per_s", "bus bandwidth", figures.busbw_gbytes_per_s, gbytes,
              "as benchmarks of collectives state it"),
@@ -142,11 +152,12 @@ def links_blocks(figures: CollectiveFigures, cut: Sequence[int]) -> list[Block]:
     if network.nodes > MOST_DRAWN:
         caption = "Row: sender, column: receiver. A cell is dark where the link is in use most of the time."
     table = Table("link_use", columns, rows, max_rows=BUSIEST_LINKS, terminal_rows=0)
-    chart = Plot(
-        lambda: sorted_chart(use, "%", 0.01, "Use of the links, sorted", use_class),
-        title="Use of the links, % of the time",
-    )
-    return [Side([Plot(lambda: network_plot(figures, cut), caption), *([chart] if use.max() > 0 else [])]), table]
+    network_block = Plot(lambda: network_plot(figures, cut), caption)
+    if use.max() - use.min() <= ROUNDING:  # all alike: the rows say so
+        return [Side([network_block, table])]
+    title = "Use of the links, % of the time"
+    chart = Plot(lambda: sorted_chart(use, "%", 0.01, "Use of the links, sorted", use_class), title=title)
+    return [Side([network_block, chart]), table]
 
 
 def front_blocks(figures: CollectiveFigures) -> list[Block]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -57,11 +56,6 @@ def money(cost_usd: float | None) -> str:
     return f"{number(cost_usd)} USD"
 
 
-def rate(gbytes_per_s: float) -> str:
-    """Write a bandwidth: `338.5 GB/s`."""
-    return f"{number(gbytes_per_s)} GB/s" if math.isfinite(gbytes_per_s) else "any"
-
-
 def page(result: HierarchicalResult) -> Page:
     """Return the page of a result that has its problem."""
     figures: HierarchicalFigures = result.figures
@@ -76,7 +70,7 @@ def page(result: HierarchicalResult) -> Page:
             Section(
                 "Bandwidth",
                 [
-                    Plot(lambda: bandwidth_bars(figures), "GB/s per NPU; the dashed line is the equal split."),
+                    Plot(lambda: bandwidth_bars(figures), "The dashed line is the equal split."),
                     dimensions_table(figures, marginal_ns(result)),
                 ],
             ),
@@ -302,7 +296,6 @@ def bandwidth_bars(figures: HierarchicalFigures) -> Markup:
     for k, (dimension, value) in enumerate(zip(figures.dimensions, values, strict=True)):
         y = ROW * k
         shapes.append(element("text", shortened(dimension.name, 60), x=0, y=y + 14))
-        shapes.append(element("text", rate(value), x="100%", y=y + 14, text_anchor="end"))
         shapes.append(element("rect", x=0, y=y + 20, width="100%", height=BAR, class_="track"))
         shapes.append(element("rect", x=0, y=y + 20, width=percentage(value / largest), height=BAR, class_="f-k0"))
         shapes.append(element("line", x1=x, x2=x, y1=y + 18, y2=y + 22 + BAR, class_="mean"))

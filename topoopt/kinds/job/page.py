@@ -58,6 +58,8 @@ from topoopt.page.text import (
 
 SAME_PRICE = 0.02
 """Prices of networks closer than this part are the same, for people."""
+SENT = ("transfer", "allreduce")
+"""Kinds of steps that are no compute."""
 CAUSE_SHARE = 0.1
 """Part of the iteration from which a single step is its cause."""
 UNCONNECTED = "not all servers are connected"
@@ -140,9 +142,10 @@ def cause(figures: JobFigures) -> str:
         return ""
     step = max(path, key=lambda span: span.end_ms - span.start_ms)
     share = (step.end_ms - step.start_ms) / total
-    if share >= CAUSE_SHARE:
-        return f"{percent(share)} of it is {_one_step(step)}."
     term = max(breakdown_terms(figures), key=lambda term: term.ms)
+    if share >= CAUSE_SHARE:
+        whole = "" if term.share <= share or step.kind not in SENT else f"; {percent(term.share)} is {term.name} in all"
+        return f"{percent(share)} of it is {_one_step(step)}{whole}."
     return f"{percent(term.share)} of it is {term.name}, {term.meaning}; no step takes more than {percent(share)}."
 
 

@@ -441,7 +441,7 @@ def memory_plot(rows: Sequence[StrategyFigures], usable: int | None) -> Markup:
     shapes = []
     for k, row in enumerate(rows):
         parts = [(PARTS[name], f"{name}: {gib(size)}", size) for name, size in asdict(row.memory).items()]
-        label = "the best" if k == 0 else f"next {k}: {seconds(row.iteration_time_s)}"
+        label = "the best" if k == 0 else f"next {k}"
         shapes += _stacked(label, gib(row.memory.total), parts, longest, ROW * k)
     if usable is not None:
         at = percentage(usable / longest)

@@ -168,8 +168,9 @@ def facts(result: Result[Any, Any], figures: NetworkFigures) -> list[Fact]:
         Fact("diameter", "diameter", farthest, lambda v: "–" if v is None else counted(v, "hop"), least),
         Fact("mean_hops", "mean hops of all pairs", mean, lambda v: "–" if v is None else number(v), least_mean),
         Fact("", "mean hops of the demand", figures.travelled_hops, number,
-             f"on shortest paths {number(figures.least_hops)}"),
-        Fact("", "mean utilisation over theta", balance, percent, "100 % when all links are full alike"),
+             "" if figures.least_hops == mean else f"on shortest paths {number(figures.least_hops)}"),
+        Fact("", "mean utilisation over theta", balance, percent, "100 % when all links are full alike",
+             card=not figures.full.all()),
         Fact("servers", "", topology.servers),
         Fact("degree", "", topology.degree),
         Fact("links", "", int(topology.multiplicity.sum())),
@@ -268,7 +269,7 @@ def topology_section(figures: NetworkFigures) -> Section:
         cells = "" if block == 1 else f" A cell is the sum over {block} × {block} servers."
         return Section("Topology", [Side([picture, table])], note + cells)
     picture = Plot(lambda: network_plot(figures))
-    return Section("Topology", [Side([picture, table] if table.rows else [picture])], legend=legend(figures))
+    return Section("Topology", [Side([picture, table])], legend=legend(figures))
 
 
 def legend(figures: NetworkFigures) -> list[Swatch]:
@@ -305,9 +306,8 @@ def facts_table(figures: NetworkFigures) -> Table:
     """Return what is particular about the links; what is as usual is left out."""
     topology, use = figures.topology, figures.utilisation
     parallel = int((topology.multiplicity > 1).sum())
-    rows = [
-        ("utilisation: highest, mean, lowest", ", ".join(map(number, (use.max(), figures.mean_utilisation, use.min()))))
-    ]
+    spread = ", ".join(map(number, (use.max(), figures.mean_utilisation, use.min())))
+    rows = [("utilisation: highest, mean, lowest", spread)]
     if topology.offsets:
         rows.append(("offsets at every server", ", ".join(map(str, topology.offsets))))
     if topology.rates is not None:
@@ -343,7 +343,8 @@ def load_blocks(result: Result[Any, Any], figures: NetworkFigures) -> list[Block
     chart = Plot(
         lambda: sorted_chart(use, "", 1.0, "Utilisation of the arcs, sorted", css), "Utilisation, load over capacity"
     )
-    return [Side([chart, arc_table(figures)]), Text(bottleneck_text(result, figures)), Text(LENGTHS)]
+    shown = [arc_table(figures)] if figures.full.all() else [Side([chart, arc_table(figures)])]
+    return [*shown, Text(bottleneck_text(result, figures)), Text(LENGTHS)]
 
 
 LENGTHS = (

@@ -24,6 +24,10 @@ BAR_HEIGHT = 22
 LANE, HEAD, GAP = 26.0, 24.0, 4.0
 
 RETAINED, RECONFIGURED, DARK = "k4", "k2", "k5"
+STEPS_LEGEND = (
+    Swatch("c-mp", "transfers", "box"),
+    Swatch("c-critical", "waiting for circuits that are reconfigured", "box"),
+)
 PORTS_LEGEND = (
     Swatch(f"f-{RETAINED}", "circuits of the step before", "box"),
     Swatch(f"f-{RECONFIGURED}", "reconfigured for the step", "box"),
@@ -51,12 +55,11 @@ def page(result: Result[RegionalCircuitsProblem, RegionalCircuitsPlan]) -> Page:
                 "Steps",
                 [steps_table(figures)],
                 "The mark is what one electrical switch of all interfaces takes at least.",
-                [
-                    Swatch("c-mp", "transfers", "box"),
-                    Swatch("c-critical", "waiting for circuits that are reconfigured", "box"),
-                ],
+                STEPS_LEGEND if figures.stall_s else (),
             ),
-            Section("Ports over time", ports_blocks(figures), legend=PORTS_LEGEND),
+            Section(
+                "Ports over time", ports_blocks(figures), legend=PORTS_LEGEND if figures.stall_s else PORTS_LEGEND[:2]
+            ),
             Section("Circuits", circuits_blocks(figures)),
         ),
         next_commands=(
