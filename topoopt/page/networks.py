@@ -496,22 +496,8 @@ MOST_LINES = 8
 """More circuits of one pair are drawn as so many lines."""
 
 
-@dataclass(frozen=True)
-class DrawnCircuits:
-    """Circuits of a pair.
-
-    Attributes:
-        one, other: nodes.
-        count: of them.
-        share: part of the time in use, which is their colour.
-        text: what is shown when pointed at.
-    """
-
-    one: int
-    other: int
-    count: int
-    share: float
-    text: str
+DrawnCircuits = tuple[int, int, int, float, str]
+"""Circuits of a pair: its nodes, how many, the part of the time in use, and what is shown when pointed at."""
 
 
 def circle_of_circuits(circuits: Sequence[DrawnCircuits], tips: Sequence[str], label: str) -> Markup:
@@ -523,21 +509,19 @@ def circle_of_circuits(circuits: Sequence[DrawnCircuits], tips: Sequence[str], l
     """
     drawn, nodes, labels, n = [], [], [], len(tips)
     if n > MOST_DRAWN:
-        pairs = [pair for row in circuits for pair in ((row.one, row.other), (row.other, row.one))]
-        counts = np.repeat([row.count for row in circuits], 2)
+        pairs = [pair for first, second, *_ in circuits for pair in ((first, second), (second, first))]
+        counts = np.repeat([row[2] for row in circuits], 2)
         return adjacency_plot(n, np.array(pairs, dtype=np.int64).reshape(-1, 2), counts, label, "circuits")
     apart = 5.0 if n <= 16 else 3.0
-    for circuit in circuits:
-        (x1, y1), (x2, y2) = position(circuit.one, n), position(circuit.other, n)
+    for first, second, count, share, text in circuits:
+        (x1, y1), (x2, y2) = position(first, n), position(second, n)
         long = math.hypot(x2 - x1, y2 - y1) or 1.0
-        lines = min(circuit.count, MOST_LINES)
+        lines = min(count, MOST_LINES)
         for k in range(lines):
             by = apart * (k - (lines - 1) / 2)
             dx, dy = -(y2 - y1) / long * by, (x2 - x1) / long * by
             path = f"M{x1 + dx:.1f} {y1 + dy:.1f}L{x2 + dx:.1f} {y2 + dy:.1f}"
-            drawn.append(
-                element("path", element("title", circuit.text), class_=f"lk {use_class(circuit.share)}", d=path)
-            )
+            drawn.append(element("path", element("title", text), class_=f"lk {use_class(share)}", d=path))
     dot = 16.0 if n <= 16 else 8.0
     for node, tip in enumerate(tips):
         x, y = position(node, n)

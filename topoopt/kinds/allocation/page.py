@@ -13,7 +13,7 @@ from topoopt.kinds.allocation.figures import AllocationFigures
 from topoopt.page.blocks import Column, Fact, Page, Plot, Section, Swatch, Table
 from topoopt.page.charts import sorted_chart
 from topoopt.page.networks import MOST_DRAWN, adjacency_plot, layout_of, on_circle, position
-from topoopt.page.svg import element, percentage, use_class, utilisation_legend
+from topoopt.page.svg import element, gauge, use_class, utilisation_legend
 from topoopt.page.text import counted, objective_text, percent, possible_improvement, rejection, shortened
 from topoopt.page.text import number as plain_number
 
@@ -143,15 +143,10 @@ def rates_table(figures: AllocationFigures) -> Table:
     transfers, rates = figures.problem.transfers, figures.rates_gbps
     largest = float(rates.max()) or 1.0
 
-    def bar(rate: float) -> Markup:
-        track = element("rect", class_="track", width="100%", height="12")
-        fill = element("rect", class_="fill", width=percentage(rate / largest), height="12")
-        return element("svg", track, fill, class_="wide", height="12", role="img", aria_label=gbps(rate))
-
     columns = [
         Column("name", "transfer", lambda name: shortened(name, 48)),
         Column("pair", "from → to", lambda pair: f"{pair[0]} → {pair[1]}"),
-        Column("bar", "", html=bar),
+        Column("bar", "", html=lambda rate: gauge(rate / largest, gbps(rate))),
         Column("rate_gbps", "Gbit/s", number, number=True),
         Column("limited_by", "full on its routes", limits_text),
     ]

@@ -6,7 +6,6 @@ import itertools
 import math
 from bisect import bisect_right, insort
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 from markupsafe import Markup
 
@@ -53,15 +52,8 @@ LOGARITHMIC_FROM = 100
 PHASE_COLOURS = 8
 
 
-@dataclass(frozen=True)
-class Term:
-    """One term of the breakdown: name, colour class, ms, share of the iteration."""
-
-    name: str
-    css: str
-    ms: float
-    share: float
-    meaning: str
+Term = tuple[str, str, float, float, str]
+"""One term of the breakdown: name, colour class, ms, share of the iteration, and what it is."""
 
 
 def breakdown_terms(figures: JobFigures) -> tuple[Term, ...]:
@@ -73,21 +65,20 @@ def breakdown_terms(figures: JobFigures) -> tuple[Term, ...]:
         ("AllReduce", "ar", terms.allreduce_ms, "waiting for gradients, inside servers and over the network"),
         ("idle", "idle", 0.0 if abs(terms.idle_ms) <= ROUNDING * total else terms.idle_ms, "anything else"),
     )
-    return tuple(Term(name, css, ms, ms / total if total > 0 else 0.0, text) for name, css, ms, text in rows)
+    return tuple((name, css, ms, ms / total if total > 0 else 0.0, text) for name, css, ms, text in rows)
 
 
 def breakdown_bar(figures: JobFigures) -> Markup:
     """Draw one stacked bar over the width of the page."""
     shapes = []
     start = 0.0
-    for term in breakdown_terms(figures):
-        share = max(term.share, 0.0)
+    for name, css, ms, share, _ in breakdown_terms(figures):
         if share <= 0:
             continue
-        tip = f"{term.name}: {milliseconds(term.ms)} ({percent(term.share)})"
-        inner = [element("rect", element("title", tip), class_=f"c-{term.css}", width="100%", height="100%")]
+        tip = f"{name}: {milliseconds(ms)} ({percent(share)})"
+        inner = [element("rect", element("title", tip), class_=f"c-{css}", width="100%", height="100%")]
         if share >= 0.12:
-            inner.append(element("text", term.name, x="50%", y=24, class_=f"on on-{term.css}", text_anchor="middle"))
+            inner.append(element("text", name, x="50%", y=24, class_=f"on on-{css}", text_anchor="middle"))
         shapes.append(element("svg", *inner, x=percentage(start), y=0, width=percentage(share), height=38))
         start += share
     return picture(*shapes, label="Breakdown of the iteration time", class_="wide", height=38)
@@ -113,13 +104,6 @@ def critical_strip(figures: JobFigures) -> Markup:
 
 def _step_name(step: Span) -> str:
     return f"{SPAN_NAMES.get(step.kind, step.kind)} {shortened(step.label, MAX_LABEL)}"
-
-
-def time_bar(css: str, share: float, label: str) -> Markup:
-    """Draw a time beside others as a part of the longest."""
-    track = element("rect", class_="track", width="100%", height="12")
-    fill = element("rect", class_="fill", width=percentage(share), height="12")
-    return element("svg", track, fill, class_=f"wide {css}", height="12", role="img", aria_label=label)
 
 
 # The topology.

@@ -51,7 +51,7 @@ from topoopt.kinds.llm_training.words import (
     traffic_rows,
     why_slower,
 )
-from topoopt.page.blocks import Block, Column, Fact, Page, Plot, Section, Side, Swatch, Table, Text
+from topoopt.page.blocks import Block, Column, Fact, Page, Plot, Section, Side, Swatch, Table
 from topoopt.page.svg import utilisation_legend
 from topoopt.page.text import byte_size, counted, number, percent, possible_improvement, rejection, shortened
 from topoopt.page.timelines import ports_legend, ports_picture
@@ -315,7 +315,7 @@ def pods_section(figures: LlmTrainingFigures, claims: PodClaims | None) -> Secti
         "for what it carries.",
     )
     blocks: list[Block] = [
-        Text(f"Chosen together with the strategy: {gain_words(pods)}."),
+        f"Chosen together with the strategy: {gain_words(pods)}.",
         Side([plot, links_table(pods)]),
         ports_table(pods),
         candidates_table(pods, claims),

@@ -12,7 +12,7 @@ from topoopt.core.proofs import Bound, Status
 from topoopt.core.result import Result
 from topoopt.core.topology import Topology
 from topoopt.kinds.network.figures import FULL, NetworkFigures, RobustFigures, moore_counts, moore_hops
-from topoopt.page.blocks import Block, Column, Fact, Page, Plot, Section, Side, Swatch, Table, Text
+from topoopt.page.blocks import Block, Column, Fact, Page, Plot, Section, Side, Swatch, Table
 from topoopt.page.charts import LINEAR, LOGARITHMIC, MAX_CELLS, intensity_plot, sorted_chart
 from topoopt.page.networks import (
     MOST_DRAWN,
@@ -344,7 +344,7 @@ def load_blocks(result: Result[Any, Any], figures: NetworkFigures) -> list[Block
         lambda: sorted_chart(use, "", 1.0, "Utilisation of the arcs, sorted", css), "Utilisation, load over capacity"
     )
     shown = [arc_table(figures)] if figures.full.all() else [Side([chart, arc_table(figures)])]
-    return [*shown, Text(bottleneck_text(result, figures)), Text(LENGTHS)]
+    return [*shown, bottleneck_text(result, figures), LENGTHS]
 
 
 LENGTHS = (
