@@ -18,9 +18,9 @@ from rich.markup import escape
 
 from topoopt.core.proofs import Status
 from topoopt.core.result import CUT_OFF, CheckResult, Result, SolutionHead
-from topoopt.page.blocks import Column, Page, Plot, Side, Table
+from topoopt.page.blocks import Column, Fact, Page, Plot, Side, Table
 from topoopt.page.svg import use_style
-from topoopt.page.text import bound_text, counted, full_answer, objective_text, percent, quantity
+from topoopt.page.text import ROUNDING, bound_text, counted, full_answer, objective_text, percent, quantity
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -258,25 +258,41 @@ def _terminal_table(table: Table) -> TerminalTable:
 
 def to_html(page: Page, result: Result[Any, Any]) -> str:
     """Return a self-contained page; equal results give equal bytes. Text of the instance is escaped."""
-    cards = [
-        Card(fact.name, fact.text(fact.value), fact.detail, fact.css) for fact in page.facts if fact.card and fact.name
-    ]
+    named = [fact for fact in page.facts if fact.card and fact.name]
+    cards = [Card(fact.name, fact.text(fact.value), fact.detail, fact.css) for fact in named]
     proven = "good" if result.status is Status.OPTIMAL else ""
-    gap = Card("gap to the bound", percent(result.gap), f"bound {bound_text(result)}", proven)
+    gap = Card("gap to the bound", percent(result.gap), _bound(result, named[0]), proven)
     objective = Card(cards[0].title, cards[0].value, cards[0].detail, "main")
+    words = " ".join(text for text in (page.answer, page.cause) if text)
     return render_page(
         TEMPLATE,
-        " ".join(text for text in (page.answer, page.cause) if text),
+        words,
         result.check,
         solution=result,
         page=page,
         sections=[section for section in page.sections if section.blocks],
         verdict=(objective, gap, *closing_cards(result)),
-        comparisons=cards[1:],
+        comparisons=[card for card in cards[1:] if not _said(card, words)],
         shape=_shape,
         cell=_cell,
         provenance=(*run_rows(result), ("bound", bound_text(result)), *page.provenance, versions_row(result)),
     )
+
+
+def _said(card: Card, words: str) -> bool:
+    """Return whether the first sentences have the figure of a card; a plain count only with what it counts."""
+    text = f"{card.value} {card.title}" if card.value.isdigit() else card.value
+    return re.search(rf"(?<![\w.,]){re.escape(text)}(?!\w)", words) is not None
+
+
+def _bound(result: Result[Any, Any], first: Fact) -> str:
+    """Return who proves the bound, and the bound itself, worded like the objective, where the two differ."""
+    proof = f"proved by: {result.bound.proved_by}"
+    if result.gap <= ROUNDING:
+        return proof
+    if first.value != result.objective.value:  # in another unit, or no number
+        return f"bound {bound_text(result)}"
+    return f"bound {first.text(result.bound.value)}, {proof}"
 
 
 def _cell(column: Column, value: Any) -> Markup | str:

@@ -80,7 +80,7 @@ def explain(problem: CoOptimisation | None, result: JobResult, question: Questio
 
 def _terms(figures: JobFigures) -> dict[str, float]:
     """Times of the critical path, largest first; they sum to the iteration time."""
-    terms = zip(TERMS, (term.ms for term in breakdown_terms(figures)), strict=True)
+    terms = zip(TERMS, (ms for _, _, ms, *_ in breakdown_terms(figures)), strict=True)
     return dict(sorted(terms, key=lambda term: -term[1]))
 
 
