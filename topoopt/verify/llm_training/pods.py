@@ -32,7 +32,6 @@ from topoopt.verify.llm_training.bounds import (
 )
 from topoopt.verify.llm_training.costs import (
     StageRows,
-    dense_layers,
     fixed_seconds,
     held_by,
     ideal_rates,
@@ -179,11 +178,7 @@ class _Graph:
         if experts is not None and s.expert > 1:
             token = sent["hop"][0] / 2 / (1 if s.sequence else s.tensor) * experts.per_token
             token *= 3.0 if problem.formats.fp8_dispatch else 4.0
-            ends = np.cumsum(s.stage_layers)
-            plain = np.minimum(ends, dense_layers(problem.model))
-            routed = np.array(s.stage_layers) - np.diff(plain, prepend=0)
-            routed[-1] += problem.model.mtp_layers
-            self.tokens = (token * routed).tolist()
+            self.tokens = (token * rows.routed[:, 0]).tolist()
 
     def _rank(self, rank: int, order: Sequence[Pass]) -> list[str]:
         """Add a rank's passes in each of its pods; return what ends last."""
