@@ -42,16 +42,15 @@ from topoopt.verify.checker import (
     check_identity,
     differs,
 )
-from topoopt.verify.llm_training.bounds import (
+from topoopt.verify.llm_training.costs import DimensionRates, bytes_of, ideal_rates, layers_of
+from topoopt.verify.llm_training.iteration import (
     check_shapes,
     fabric_bound,
+    plan_seconds,
     take_followed,
     within_work,
 )
-from topoopt.verify.llm_training.costs import DimensionRates, bytes_of, ideal_rates, layers_of
-from topoopt.verify.llm_training.fabrics import check_drawn_links
-from topoopt.verify.llm_training.iteration import plan_seconds
-from topoopt.verify.llm_training.networks import network_rates
+from topoopt.verify.llm_training.networks import check_drawn_links, network_rates
 from topoopt.verify.llm_training.pods import check_pods
 from topoopt.verify.llm_training.rails import check_rail_bounds, check_rails, rails_bound
 from topoopt.verify.llm_training.space import (

@@ -180,6 +180,15 @@ def port_error(job: RailJob, rank: int, ports: StagePorts) -> str:
     return ""
 
 
+def check_ports(findings: ViolationLog, job: RailJob, ports: Sequence[StagePorts]) -> bool:
+    """Return whether every stage has a plan of ports that can be."""
+    errors = {f"stage {rank}": port_error(job, rank, stage) for rank, stage in enumerate(ports[: job.ranks])}
+    errors["all"] = f"{len(ports)} plans of {job.ranks} stages" if len(ports) != job.ranks else ""
+    wrong = [f"{where}: {text}" for where, text in errors.items() if text]
+    findings.add_each("ports", range(len(wrong)), wrong.__getitem__)
+    return not wrong
+
+
 def all_plans(job: RailJob, rank: int) -> list[StagePorts]:
     """Return every plan of a stage, without those that leave a port to no use."""
     units = carried(job, rank)
@@ -551,12 +560,7 @@ def check_rails(
         findings.add("rails", "the instance does not say how long ports take to set")
         return None
     job = derived_job(problem, plan.strategy, settings)
-    errors = [f"{len(ports)} plans of {job.ranks} stages"] if len(ports) != job.ranks else []
-    if not errors:
-        texts = [port_error(job, rank, stage) for rank, stage in enumerate(ports)]
-        errors = [f"stage {rank}: {text}" for rank, text in enumerate(texts) if text][:1]
-    findings.add_each("ports", range(len(errors)), errors.__getitem__)
-    if errors:
+    if not check_ports(findings, job, ports):
         return None
     budget.take(EVENTS_OF_PASS * passes_of(job))
     return Follower(job, ports, settings.delay_s, demand=not settings.provisioned).step()

@@ -115,6 +115,16 @@ def shape_of(strategy: ParallelStrategy) -> StrategyShape:
     return StrategyShape(*(getattr(strategy, size.name) for size in fields(StrategyShape)))
 
 
+def rank_positions(strategy: ParallelStrategy) -> Iterator[dict[D, int]]:
+    """Yield the coordinates of each rank; ranks count fastest along the first dimension of the order."""
+    sizes = {dimension: getattr(strategy, dimension.value) for dimension in RANK_ORDER}
+    for rank in range(strategy.gpus):
+        at, rest = {}, rank
+        for dimension in strategy.order:
+            rest, at[dimension] = divmod(rest, sizes[dimension])
+        yield at
+
+
 def divisors(number: int) -> list[int]:
     """Return all divisors, ascending."""
     small = [k for k in range(1, math.isqrt(number) + 1) if number % k == 0]
