@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 
 from tests.support.cli_cases import Run, run
-from topoopt.core.comparison import ComparedBy, Figure, Published
 from topoopt.files.untrusted import shipped_folder
-from topoopt.studies.expand import read_study
+from topoopt.studies.expand import cell_of, read_study
 from topoopt.studies.figures import Drawing, agreement, draw, matrix_of, published_marks, set_beside
-from topoopt.studies.results import collect_rows, pivot, starred
-from topoopt.studies.schema import cell_of
+from topoopt.studies.results import pivot, starred
+from topoopt.studies.runner import collect_rows
+from topoopt.studies.schema import ComparedBy, Figure, Published
 
 ROWS = [
     {"run": "a", "d": 4, "batch": 64, "tax": 1.0, "time": 6.0, "hops.1.part": 0.25, "hops.2.part": 1.0},
@@ -44,7 +44,7 @@ The cost of a network of least time is not what is optimised, and changes freely
 
 
 def _published(value: float, **more: Any) -> Published:
-    return Published("tax", value, "a table", **{"column": "tax", "where": (("d", 4), ("batch", 64)), **more})
+    return Published("tax", value, "a table", **{"column": "tax", "where": {"d": 4, "batch": 64}, **more})
 
 
 def _texts(drawing: Drawing) -> list[str]:
@@ -58,7 +58,7 @@ def test_ours_is_a_statistic_of_the_rows_that_count() -> None:
         _published(1.0),
         _published(1.0, statistic="max"),
         _published(1.0, over="time"),
-        _published(1.0, where=(("d", 5),)),
+        _published(1.0, where={"d": 5}),
     ]
     ours = [each.ours for each in set_beside(asked, ROWS)]
     assert ours[:2] == pytest.approx([1.1, 1.2])
@@ -69,7 +69,7 @@ def test_ours_is_a_statistic_of_the_rows_that_count() -> None:
 def test_the_sentence_names_what_differs() -> None:
     """10 % is the border; figures that no run gives are counted apart."""
     near, far = _published(1.21), _published(1.5, statistic="min")
-    text = agreement(set_beside([near, far, _published(1.0, where=(("d", 5),))], ROWS))
+    text = agreement(set_beside([near, far, _published(1.0, where={"d": 5})], ROWS))
     assert text == (
         "1 of 2 published figures agree within 10%: tax (ours 1.100, published 1.210, -9.09%); "
         "not tax (ours 1.000, published 1.500, -33.33%); 1 has no run here."
@@ -90,7 +90,7 @@ def test_published_values_stand_in_the_picture_of_their_case() -> None:
     figure = Figure("lines", x="batch", y="tax", series="d")
     marks = published_marks([_published(1.5)], figure, "batch", "tax", {})
     assert [(mark["series"], mark["x"], mark["y"]) for mark in marks] == [("4", 64.0, 1.5)]
-    eight = Figure("lines", x="batch", y="tax", where=(("d", 8),))
+    eight = Figure("lines", x="batch", y="tax", where={"d": 8})
     assert published_marks([_published(1.5)], eight, "batch", "tax", {}) == []
     assert published_marks([_published(1.5, over="time")], figure, "batch", "tax", {}) == []
     drawn = draw(figure, ROWS, ("d",), ComparedBy(), [_published(1.5)])
@@ -103,7 +103,7 @@ def test_columns_with_a_star_are_drawn_over_what_it_stands_for() -> None:
         2.0, 0.5, None, None,
     ]  # fmt: skip
     figure = Figure("across", x="hops", y="part", series="d", columns=("hops.*.part",))
-    asked = Published("near", 0.3, "a table", "hops.1.part", where=(("d", 4),))
+    asked = Published("near", 0.3, "a table", "hops.1.part", where={"d": 4})
     drawn = draw(figure, ROWS, ("d",), ComparedBy(), [asked])
     texts = _texts(drawn)
     assert "4\nhops: 1.000\nhops.1.part: 0.250\n2 runs: 0.250 to 0.250" in texts
@@ -116,7 +116,7 @@ def test_columns_with_a_star_are_drawn_over_what_it_stands_for() -> None:
 def test_columns_are_called_by_their_names() -> None:
     """Titles of axes, legends, published points beside their line and heads of tables; patterns with a star too."""
     names = {"batch": "samples", "tax": "extra bytes", "time": "ms", "hops.*.part": "share"}
-    figure = Figure("lines", x="batch", y="bytes", columns=("tax", "time"), where=(("d", 4),))
+    figure = Figure("lines", x="batch", y="bytes", columns=("tax", "time"), where={"d": 4})
     drawn = draw(figure, ROWS, ("d",), ComparedBy(), [_published(1.5)], names)
     texts = _texts(drawn)
     assert {"samples", "bytes", "published: tax\n1.500\na table"} < set(texts)
@@ -211,7 +211,7 @@ def test_the_small_form_of_a_figure(name: str, small_form: Callable[[str], tuple
     page = (out / "report.html").read_text()
     assert "<figcaption>" in page
     assert page.count("<figcaption>") == page.count("</figure>") <= page.count("<svg") + page.count("<canvas")
-    found = set_beside(read_study(STUDIES[name], small=True).published, collect_rows(out))
+    found = set_beside(read_study(STUDIES[name], small=True).study.published, collect_rows(out))
     assert agreement(found) in re.sub("<[^>]+>", "", page)
     if name in WITHIN:
         assert any(each.ours is not None for each in found)

@@ -12,13 +12,13 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.support.study_cases import routing, study
-from topoopt.core.comparison import ComparedBy, Figure
 from topoopt.page.charts import Axis, Point, Series, legend, number_axis
 from topoopt.studies.expand import read_study
 from topoopt.studies.figures import KINDS, draw
 from topoopt.studies.report import study_report
 from topoopt.studies.results import compared, in_order, percentile, performance_profile, pivot
 from topoopt.studies.runner import run_study
+from topoopt.studies.schema import ComparedBy, Figure
 
 Written = Callable[..., Path]
 

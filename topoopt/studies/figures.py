@@ -15,7 +15,6 @@ import numpy as np
 from markupsafe import Markup
 
 from topoopt.core.arrays import Floats
-from topoopt.core.comparison import ComparedBy, Figure, Published
 from topoopt.page.charts import LINEAR, LOGARITHMIC, intensity_plot
 from topoopt.page.text import byte_size, counted, number
 from topoopt.page.vega import bar_chart, box_chart, finite, number_axis, svg, xy_chart
@@ -30,6 +29,7 @@ from topoopt.studies.results import (
     starred,
     text_of,
 )
+from topoopt.studies.schema import ComparedBy, Figure, Published
 
 NO_VALUES = "No run has values to show here."
 """What stands in place of a picture."""
@@ -100,7 +100,7 @@ def tip(row: Row, *columns: str) -> str:
 
 def title_of(figure: Figure, text: str) -> str:
     """The title asked for, else what is drawn and of which rows."""
-    where = ", ".join(f"{column} = {text_of(value)}" for column, value in figure.where)
+    where = ", ".join(f"{column} = {text_of(value)}" for column, value in figure.where.items())
     return figure.title or (f"{text} ({where})" if where else text)
 
 
@@ -273,10 +273,10 @@ def published_marks(
 
     `names` says what columns are called.
     """
-    case = {column: text_of(value) for column, value in figure.where}
+    case = {column: text_of(value) for column, value in figure.where.items()}
     marks: list[Mark] = []
     for target in published:
-        own = dict(target.where)
+        own = target.where
         fits = all(text_of(own[column]) == value for column, value in case.items() if column in own)
         position = number_of(own, x) if target.column in (figure.columns or (y,)) else None
         for pattern in figure.columns:

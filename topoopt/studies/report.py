@@ -6,7 +6,6 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from topoopt.core.comparison import Figure, Scalar, Study, Table
 from topoopt.page.render import Card, render_page
 from topoopt.page.text import counted, number
 from topoopt.page.vega import MISSING, installed
@@ -16,13 +15,13 @@ from topoopt.studies.results import (
     REJECTED,
     Row,
     chosen,
-    collect_rows,
     compared,
     number_of,
     pivot,
-    read_plan,
     text_of,
 )
+from topoopt.studies.runner import collect_rows, read_plan
+from topoopt.studies.schema import Cell, Figure, Study, Table
 
 
 def answer(rows: Sequence[Row]) -> str:
@@ -55,7 +54,7 @@ class Grid:
     lines: tuple[tuple[str, ...], ...]
 
 
-def cell(value: Scalar) -> str:
+def cell(value: Cell) -> str:
     """A cell of a table."""
     return number(value) if isinstance(value, float) else text_of(value)
 
@@ -68,13 +67,13 @@ def render_study(study: Study, rows: Sequence[Row], factors: Sequence[str]) -> s
         rows: of the table of results.
         factors: columns that tell cases apart (instance, method, seed, whatever was varied).
     """
-    figures = study.figures or PLAIN_FIGURES
+    figures = study.study.figures or PLAIN_FIGURES
     drawings: list[Drawing] = [
-        draw(figure, rows, factors, study.comparison, study.published, study.names)
+        draw(figure, rows, factors, study.study.compare, study.study.published, study.study.names)
         for figure in figures
         if installed() or figure.kind == "heat-map"
     ]
-    beside = set_beside(study.published, rows)
+    beside = set_beside(study.study.published, rows)
     provenance = (
         ("study", f"{study.name}, from {study.file}"),
         ("hash of the study", study.sha256),
@@ -83,7 +82,8 @@ def render_study(study: Study, rows: Sequence[Row], factors: Sequence[str]) -> s
     return render_page(
         "studies/page.html.j2",
         f"{answer(rows)} {agreement(beside)}".strip(),
-        study=study,
+        study=study.study,
+        title=study.study.title or study.name,
         provenance=provenance,
         cards=_cards(rows),
         comparison=_comparison_grid(study, rows, factors),
@@ -91,7 +91,7 @@ def render_study(study: Study, rows: Sequence[Row], factors: Sequence[str]) -> s
         drawings=[drawing for drawing in drawings if drawing.picture],
         left_out="" if installed() else MISSING,
         undrawn=[drawing.title for drawing in drawings if not drawing.picture],
-        grids=[grid for table in study.tables if (grid := _grid(table, rows, study.names)).lines],
+        grids=[grid for table in study.study.tables if (grid := _grid(table, rows, study.study.names)).lines],
         failures=[_line(row, factors) for row in rows if row.get("outcome") in FAILED],
         runs=[_line(row, factors) for row in rows[:MOST_RUNS]],
         hidden=max(0, len(rows) - MOST_RUNS),
@@ -125,7 +125,7 @@ def _cards(rows: Sequence[Row]) -> list[Card]:
 
 def _comparison_grid(study: Study, rows: Sequence[Row], factors: Sequence[str]) -> Grid | None:
     """Each value of the compared column: runs, wins, distance from the reference; None where there is only one."""
-    ratios = compared(rows, factors, study.comparison)
+    ratios = compared(rows, factors, study.study.compare)
     groups = list(dict.fromkeys(ratio.group for ratio in ratios))
     if len(groups) < 2:
         return None
@@ -139,8 +139,10 @@ def _comparison_grid(study: Study, rows: Sequence[Row], factors: Sequence[str]) 
             mean = sum(available) / len(available)
             texts = [f"{value:+.2%}" for value in (mean, available[len(available) // 2], available[-1])]
         lines.append((group, str(len(own)), str(len(available)), str(wins), *texts))
-    against = study.comparison.baseline or "the best"
-    by, value = (study.names.get(column, column) for column in (study.comparison.by, study.comparison.value))
+    against = study.study.compare.baseline or "the best"
+    by, value = (
+        study.study.names.get(column, column) for column in (study.study.compare.by, study.study.compare.value)
+    )
     headings = (by, "runs", "with a value", "best of the case", "mean", "median", "worst")
     title = f"{value} against {against} of the same case"
     return Grid(title, headings, (False, True, True, True, True, True, True), tuple(lines))
@@ -198,7 +200,7 @@ def _line(row: Row, factors: Sequence[str]) -> dict[str, str]:
     }
 
 
-def _with_unit(value: float | None, unit: Scalar) -> str:
+def _with_unit(value: float | None, unit: Cell) -> str:
     return "" if value is None else f"{number(value)} {unit or ''}".strip()
 
 
