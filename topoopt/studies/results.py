@@ -8,7 +8,7 @@ import math
 import os
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -183,9 +183,6 @@ def _column(values: list[Cell]) -> Any:
 
 Row = Mapping[str, Cell]
 
-ANSWERED = ("done",)
-"""Outcomes of runs that gave a value."""
-
 REJECTED = "check-failed"
 FAILED = ("refused", REJECTED, "crashed", "timed-out", "out-of-memory", "interrupted", "missing")
 
@@ -244,25 +241,12 @@ STATISTICS: dict[str, Callable[[Sequence[float]], float]] = {
 }
 
 
-@dataclass(frozen=True)
-class Ratio:
-    """A run against the others of its case.
-
-    Attributes:
-        row: the run.
-        group: its value of the compared column.
-        ratio: value / reference - 1; None without both.
-        wins: whether no other run of the case has a smaller value.
-    """
-
-    row: Row
-    group: str
-    ratio: float | None
-    wins: bool
-
-
 SAME = 1e-9
 """Relative difference below which two values tie."""
+
+Ratio = tuple[Row, str, float | None, bool]
+"""A run against the others of its case: the run, its value of the compared column, value / reference - 1 (None without
+both), and whether no other run of the case has a smaller value."""
 
 
 def compared(rows: Sequence[Row], factors: Sequence[str], comparison: ComparedBy) -> list[Ratio]:
@@ -274,28 +258,18 @@ def compared(rows: Sequence[Row], factors: Sequence[str], comparison: ComparedBy
     for row in rows:
         key = tuple(text_of(row.get(name)) for name in factors if name != comparison.by)
         cases.setdefault(key, []).append(row)
-    result = []
+    result: list[Ratio] = []
     for peers in cases.values():
-        values = [_value(row, comparison.value) for row in peers]
+        values = [number_of(row, comparison.value) if row.get("outcome") == "done" else None for row in peers]
+        groups = [text_of(row.get(comparison.by)) for row in peers]
         best = min((value for value in values if value is not None), default=None)
-        reference = best
-        if comparison.baseline is not None:
-            own = [
-                value
-                for row, value in zip(peers, values, strict=True)
-                if text_of(row.get(comparison.by)) == comparison.baseline and value is not None
-            ]
-            reference = own[0] if own else None
-        for row, value in zip(peers, values, strict=True):
-            comparable = value is not None and reference is not None and reference > 0
-            ratio = value / reference - 1.0 if comparable and value is not None and reference is not None else None
+        named = [value for value, group in zip(values, groups, strict=True) if group == comparison.baseline]
+        reference = best if comparison.baseline is None else next((v for v in named if v is not None), None)
+        for row, group, value in zip(peers, groups, values, strict=True):
+            ratio = None if value is None or not reference or reference < 0 else value / reference - 1.0
             wins = value is not None and best is not None and value <= best * (1 + SAME)
-            result.append(Ratio(row, text_of(row.get(comparison.by)), ratio, wins))
+            result.append((row, group, ratio, wins))
     return result
-
-
-def _value(row: Row, column: str) -> float | None:
-    return number_of(row, column) if row.get("outcome") in ANSWERED else None
 
 
 def performance_profile(ratios: Sequence[Ratio]) -> dict[str, list[tuple[float, float]]]:
@@ -304,8 +278,8 @@ def performance_profile(ratios: Sequence[Ratio]) -> dict[str, list[tuple[float, 
     Runs without a value count as never within any factor.
     """
     groups: dict[str, list[float | None]] = {}
-    for ratio in ratios:
-        groups.setdefault(ratio.group, []).append(ratio.ratio)
+    for _, group, ratio, _ in ratios:
+        groups.setdefault(group, []).append(ratio)
     result = {}
     for name, values in groups.items():
         factors = sorted(1.0 + max(0.0, value) for value in values if value is not None)
@@ -325,31 +299,24 @@ def pivot(
 
     `names` says what columns are called.
     """
-    spread = in_order(row.get(across) for row in rows) if across is not None else [None]
+    spread = [text_of(item) for item in in_order(row.get(across or "") for row in rows)]
     cells: dict[tuple[str, ...], dict[tuple[str, str], list[float]]] = {}
-    shown: dict[tuple[str, ...], list[Cell]] = {}
+    groups: dict[tuple[str, ...], list[Cell]] = {}
     for row in rows:
         key = tuple(text_of(row.get(name)) for name in by)
-        shown.setdefault(key, [row.get(name) for name in by])
-        spread_key = text_of(row.get(across)) if across is not None else ""
+        groups.setdefault(key, [row.get(name) for name in by])
         for value in values:
             amount = number_of(row, value)
             if amount is not None:
-                cells.setdefault(key, {}).setdefault((value, spread_key), []).append(amount)
-    heads = (_heading(names.get(value, value), across, item, len(values)) for value in values for item in spread)
-    sides = [names.get(name, name) for name in by]
+                cells.setdefault(key, {}).setdefault((value, text_of(row.get(across or ""))), []).append(amount)
+    headings = [names.get(name, name) for name in by]
     if across is not None and across in names:
-        sides[-1] += f" / {names[across]}"
-    headings = [*sides, *heads]
-    lines = []
-    for key, group in shown.items():
-        group_cells = cells.get(key, {})
-        amounts = [group_cells.get((value, text_of(item)), []) for value in values for item in spread]
+        headings[-1] += f" / {names[across]}"
+    for value in values:
+        name = names.get(value, value)
+        headings += [name] if across is None else [item if len(values) == 1 else f"{name}, {item}" for item in spread]
+    lines: list[list[Cell]] = []
+    for key, group in groups.items():
+        amounts = [cells.get(key, {}).get((value, item), []) for value in values for item in spread]
         lines.append([*group, *(STATISTICS[statistic](amount) if amount else None for amount in amounts)])
     return headings, lines
-
-
-def _heading(value: str, across: str | None, item: Cell, number: int) -> str:
-    if across is None:
-        return value
-    return text_of(item) if number == 1 else f"{value}, {text_of(item)}"
