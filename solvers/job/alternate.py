@@ -217,16 +217,15 @@ class Alternation:
 
     @contextmanager
     def _team(self) -> Iterator[Crew | None]:
-        steps = self.steps
-        arguments = (steps.cluster, steps.workload, steps.settings, steps.seed)
+        arguments = (self.cluster, self.workload, self.steps.settings, self.seed)
         if self.crew is not None:
             with self.crew(part_work, arguments, self.stop) as crew:
                 yield crew
-        elif self.jobs == 1:
-            yield None
-        else:
+        elif self.jobs > 1:
             with Team(self.jobs, part_work, arguments, self.stop) as team:
                 yield team.in_order
+        else:
+            yield None
 
     def _explored(self, pool: list[Candidate], team: Crew | None) -> list[Candidate]:
         """Every pair after its first turn, with half of the proposals in all; none where the time is up, or where there

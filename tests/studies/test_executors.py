@@ -108,7 +108,10 @@ def test_options_and_names(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="unknown option of the executor"):
         opener_of("local", {"scheduler": "x"}, 1)
     for name, options in (("tests.support.fake_executor:no_executor", {}), (FAKE, {"colour": "red"})):
-        with pytest.raises(InputError, match=r"no executor|does not start"), opener_of(name, options, 1)(tmp_path, 1, 1):
+        with (
+            pytest.raises(InputError, match=r"no executor|does not start"),
+            opener_of(name, options, 1)(tmp_path, 1, 1),
+        ):
             pass
     assert option_pairs(["a=b", "c=d=e"]) == {"a": "b", "c": "d=e"}
 

@@ -97,20 +97,11 @@ def run(
     output = Output.choose(as_json)
 
     def command() -> int:
-        from topoopt.core.errors import extra
         from topoopt.studies.executors import option_pairs
         from topoopt.studies.expand import MEMORY_MIB, read_study
         from topoopt.studies.report import answer
-        from topoopt.studies.results import REJECTED, TABLE_FILE, TABLES, write_parquet
-        from topoopt.studies.runner import (
-            STUDY_FILE,
-            collect_rows,
-            default_jobs,
-            ended_early,
-            progress_of,
-            reproduce,
-            run_study,
-        )
+        from topoopt.studies.results import REJECTED, TABLE_FILE
+        from topoopt.studies.runner import STUDY_FILE, attend, default_jobs, ended_early, reproduce
 
         folder = out or Path("out") / study.stem
         if again is not None:
@@ -118,25 +109,10 @@ def run(
         expanded = read_study(study, small=small)
         if not resume and (folder / STUDY_FILE).exists():
             raise InputError(f"{folder}: there is a study already; leave out --fresh to go on with it")
-        extra("pyarrow", TABLES)  # not after hours of runs
-        options = option_pairs(executor_option or [])
-        memory_mib = max((run.limits.memory_mib or MEMORY_MIB for run in expanded.runs), default=1)
-        side_by_side = jobs or default_jobs(memory_mib)
+        settings = {"executor": executor, "options": option_pairs(executor_option or []), "retry_failed": retry_failed}
+        number = jobs or default_jobs(max((run.limits.memory_mib or MEMORY_MIB for run in expanded.runs), default=1))
         with ended_early(time_limit) as stop:
-            with progress_of(output, expanded) as (on_plan, on_row):
-                tally = run_study(
-                    expanded,
-                    folder,
-                    jobs=side_by_side,
-                    executor=executor,
-                    options=options,
-                    retry_failed=retry_failed,
-                    stop=stop,
-                    on_plan=on_plan,
-                    on_row=on_row,
-                )
-            rows = collect_rows(folder)
-            write_parquet(rows, folder / TABLE_FILE)
+            tally, rows = attend(output, expanded, folder, jobs=number, stop=stop, **settings)
             status = stop.reason()
         rejected = sum(row["outcome"] == REJECTED for row in rows)
         document = {
@@ -144,7 +120,7 @@ def run(
             "status": "done" if status is None else status.value,
             **tally,
             "rejected": rejected,
-            "jobs": side_by_side,
+            "jobs": number,
             "table": str(folder / TABLE_FILE),
         }
         output.result(document, lambda console: _show_tally(console, document, rows), answer(rows))

@@ -249,7 +249,7 @@ def _profile(figure: Figure, rows: Rows, factors: Sequence[str], study: StudyFil
     return _over_numbers(figure, marks, f"factor of {against}", "part of the runs", text, "step-after")
 
 
-def _heat_map(figure: Figure, rows: Rows, factors: Sequence[str], study: StudyFile) -> Drawing:
+def _matrix(figure: Figure, rows: Rows, factors: Sequence[str], study: StudyFile) -> Drawing:
     """Bytes from row to column, whose numbers are what two stars stand for, of the first run that has any; columns that
     are missing are 0. On a logarithmic scale with `log_y`."""
     pattern = figure.columns[0] if figure.columns else "*.*"
@@ -294,7 +294,7 @@ KINDS: Mapping[str, Callable[[Figure, Rows, Sequence[str], StudyFile], Drawing]]
     "distribution": _distribution,
     "performance-profile": _profile,
     "across": _across,
-    "heat-map": _heat_map,
+    "heat-map": _matrix,
 }
 """Kinds of figures, by the name in the study file."""
 

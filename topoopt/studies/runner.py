@@ -7,7 +7,7 @@ import os
 import queue
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -19,7 +19,7 @@ from rich.table import Column
 
 from solvers.stop import Stop, stop_on_signals
 from topoopt.core.arrays import GIB
-from topoopt.core.errors import InputError, MachineError, Problem
+from topoopt.core.errors import InputError, MachineError, Problem, extra
 from topoopt.core.proofs import StopReason
 from topoopt.files import codec
 from topoopt.files.atomic import make_directory, write_text_atomically
@@ -42,7 +42,7 @@ from topoopt.studies.execute import (
 )
 from topoopt.studies.executors import completed, end_by_file, opener_of, scratch_folder
 from topoopt.studies.expand import MEMORY_MIB, WALL_S, code_versions, option_issues, options_of
-from topoopt.studies.results import TIMES, ResultRow, cells_of, ended_as, table_of
+from topoopt.studies.results import TABLE_FILE, TABLES, TIMES, ResultRow, cells_of, ended_as, table_of, write_parquet
 from topoopt.studies.schema import COMMANDS, Run, Study
 
 STUDY_FILE = "study.json"
@@ -172,16 +172,7 @@ def run_study(
     opener = opener_of(executor, options, jobs)
     root, stop = Path(out), stop or Stop()
     open_folder(study, root)
-    rows = read_rows(root)
-    again = FAILURES if retry_failed else ("interrupted",)
-    todo = []
-    for run in {run.identity: run for run in study.runs}.values():
-        row = rows.get(run.identity)
-        if row is None:
-            todo.append(run)
-        elif row.outcome in again:
-            todo.append(replace(run, outcome=row.outcome, finished_at=row.finished_at))
-    todo.sort(key=lambda run: run.outcome != "missing")  # what never ran comes first
+    todo = missing_runs(study, read_rows(root), FAILURES if retry_failed else ("interrupted",))
     on_plan(len(todo))
     ran, failure = 0, ""
 
@@ -190,33 +181,32 @@ def run_study(
             stop.interrupted.set()
             stop.second_interrupt.set()
 
+    local, jobs = executor == "local", max(1, min(jobs, len(todo)))
+    chunks = [[run] for run in todo] if local else chunks_of(todo, 4 * jobs)
     workers: queue.SimpleQueue[Worker] = queue.SimpleQueue()
-    jobs = max(1, min(jobs, len(todo)))
-    local = executor == "local"
     with nullcontext(root) if local else scratch_folder(root / "unfinished") as scratch:
         stop_file = scratch / "stop"
         if local:
-            chunks = [[run] for run in todo]
             for _ in range(jobs):
                 workers.put(Worker(program))
             task, end = partial(do_runs, str(root), program, stop, workers), give_up
         else:
-            chunks = chunks_of(todo, 4 * jobs)
-            task = partial(do_runs, str(root.absolute()), program, str(stop_file), None)
-            end = partial(end_by_file, stop_file)
+            task, end = (
+                partial(do_runs, str(root.absolute()), program, str(stop_file), None),
+                partial(end_by_file, stop_file),
+            )
         seconds = max((sum((run.limits.wall_s or WALL_S) + 5 for run in runs) for runs in chunks), default=0)
         memory_mib = max((run.limits.memory_mib or MEMORY_MIB for run in todo), default=0) + SPARE_MIB
         opened = partial(opener, scratch, int(seconds // 60) + 5, memory_mib)
         waiting = (chunk for chunk in chunks if stop.reason() is None)
         try:
-            for _, done in completed(opened, task, waiting, jobs, stop, end):
-                for run in done:
-                    if run.outcome == "environment":
-                        failure = failure or run.reason
-                        give_up()
-                    elif run.outcome != "interrupted":
-                        ran += 1
-                    on_row(run)
+            for run in (run for _, done in completed(opened, task, waiting, jobs, stop, end) for run in done):
+                if run.outcome == "environment":
+                    failure = failure or run.reason
+                    give_up()
+                elif run.outcome != "interrupted":
+                    ran += 1
+                on_row(run)
         finally:
             while not workers.empty():
                 workers.get().close()
@@ -224,6 +214,16 @@ def run_study(
         text = f"{out}: stopped after {ran} runs, for the machine failed; the same command goes on later"
         raise MachineError(f"{text} ({failure})")
     return tally(study, read_rows(root), ran)
+
+
+def missing_runs(study: Study, rows: Mapping[str, Run], again: Sequence[str]) -> list[Run]:
+    """Runs of a study without a row, then those whose row has an outcome that is not left so; as they stand."""
+    runs = {run.identity: run for run in study.runs}
+    ended = {identity: rows[identity] for identity in runs if identity in rows and rows[identity].outcome in again}
+    return [
+        *(run for identity, run in runs.items() if identity not in rows),
+        *(replace(runs[key], outcome=row.outcome, finished_at=row.finished_at) for key, row in ended.items()),
+    ]
 
 
 def chunks_of(runs: list[Run], number: int) -> list[list[Run]]:
@@ -268,24 +268,32 @@ def ended_early(time_limit_s: float | None) -> Iterator[Stop]:
         yield stop
 
 
-@contextmanager
-def progress_of(output: Output, study: Study) -> Iterator[tuple[Callable[[int], None], Callable[[Run], None]]]:
-    """Callbacks of `run_study` that tell how far it is: a bar on a terminal, a line a minute elsewhere."""
+def attend(output: Output, study: Study, out: Path, **settings: Any) -> tuple[dict[str, Any], list[ResultRow]]:
+    """`run_study` with its settings, telling how far it is: a bar on a terminal, a line a minute elsewhere.
+
+    Returns:
+        See `tally`, and the rows of the table, which is written.
+
+    Raises:
+        InputError, WriteError, MachineError: see `run_study`, or no library that writes tables.
+    """
+    extra("pyarrow", TABLES)  # not after hours of runs
     remarks = output.remarks
-    began = said_s = time.monotonic()
-    total, done, failed = len({run.identity for run in study.runs}), 0, 0
+    began = last_s = time.monotonic()
+    total, done, failed = 0, 0, 0
+    columns = (BarColumn(bar_width=12), MofNCompleteColumn())
+    text_column = TextColumn("{task.fields[text]}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis"))
     bar = Progress(
         TextColumn("study"),
-        BarColumn(bar_width=12),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[text]}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis")),
+        *columns,
+        text_column,
         TimeElapsedColumn(),
         console=remarks,
         expand=True,
         transient=True,
         disable=not remarks.is_terminal,
     )
-    task = bar.add_task("study", total=total, text="")
+    task = bar.add_task("study", total=None, text="")
 
     def on_plan(number: int) -> None:
         nonlocal total
@@ -293,7 +301,7 @@ def progress_of(output: Output, study: Study) -> Iterator[tuple[Callable[[int], 
         bar.update(task, total=number)
 
     def on_row(run: Run) -> None:
-        nonlocal done, failed, said_s
+        nonlocal done, failed, last_s
         done += 1
         if run.outcome in (*FAILURES, "environment"):
             failed += 1
@@ -303,12 +311,15 @@ def progress_of(output: Output, study: Study) -> Iterator[tuple[Callable[[int], 
         left_s = (time.monotonic() - began) / done * max(0, total - done)
         text = f"{failed} failed, about " + (f"{left_s / 60:.0f} min" if left_s >= 90 else f"{left_s:.0f} s") + " left"
         bar.update(task, completed=done, text=text)
-        if not remarks.is_terminal and time.monotonic() - said_s >= QUIET_S:
-            said_s = time.monotonic()
+        if not remarks.is_terminal and time.monotonic() - last_s >= QUIET_S:
+            last_s = time.monotonic()
             remarks.print(f"{done} of {total} runs, {text}", highlight=False, soft_wrap=True)
 
     with bar:
-        yield on_plan, on_row
+        counts = run_study(study, out, on_plan=on_plan, on_row=on_row, **settings)
+    rows = collect_rows(out)
+    write_parquet(rows, out / TABLE_FILE)
+    return counts, rows
 
 
 def find_run(study: Study, directory: Path, name: str) -> Run:
