@@ -28,10 +28,9 @@ from topoopt.files.untrusted import file_sha256, read_text
 from topoopt.page.output import Output
 from topoopt.studies.execute import ENVIRONMENT, FAILURES, PROGRAM, RUN_INTERRUPTED, Store, StudyStop, Worker, execute
 from topoopt.studies.executors import Event, default_jobs
-from topoopt.studies.expand import code_versions, option_issues, options_of
+from topoopt.studies.expand import code_versions, command_line_of, option_issues, options_of
 from topoopt.studies.results import TABLE_FILE, TABLES, TIMES, ResultRow, collect_rows, read_plan, row_of, write_parquet
 from topoopt.studies.runner import Tally, run_study
-from topoopt.studies.schema import COMMANDS
 
 SAID = "finishing: runs in flight keep the best they have, no more begin; Ctrl-C again to stop with what is there"
 
@@ -279,7 +278,7 @@ def _refuse_writes(directory: Path, planned: StudyRun) -> None:
     issues = option_issues(options_of(planned.arguments))
     words = SOLVE_OPTIONS if command == "solve" else None
     others = [key for key in options_of(planned.arguments) if words is not None and key not in words]
-    if command not in ("solve", *COMMANDS) or issues or others:
+    if (command != "solve" and command_line_of(planned.command) is None) or issues or others:
         text = "not a run of a study" if not issues else issues[0].message
         raise InputError([Problem(text, str(directory), None, planned.identity, value_text(command))])
 

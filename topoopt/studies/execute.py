@@ -411,7 +411,7 @@ def arguments_of(run: StudyRun, folder: Path) -> list[str]:
     elif run.source:
         words.append(run.source)
     if run.command == ("solve",):
-        words += ["--out", "."]
+        words += ["--output", "."]
     return [*words, *run.arguments, "--json"]
 
 

@@ -11,7 +11,7 @@ import importlib.util
 import json
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -73,7 +73,7 @@ FILE_OPTIONS = ("prices", "solution")
 """Options that name a file."""
 
 
-WRITTEN_OPTIONS = ("csv", "plot")
+WRITTEN_OPTIONS = ("output",)
 """Options that name a file or a folder to write."""
 
 _KEPT = ("run.json", "output.json", "log.txt", "instance.json")
@@ -97,14 +97,26 @@ def option_issues(options: Mapping[str, Any]) -> list[Issue]:
     return issues
 
 
-def words_of(options: Mapping[str, Any]) -> tuple[str, ...]:
-    """Words after a command that give it these options; none of those that are null or false."""
-    return tuple(
-        word
-        for key, value in options.items()
-        if value is not None and value is not False
-        for word in ((f"--{key}",) if value is True else (f"--{key}", str(value)))
-    )
+FAMILY = "family"
+"""The option that is a word after the command."""
+
+
+def words_of(options: Mapping[str, Any], settings: Collection[str] = ()) -> tuple[str, ...]:
+    """Words after a command that give it these options, some of which are settings; none of those that are null, or
+    options and false."""
+    words: list[str] = []
+    for key, value in options.items():
+        if key in settings and value is not None:
+            words += ["--set", f"{key.replace('-', '_')}={value}"]
+        elif value is not None and value is not False:
+            words += [f"--{key}"] if value is True else [f"--{key}", str(value)]
+    return tuple(words)
+
+
+def command_line_of(words: Sequence[str]) -> tuple[str, str, tuple[str, ...]] | None:
+    """The line of a command in `COMMANDS`; a family of topologies may stand after it."""
+    family = len(words) == 3 and re.fullmatch(r"[a-z][a-z0-9-]*", words[2], re.ASCII)
+    return COMMANDS.get(" ".join(words[:2] if family else words))
 
 
 def options_of(words: Sequence[str]) -> dict[str, Any]:
@@ -419,12 +431,28 @@ class _Expansion:
         self.issues += option_issues(given)
         options, files = with_files(given, self.folder, self.issues)
         words = tuple((group.command or "").split())
+        if FAMILY in options:
+            words = (*words, str(options.pop(FAMILY)))
+        line = command_line_of(words)
         content = {**read[1], **({"options": files} if files else {})}
         digest = canonical_sha256(content) if content else ""
         limits = limits_of(group.limits, self.file.limits)
         named = base or _Base(group.label or "-".join(words), None, "")
         factors = tuple({**given, **dict(case)}.items())
-        return [self._run(named, factors, read[0], digest, words, words_of(options), None, None, 0, limits)]
+        return [
+            self._run(
+                named,
+                factors,
+                read[0],
+                digest,
+                words,
+                words_of(options, () if line is None else line[2]),
+                None,
+                None,
+                0,
+                limits,
+            )
+        ]
 
     def _run(
         self,
@@ -520,8 +548,17 @@ def _problems(run: StudyRun) -> list[Problem]:
 
 def _option_problems(run: StudyRun) -> list[Problem]:
     """What the command of a run says of its options."""
-    module, name = COMMANDS[" ".join(run.command)]
-    instance = ["instance.json"] if run.document is not None or run.source else []
+    line = command_line_of(run.command)
+    if line is None:
+        return [Problem("no such command", path=f"instances: {run.instance}", value=" ".join(run.command))]
+    module, name, _ = line
+    instance = (
+        [*run.command[1:]]
+        if len(run.command) > 1
+        else ["instance.json"]
+        if run.document is not None or run.source
+        else []
+    )
     alone = typer.Typer(add_completion=False)
     alone.command()(getattr(importlib.import_module(module), name))
     try:

@@ -149,7 +149,7 @@ def read_plan(directory: str | os.PathLike[str]) -> Study:
     file = Path(directory) / STUDY_FILE
     if not file.exists():
         text = "not a study directory"
-        raise InputError([Problem(text, file=str(directory), allowed="what `topoopt study run --out` made")])
+        raise InputError([Problem(text, file=str(directory), allowed="what `topoopt study run` made")])
     document = parse_document(file, PLAN_LIMITS)
     findings = Findings()
     return findings.settled(document, findings.shaped(Study, document))

@@ -16,16 +16,19 @@ from topoopt.files.issues import Issue, Path, parse_path, path_text, value_text
 MAX_LISTED = 10_000
 Statistic = Literal["mean", "median", "min", "max", "count", "p99"]
 COMMANDS = {
-    "topology totient": ("topoopt.analyses.topologies", "totient"),
-    "topology metrics": ("topoopt.analyses.topologies", "metrics"),
-    "cost": ("topoopt.analyses.costs", "cost"),
-    "topology traffic": ("topoopt.analyses.topologies", "traffic"),
-    "fabrics": ("topoopt.analyses.fabrics", "fabrics"),
-    "reconfigure": ("topoopt.analyses.reconfiguration", "reconfigure"),
+    "describe topology": ("topoopt.cli.describe", "describe", ()),
+    "cost": ("topoopt.analyses.costs", "cost", ("counting", "equal-to", "oversubscription")),
+    "report": ("topoopt.cli.solve", "report", ("selection", "strategy", "budget", "pairs")),
+    "compare": ("topoopt.cli.compare", "compare", ()),
+    "reconfigure": (
+        "topoopt.analyses.reconfiguration",
+        "reconfigure",
+        ("period", "iterations", "break-even", "straggler", "failed"),
+    ),
 }
-"""Commands besides `solve` that a study can run (one JSON object): module and function."""
+"""Commands besides `solve` that a study can run (one JSON object): module, function, and options that are settings."""
 
-ON_INSTANCES = ("topology traffic", "fabrics", "reconfigure")
+ON_INSTANCES = ("report", "compare", "reconfigure")
 """Those that take an instance; the others have options only."""
 
 Cell = str | int | float | bool | None
@@ -69,9 +72,9 @@ class GroupFile(FileModel):
         default=None, description="instance file or pattern (*, **), relative to the study file"
     )
     instance: dict[str, object] | None = Field(default=None, description="an instance, written out")
-    command: (
-        Literal["topology totient", "topology metrics", "cost", "topology traffic", "fabrics", "reconfigure"] | None
-    ) = Field(default=None, description="instead of solve; the first three take no instance")
+    command: Literal["describe topology", "cost", "report", "compare", "reconfigure"] | None = Field(
+        default=None, description="instead of solve; the first two take no instance"
+    )
     options: dict[FieldPath, Cell] = Field(default={}, description="options of the command, without dashes")
     vary: dict[FieldPath, Values] = Field(default={}, description="every combination of these values")
     together: list[dict[FieldPath, Cell | list[Item]]] = Field(
