@@ -15,7 +15,7 @@ JOB = job(8, 4, chain(8, 5), search={"budget": 60, "method": "fixed-topology"})
 def solved(folder: Path, document: dict, name: str = "one") -> tuple[Path, Path, float]:
     """Instance, solution, and iteration time."""
     instance = write(folder, document, f"{name}.json")
-    result = run("solve", instance, "--out", folder / name, "--json")
+    result = run("solve", instance, "--output", folder / name, "--json")
     assert result.code == 0, result.stderr
     return instance, folder / name / "solution.json", result.json["objective"]["value"]
 
@@ -28,7 +28,7 @@ def test_task_graph_replays_to_the_same_time(tmp_path: Path, sharing: str) -> No
     """
     instance, solution, time_ms = solved(tmp_path, {**JOB, "cluster": {**JOB["cluster"], "link_sharing": sharing}})
     out = tmp_path / "plan.fbuf"
-    result = run("export", solution, "--to", "flexnet-taskgraph", "--instance", instance, "-o", out, "--json")
+    result = run("export", solution, "--to", "flexnet-taskgraph", "-o", out, "--json")
     assert result.code == 0, result.stderr
     words = ("--link-sharing", sharing)
     assert any(" ".join(words) in note for note in result.json["notes"]) == (sharing != "fifo")
@@ -41,7 +41,7 @@ def test_task_graph_needs_the_instance_that_was_solved(tmp_path: Path) -> None:
     instance, solution, _ = solved(tmp_path, JOB)
     words = ("export", solution, "--to", "flexnet-taskgraph", "-o")
     assert run(*words, tmp_path / "own.fbuf").code == 0
-    assert run(*words, tmp_path / "named.fbuf", "--instance", instance).code == 0
+    assert run(*words, tmp_path / "named.fbuf").code == 0
     assert (tmp_path / "own.fbuf").read_bytes() == (tmp_path / "named.fbuf").read_bytes()
     document = json.loads(solution.read_text(encoding="utf-8"))
     document["instance"]["name"] = "another"
@@ -72,13 +72,15 @@ def test_changes_from_a_previous_plan(tmp_path: Path) -> None:
     _, second, _ = solved(tmp_path, job(8, 4, chain(8, 3), search={"method": "data-parallel"}), "second")
     _, small, _ = solved(tmp_path, job(6, 2, chain(6)), "small")
     out = tmp_path / "patches"
-    assert run("export", second, "--to", "patch-list", "--previous", first, "-o", out).code == 0
+    assert run("export", second, "--to", "patch-list", "--set", f"previous={first}", "-o", out).code == 0
     lines = {
         name: set((out / f"{name}.csv").read_text().splitlines()[1:]) for name in ("circuits", "connect", "disconnect")
     }
     assert lines["connect"] <= lines["circuits"]
     assert not lines["disconnect"] & lines["circuits"]
     assert len(lines["circuits"]) == 32
-    result = run("export", second, "--to", "patch-list", "--previous", small, "-o", tmp_path / "none", "--json")
+    result = run(
+        "export", second, "--to", "patch-list", "--set", f"previous={small}", "-o", tmp_path / "none", "--json"
+    )
     assert (result.code, refusals(result.json)[0][0]) == (2, "--previous")
     assert not (tmp_path / "none").exists()

@@ -21,8 +21,8 @@ def test_distances_of_the_reference(
     servers: int, degree: int, distances: set[int], diameter: int, mean_hops: float
 ) -> None:
     """Ring distances, diameter and mean hops of the released code, and the bound d n^(1/d)."""
-    words = ("--servers", servers, "--degree", degree, "--selection", "flexnet", "--json")
-    result = run("topology", "totient", *words)
+    words = ("--servers", servers, "--degree", degree, "--set", "selection=flexnet", "--json")
+    result = run("describe", "topology", "totient", *words)
     assert result.code == 0
     both_ways = {min(offset, servers - offset) for offset in result.json["offsets"]}
     assert both_ways == {min(p, servers - p) for p in distances}
@@ -34,7 +34,7 @@ def test_distances_of_the_reference(
 
 def test_one_way_ring() -> None:
     """One one-way interface: a ring, n - 1 hops across, n / 2 on average; the text says the same."""
-    words = ("topology", "totient", "--servers", 7, "--degree", 1, "--links", "unidirectional")
+    words = ("describe", "topology", "totient", "--servers", 7, "--degree", 1, "--links", "unidirectional")
     result = run(*words, "--json")
     assert result.code == 0
     assert (result.json["offsets"], result.json["diameter"]) == ([1], 6)
@@ -44,20 +44,20 @@ def test_one_way_ring() -> None:
 
 def test_one_two_way_interface_joins_two_servers_only() -> None:
     """Degree 1 is a cable between two servers; more of them cannot be joined: exit code 3."""
-    pair = run("topology", "totient", "--servers", 2, "--degree", 1, "--json")
+    pair = run("describe", "topology", "totient", "--servers", 2, "--degree", 1, "--json")
     assert (pair.code, pair.json["diameter"]) == (0, 1)
-    result = run("topology", "totient", "--servers", 12, "--degree", 1, "--json")
+    result = run("describe", "topology", "totient", "--servers", 12, "--degree", 1, "--json")
     assert (result.code, result.json["status"]) == (3, "infeasible")
 
 
 def test_wrong_values() -> None:
     """Unknown names are listed together; numbers out of range are refused."""
-    words = ("topology", "totient", "--servers", 12, "--degree", 4)
-    result = run(*words, "--links", "radio", "--selection", "luck", "--json")
+    words = ("describe", "topology", "totient", "--servers", 12, "--degree", 4)
+    result = run(*words, "--links", "radio", "--set", "selection=luck", "--json")
     assert result.code == 2
     assert [path for path, _, _ in refusals(result.json)] == ["links", "selection"]
     for servers, degree in ((1, 4), (10**9, 4), (12, 0), (12, 65)):
-        assert run("topology", "totient", "--servers", servers, "--degree", degree, "--json").code == 2
+        assert run("describe", "topology", "totient", "--servers", servers, "--degree", degree, "--json").code == 2
 
 
 @pytest.mark.parametrize(
@@ -86,14 +86,14 @@ def test_wrong_values() -> None:
 def test_metrics_begin_with_their_answer(words: tuple[str, int, int, str], said: str) -> None:
     """Diameter and mean hops counted by hand, beside the Moore bound; in the JSON object and in the terminal."""
     family, servers, degree, links = words
-    command = ("topology", "metrics", "--family", family, "--servers", servers, "--degree", degree, "--links", links)
+    command = ("describe", "topology", family, "--servers", servers, "--degree", degree, "--links", links)
     assert run(*command, "--json").json["answer"] == said
     assert " ".join(run(*command).stdout.split()).startswith(said)
 
 
 def test_the_answer_comes_first() -> None:
     """The sentence names distances, diameter and mean hops of the released code for 12 servers of degree 4."""
-    words = ("topology", "totient", "--servers", 12, "--degree", 4, "--selection", "flexnet")
+    words = ("describe", "topology", "totient", "--servers", 12, "--degree", 4, "--set", "selection=flexnet")
     said = (
         "TotientPerms joins 12 servers by rings of distances 1 and 5: every server reaches every other in at most "
         "3 hops, 1.82 on average."

@@ -92,18 +92,18 @@ def test_a_topology_of_sccl(tmp_path: Path) -> None:
 def test_a_schedule_becomes_an_instance(tmp_path: Path) -> None:
     """The links are those that it uses; what is wrong with it is told, and does not matter for them."""
     file = written.msccl(tmp_path / "r.xml", "allgather", 3, written.ring_allgather(3), sizes=(1, 3))
-    problem = imported(tmp_path, "msccl", file, "--link-gbytes-per-s", 10, "--bytes", 3000)
+    problem = imported(tmp_path, "msccl", file, "--link-gbps", 80, "--bytes", 3000)
     assert problem.network.arcs.tolist() == [[0, 1], [1, 2], [2, 0]]
     assert (problem.collective.value, problem.vector_bytes) == ("allgather", 3000)
 
 
 def test_what_is_exported_is_imported(tmp_path: Path) -> None:
     """ring-5 is solved, exported and imported again: the same collective over the links of the ring."""
-    run("solve", Path("instances/collectives/ring-5.yaml"), "--method", "bfb", "--out", tmp_path / "s")
+    run("solve", Path("instances/collectives/ring-5.yaml"), "--method", "bfb", "--output", tmp_path / "s")
     for target, file in (("msccl", "ring-5.xml"), ("mscclpp", "plan.json"), ("astrasim-collective", "")):
         out = tmp_path / target
-        assert run("export", tmp_path / "s" / "solution.json", "--to", target, "--out", out).code == 0
-        problem = imported(tmp_path, target, out / file, "--link-gbytes-per-s", 12.5)
+        assert run("export", tmp_path / "s" / "solution.json", "--to", target, "--output", out).code == 0
+        problem = imported(tmp_path, target, out / file, "--link-gbps", 100)
         assert problem.collective.value == "reduce-scatter"
         assert sorted(problem.network.arcs.tolist()) == sorted([k, (k + s) % 5] for k in range(5) for s in (1, -1))
         form = {"astrasim-collective": "chakra"}.get(target, target)

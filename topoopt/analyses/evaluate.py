@@ -221,10 +221,10 @@ def on_fabrics(
     problems = planned_problems(problem.cluster, fabrics)
     if PHOTONIC_RAILS in fabrics and problem.switching is None:
         text, allowed = "how long circuits of the rails take to set is missing", "an instance with switching:"
-        problems.append(Problem(text, path="--fabric", value=PHOTONIC_RAILS, allowed=allowed))
+        problems.append(Problem(text, path="--fabrics", value=PHOTONIC_RAILS, allowed=allowed))
     if POD_CIRCUITS in fabrics:
         text, allowed = "circuits between pods are searched with the strategy", "topoopt solve, search.topology: dag"
-        problems.append(Problem(text, path="--fabric", value=POD_CIRCUITS, allowed=allowed))
+        problems.append(Problem(text, path="--fabrics", value=POD_CIRCUITS, allowed=allowed))
     if problems:
         raise InputError(problems)
     ranked = RankedStrategy(strategy, ideal.iteration_time_s, ideal.memory.total)

@@ -100,13 +100,17 @@ COMMANDS: dict[str, Line] = {
         "Solve",
         "topoopt.cli.check:explain",
         "Say what limits a solution, and what more links or capacity would gain; exit code 4 if not all was checked.",
-        ("topoopt explain out/uniform-8-2/solution.json --more 1",),
+        ("topoopt explain out/uniform-8-2/solution.json --set more=1",),
     ),
     "report": Line(
         "Solve",
-        "topoopt.cli.solve:report",
+        "topoopt.cli.report:report",
         "Write the self-contained HTML report of a solution.",
-        ("topoopt report out/candle-16/solution.json", "topoopt report out/candle-16/solution.json -o candle.html"),
+        (
+            "topoopt report out/candle-16/solution.json",
+            "topoopt report out/candle-16/solution.json -o candle.html -o traffic.csv",
+            "topoopt report dlrm-16.yaml --set selection=flexnet",
+        ),
     ),
     "compare": Line(
         "Ask",
@@ -133,7 +137,7 @@ COMMANDS: dict[str, Line] = {
         "re-wiring.",
         (
             "topoopt resilience out/uniform-8-2/solution.json -o failures.csv",
-            "topoopt resilience out/llama3-70b-64/solution.json --days 349 --spares 0,2,4",
+            "topoopt resilience out/llama3-70b-64/solution.json --days 349 --set spares=0,2,4",
         ),
     ),
     "reconfigure": Line(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from annotated_types import Ge, Le
 from rich.console import Console
 
 from solvers.stop import Memory
@@ -206,30 +207,32 @@ def _value_said(check: CheckResult, figure: str) -> str:
     return f"{holds}: {figure} follows from what is in the file{but}"
 
 
+EXPLAIN_SETTINGS = {
+    "more": Annotated[float, Ge(0.001), Le(1e6)],
+    "checks": Annotated[int, Ge(0), Le(1000)],
+}
+
+
 def explain(
     solution: Annotated[Path, typer.Argument(help="solution.json of `topoopt solve`.")],
-    more: Annotated[
-        float | None,
-        typer.Option(help="Capacity to add, in links; default: 100 Gbit/s where the rate is known, else one link."),
-    ] = None,
-    checks: Annotated[int, typer.Option(min=0, max=1000, help="Positions of one more link to solve again.")] = 8,
     time_limit: options.TimeLimit = None,
+    settings: options.Settings = None,
     as_json: options.Json = False,
 ) -> None:
     """Say what limits a solution, and what more links or capacity would gain.
 
-    What is solved again has 60 s unless --time-limit says otherwise. Exit code 4 if a limit left something open; 8 if
+    Settings: `more`, the capacity to add, in links (100 Gbit/s where the rate is known, else one link); `checks`,
+    positions of one more link that are solved again (8). What is solved again has 60 s unless --time-limit says otherwise. Exit code 4 if a limit left something open; 8 if
     the value or its bound is only claimed.
     """
     output = Output.choose(as_json)
 
     def command() -> int:
-        if more is not None and not 0.001 <= more <= 1e6:
-            raise InputError([Problem("out of range", path="--more", value=f"{more:g}", allowed="0.001 to 1000000")])
-        added = None if more is None else Fraction(more).limit_denominator(1000)
+        given = options.typed_settings(options.settings_of(settings, EXPLAIN_SETTINGS), EXPLAIN_SETTINGS)
+        added = Fraction(given["more"]).limit_denominator(1000) if "more" in given else None
         with attended(output, EXPLAIN_S if time_limit is None else time_limit) as run:
             run.doing = "what more would gain"
-            question = Question(added, checks, run.timing.stop)
+            question = Question(added, given.get("checks", 8), run.timing.stop)
             solved, explanation = run.patient(lambda: _explained(solution, question))
             stopped_by = StopReason.TIME if explanation.late else StopReason.CONVERGED
             if run.timing.stop.interrupted.is_set():

@@ -289,31 +289,6 @@ def show(
     output.run(command)
 
 
-def report(
-    solution: SolutionArgument,
-    output_files: options.Output = None,
-    force: options.Force = False,
-    as_json: options.Json = False,
-) -> None:
-    """Write the self-contained HTML report of a solution; exit code 6 if a brief check rejects the plan.
-
-    Default file: report.html beside SOLUTION.
-    """
-    output = Output.choose(as_json)
-
-    def command() -> int:
-        from topoopt.files.atomic import write_text_atomically
-        from topoopt.kinds.files import solution_of
-
-        _, result = solution_of(solution)
-        file = require_new(sole_target(output_files, solution.with_name("report.html")), force)
-        write_text_atomically(file, kind_of(result).pages().report(result))
-        output.result({"report": str(file)}, lambda console: console.print(f"written: {file}", markup=False))
-        return 0
-
-    output.run(command)
-
-
 def convert(
     files: Annotated[
         list[Path],

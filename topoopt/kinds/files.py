@@ -84,7 +84,7 @@ def read_instance(path: str | os.PathLike[str], changes: Sequence[tuple[str, obj
 
     Args:
         changes: (key at the top of the file, value in place of that of the file, option of the command line that gives
-            it, such as `--slack`); the problem is that of the changed document.
+            it, such as `--set slack_percent`); the problem is that of the changed document.
 
     Raises:
         InputError: everything that is wrong with the file, with line, path, value and what is allowed; a change of a

@@ -18,7 +18,7 @@ Statistic = Literal["mean", "median", "min", "max", "count", "p99"]
 COMMANDS = {
     "describe topology": ("topoopt.cli.describe", "describe", ()),
     "cost": ("topoopt.analyses.costs", "cost", ("counting", "equal-to", "oversubscription")),
-    "report": ("topoopt.cli.solve", "report", ("selection", "strategy", "budget", "pairs")),
+    "report": ("topoopt.cli.report", "report", ("selection", "strategy", "budget", "pairs")),
     "compare": ("topoopt.cli.compare", "compare", ()),
     "reconfigure": (
         "topoopt.analyses.reconfiguration",

@@ -91,13 +91,13 @@ def test_the_checker_finds_what_is_wrong() -> None:
 
 
 def test_the_command() -> None:
-    result = run("collective", "switch", "--ranks", 8, "--bytes", "8 MB", "--delays", "10us,1s", "--json")
+    result = run("collective", "switch", "--set", "ranks=8", "--bytes", "8 MB", "--delays", "10us,1s", "--json")
     assert result.code == 0, result.stderr
     rows = {(one["collective"], one["delay_s"]): one for one in result.json["schedules"]}
     # 8 MB at 50 GB/s are 160 us: on the ring 20/8 of that and six steps of 1 us, else 7/8 and five delays.
     assert rows["halving-doubling", 1.0]["time_s"] == pytest.approx(406e-6)
     assert rows["halving-doubling", 1e-5]["time_s"] == pytest.approx(196e-6)
-    shown = run("collective", "switch", "--ranks", 6, "--bytes", "8 MB")
+    shown = run("collective", "switch", "--set", "ranks=6", "--bytes", "8 MB")
     assert "halving-doubling" not in shown.stdout
     for option, value, word in (
         ("--ports", 3, "even numbers"),
