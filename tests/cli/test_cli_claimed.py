@@ -74,7 +74,7 @@ def test_a_bound_that_is_left_out_is_claimed(circuits: Path) -> None:
 def test_false_bounds_of_old_files_are_rejected_or_claimed(tmp_path: Path, instance: str, solution: str) -> None:
     """A lie of format 2 is not converted; in the present format it passes no check."""
     folder, file = _claims("left_out_bound"), tmp_path / "solution.json"
-    assert run("convert", folder, folder / solution,  / instance, "-o", file).code == 6
+    assert run("convert", folder / instance, folder / solution, "-o", file).code == 6
     assert not file.exists()
     lie = converted(folder / solution, folder / instance, FULL)
     claim = replace(lie, check=UNCHECKED, status=Status.OPTIMAL, stopped_by=StopReason.CONVERGED)

@@ -154,8 +154,8 @@ def test_a_rate_beyond_the_book_is_a_multiple() -> None:
     [
         ((), ["--servers", "--degree", "--link-gbps"]),
         (("--servers", 16), ["--degree", "--link-gbps"]),
-        ((*SIZE, "--fabrics", "fat-tree,fat-tre", "--set", "equal_to=gold"), ["--fabrics", "--equal-to"]),
-        ((*SIZE, "--set", "counting=beans"), ["--counting"]),
+        ((*SIZE, "--fabrics", "fat-tree,fat-tre", "--set", "equal_to=gold"), ["--fabrics", "--set equal_to"]),
+        ((*SIZE, "--set", "counting=beans"), ["--set counting"]),
         ((*SIZE, "--output", "/nowhere/a.csv", "--output", "/tmp/plot.doc"), ["--output", "--output"]),
         ((*SIZE, "--fabrics", "hypercube"), [None]),
     ],
@@ -233,7 +233,7 @@ def test_prices_in_solve(tmp_path: Path, book: Callable[..., Path]) -> None:
     assert again["baselines_ms"]["fat-tree"] < found["baselines_ms"]["fat-tree"]
     assert again["prices"]["book_sha256"] != prices["book_sha256"]
     assert run("check", instance, tmp_path / "dear" / "solution.json").code == 0
-    text = run("solve", instance, "--output", tmp_path / "out").stdout
+    text = run("solve", instance, "--output", tmp_path / "out", "--force").stdout
     assert "USD" in text
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import topoopt
 from tests.support.cli_cases import chain, job, refusals, run, write
 
 JOB = job(8, 4, chain(8, 5), search={"budget": 60, "method": "fixed-topology"})
@@ -30,10 +31,9 @@ def test_task_graph_replays_to_the_same_time(tmp_path: Path, sharing: str) -> No
     out = tmp_path / "plan.fbuf"
     result = run("export", solution, "--to", "flexnet-taskgraph", "-o", out, "--json")
     assert result.code == 0, result.stderr
-    words = ("--link-sharing", sharing)
-    assert any(" ".join(words) in note for note in result.json["notes"]) == (sharing != "fifo")
-    replayed = run("replay", out, "--fabric", "direct-connect", "--time-model", "rounds", *words, "--json")
-    assert replayed.json["iteration_time_ms"] == pytest.approx(time_ms, rel=1e-5)
+    assert any(f"link_sharing={sharing}" in note for note in result.json["notes"]) == (sharing != "fifo")
+    replayed = topoopt.replay(out, fabric="direct-connect", link_sharing=sharing)
+    assert replayed.iteration_time_ms == pytest.approx(time_ms, rel=1e-5)
 
 
 def test_task_graph_needs_the_instance_that_was_solved(tmp_path: Path) -> None:

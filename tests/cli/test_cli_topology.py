@@ -1,6 +1,8 @@
-"""`topoopt topology totient` and `topoopt topology metrics`."""
+"""`topoopt describe topology FAMILY`."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 
@@ -21,8 +23,8 @@ def test_distances_of_the_reference(
     servers: int, degree: int, distances: set[int], diameter: int, mean_hops: float
 ) -> None:
     """Ring distances, diameter and mean hops of the released code, and the bound d n^(1/d)."""
-    words = ("--servers", servers, "--degree", degree, "--set", "selection=flexnet", "--json")
-    result = run("describe", "topology", "totient", *words)
+    words = ("--servers", servers, "--degree", degree, "--json")
+    result = run("describe", "topology", "totient-flexnet", *words)
     assert result.code == 0
     both_ways = {min(offset, servers - offset) for offset in result.json["offsets"]}
     assert both_ways == {min(p, servers - p) for p in distances}
@@ -39,7 +41,9 @@ def test_one_way_ring() -> None:
     assert result.code == 0
     assert (result.json["offsets"], result.json["diameter"]) == ([1], 6)
     assert result.json["mean_hops"] == pytest.approx(3.5)
-    assert "offsets [1]: diameter 6" in run(*words).stdout
+    told = run(*words).stdout
+    assert "offsets [1]" in told
+    assert "diameter 6" in told
 
 
 def test_one_two_way_interface_joins_two_servers_only() -> None:
@@ -52,10 +56,10 @@ def test_one_two_way_interface_joins_two_servers_only() -> None:
 
 def test_wrong_values() -> None:
     """Unknown names are listed together; numbers out of range are refused."""
-    words = ("describe", "topology", "totient", "--servers", 12, "--degree", 4)
-    result = run(*words, "--links", "radio", "--set", "selection=luck", "--json")
+    words = ("describe", "topology", "totient")
+    result = run(*words, "--servers", 12, "--links", "radio", "--json")
     assert result.code == 2
-    assert [path for path, _, _ in refusals(result.json)] == ["links", "selection"]
+    assert [path for path, _, _ in refusals(result.json)] == ["--degree", "--links"]
     for servers, degree in ((1, 4), (10**9, 4), (12, 0), (12, 65)):
         assert run("describe", "topology", "totient", "--servers", servers, "--degree", degree, "--json").code == 2
 
@@ -91,12 +95,14 @@ def test_metrics_begin_with_their_answer(words: tuple[str, int, int, str], said:
     assert " ".join(run(*command).stdout.split()).startswith(said)
 
 
-def test_the_answer_comes_first() -> None:
-    """The sentence names distances, diameter and mean hops of the released code for 12 servers of degree 4."""
-    words = ("describe", "topology", "totient", "--servers", 12, "--degree", 4, "--set", "selection=flexnet")
-    said = (
-        "TotientPerms joins 12 servers by rings of distances 1 and 5: every server reaches every other in at most "
-        "3 hops, 1.82 on average."
-    )
-    assert " ".join(run(*words).stdout.split()).startswith(said)
-    assert run(*words, "--json").json["answer"] == said
+def test_a_picture_of_the_links(tmp_path: Path) -> None:
+    """SVG, of circulants and others; not of a bound, and not over a file that is there."""
+    for family in ("totient", "generalized-kautz"):
+        file = tmp_path / f"{family}.svg"
+        words = ("describe", "topology", family, "--servers", 12, "--degree", 4, "-o", file)
+        assert run(*words).code == 0
+        assert file.read_text(encoding="utf-8").count("<circle") == 12
+        assert run(*words).code == 2
+        assert run(*words, "--force").code == 0
+    refused = run("describe", "topology", "moore", "--servers", 12, "--degree", 4, "-o", tmp_path / "moore.svg")
+    assert refused.code == 2

@@ -221,9 +221,12 @@ def explain(
 ) -> None:
     """Say what limits a solution, and what more links or capacity would gain.
 
+    Of a job also how long its AllReduces take alone: on its rings, by the best schedule on its links, and on an optical
+    switch set anew between steps. Exit code 4 if a limit left something open; 8 if the value or its bound is only
+    claimed. What is solved again has 60 s unless --time-limit says otherwise.
+
     Settings: `more`, the capacity to add, in links (100 Gbit/s where the rate is known, else one link); `checks`,
-    positions of one more link that are solved again (8). What is solved again has 60 s unless --time-limit says otherwise. Exit code 4 if a limit left something open; 8 if
-    the value or its bound is only claimed.
+    positions of one more link that are solved again (8).
     """
     output = Output.choose(as_json)
 
@@ -234,6 +237,12 @@ def explain(
             run.doing = "what more would gain"
             question = Question(added, given.get("checks", 8), run.timing.stop)
             solved, explanation = run.patient(lambda: _explained(solution, question))
+            if solved.kind == "co-optimisation" and solved.instance is not None:
+                from topoopt.analyses.collective.job_schedules import explain_collectives
+                from topoopt.kinds.files import embedded_problem
+
+                own, problem = explanation, embedded_problem(solved, solution)
+                explanation = run.patient(lambda: explain_collectives(own, problem, solved, run.timing.stop))
             stopped_by = StopReason.TIME if explanation.late else StopReason.CONVERGED
             if run.timing.stop.interrupted.is_set():
                 stopped_by = StopReason.INTERRUPTED
