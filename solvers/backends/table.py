@@ -157,7 +157,9 @@ def any_solver(name: str) -> Backend:
         if location is None:
             looked = ", ".join(FOREIGN[name])
             text = f"this solver is not found here (looked for {looked})"
-            raise InputError([Problem(text, path="--set solver", value=name, allowed="topoopt doctor lists those found")])
+            raise InputError(
+                [Problem(text, path="--set solver", value=name, allowed="topoopt doctor lists those found")]
+            )
     library, _, own = name.partition(":") if name not in FOREIGN else (location or "").partition(":")
     if library != "pyomo" or not own:
         choices = (*SOLVERS, *FOREIGN)

@@ -151,7 +151,9 @@ def ends_of(text: str, topology: Topology) -> LinkEnds:
     """
     words = text.split("-")
     if len(words) != 2 or not all(word.strip().isdecimal() for word in words):
-        raise InputError([Problem("not a link", path="--fail", value=repr(text), allowed="A-B, two servers; server:N; switch:N")])
+        raise InputError(
+            [Problem("not a link", path="--fail", value=repr(text), allowed="A-B, two servers; server:N; switch:N")]
+        )
     tail, head = (int(word) for word in words)
     if topology.links is LinkDirection.BIDIRECTIONAL:
         tail, head = min(tail, head), max(tail, head)

@@ -59,7 +59,7 @@ def test_dumbbell_in_words_and_in_json(tmp_path: Path) -> None:
 
 
 def test_gbps_where_the_rate_is_known(tmp_path: Path) -> None:
-    """400 Gbit/s links: 100 Gbit/s are a quarter of a link; --more takes links."""
+    """400 Gbit/s links: 100 Gbit/s are a quarter of a link; `more` takes links."""
     path, solution = solved(tmp_path, {**DUMBBELL, "link_gbps": 400})
     told = run("explain", solution, "--json", "--set", "checks=0").json
     added = told["more_capacity"]["everywhere"]
@@ -75,14 +75,13 @@ def test_gbps_where_the_rate_is_known(tmp_path: Path) -> None:
 
 def test_topology_tells_of_one_more_interface(tmp_path: Path) -> None:
     """n = 5, uniform: d = 2 has theta 3 (Moore), d = 3 has 1 / 0.6; the bound that binds is named."""
-    path, solution = solved(tmp_path, TOPOLOGY)
-    for words in ((), ("--instance", path)):
-        told = run("explain", solution, "--json", "--set", "checks=1", *words).json
-        assert told["theta"] == pytest.approx(3.0)
-        more = told["one_more_interface"]
-        assert (more["degree"], more["optimal"]) == (3, True)
-        assert more["checked_theta"] == pytest.approx(1 / 0.6, rel=1e-5)
-        assert more["bounds_now"][0]["value"] == pytest.approx(3.0)
+    _, solution = solved(tmp_path, TOPOLOGY)
+    told = run("explain", solution, "--json", "--set", "checks=1").json
+    assert told["theta"] == pytest.approx(3.0)
+    more = told["one_more_interface"]
+    assert (more["degree"], more["optimal"]) == (3, True)
+    assert more["checked_theta"] == pytest.approx(1 / 0.6, rel=1e-5)
+    assert more["bounds_now"][0]["value"] == pytest.approx(3.0)
     text = run("explain", solution).stdout
     assert "met, so no topology is better" in text
     assert "the optimum, 44.44% less), checked" in text
@@ -90,12 +89,10 @@ def test_topology_tells_of_one_more_interface(tmp_path: Path) -> None:
 
 def test_job_in_words(tmp_path: Path) -> None:
     """The terms sum to the iteration time, no link is busy longer than it lasts, and faster links are simulated."""
-    path, solution = solved(tmp_path, job(4, 2, chain(4, weights=4_000_000)))
+    _, solution = solved(tmp_path, job(4, 2, chain(4, weights=4_000_000)))
     alone = run("explain", solution, "--json").json
     assert alone["kind"] == "co-optimisation"
     assert sum(alone["critical_path_ms"].values()) == pytest.approx(alone["iteration_time_ms"])
-    beside = run("explain", solution, "--json").json
-    assert alone["faster_links"] == beside["faster_links"]
     assert (alone["faster_links"]["link_gbps"], alone["faster_links"]["checked"]) == (200.0, True)
     # 4 operators of 1 ms forward and 2 ms backward on 4 servers: 12 ms of work in all, 3 ms a server at least
     assert 3.0 <= alone["busiest_server_compute_ms"] <= alone["iteration_time_ms"]
@@ -106,9 +103,6 @@ def test_job_in_words(tmp_path: Path) -> None:
     words = run("explain", solution).stdout
     assert "simulated again" in words
     assert "anything else" not in words  # a few times 1e-16 ms of rounding are no part of the iteration
-    wrong = run("explain", solution, "--json")
-    assert (wrong.code, wrong.json["problems"][0]["path"]) == (2, "kind")
-    assert run("explain", solution(tmp_path, job(4, 2, chain(4)), "x.json")).code == 6
 
 
 def test_time_limit_leaves_predictions(tmp_path: Path) -> None:
@@ -128,32 +122,28 @@ def test_same_solution_same_words(tmp_path: Path) -> None:
 
 
 def test_refusals(tmp_path: Path) -> None:
-    """No solution, a wrong option, another instance's kind: exit code 2, the place named."""
+    """No solution, a wrong setting: exit code 2, the place named."""
     path, solution = solved(tmp_path, DUMBBELL)
     none = run("explain", path, "--json")
     assert none.code == 2
     assert refusals(none.json) == [("kind", "'routing'", "not a solution")]
     more = run("explain", solution, "--set", "more=-1", "--json")
     assert more.code == 2
-    assert refusals(more.json) == [("--set", "more=-1", "out of range")]
-    other = run("explain", solution, "--json")
-    assert other.code == 2
-    assert refusals(other.json) == [("--instance", "topology", "the solution is one of kind routing")]
+    assert refusals(more.json) == [("--set more", "-1", "wrong value")]
     assert run("explain", tmp_path / "absent.json").code == 2
 
 
 def test_a_spoilt_solution_is_not_explained(tmp_path: Path) -> None:
-    """Theta halved, or the instance another one: exit code 6, and no explanation."""
-    path, solution = solved(tmp_path, DUMBBELL)
-    other = write(tmp_path, {**DUMBBELL, "demand": {"family": "hotspot"}}, "other.json")
-    assert run("explain", solution).code == 6
+    """Theta halved, or the instance in it another one: exit code 6, and no explanation."""
+    _, solution = solved(tmp_path, DUMBBELL)
     document = json.loads(solution.read_text())
+    solution.write_text(json.dumps({**document, "instance": {**document["instance"], "demand": {"family": "hotspot"}}}))
+    assert run("explain", solution).code == 6
     document["objective"]["value"] /= 2
     solution.write_text(json.dumps(document))
-    for words in ((), ("--instance", path)):
-        result = run("explain", solution, *words)
-        assert result.code == 6
-        assert not result.stdout
+    result = run("explain", solution)
+    assert result.code == 6
+    assert not result.stdout
 
 
 @pytest.mark.parametrize(
@@ -169,7 +159,7 @@ def test_a_signal_ends_it_with_what_is_known(
     tmp_path: Path, name: str, module: str, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While something is solved again: said at once, the words so far, exit code 130."""
-    words = ("explain", tmp_path / "out" / "solution.json" / name, "--json")
+    words = ("explain", tmp_path / "out" / "solution.json", "--json")
     assert run("solve", INSTANCES / name, "--output", tmp_path / "out").code == 0
     whole = run(*words).json
     original = getattr(import_module(module), step)

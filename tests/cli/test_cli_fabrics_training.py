@@ -27,9 +27,9 @@ def test_fabrics_of_a_language_model(tmp_path: Path) -> None:
         solved = run("solve", case, "-o", tmp_path, "--json").json
         assert (row["iteration_time_s"], row["bound_s"]) == (solved["iteration_time_s"], solved["bound"]["value"])
     assert "trains fastest on" in run("compare", case, "--fabrics", "ideal-switch").stdout
-    refused = run("fabrics", case, "--budget", 3, "--solution", tmp_path / "x.json", "--json")
+    refused = run("compare", case, "--fabrics", "all", "--budget", 3, "--delays", "1ms", "--json")
     assert refused.code == 2
-    assert {path for path, _, _ in refusals(refused.json)} == {"--budget", "--solution"}
+    assert {path for path, _, _ in refusals(refused.json)} == {"--budget", "--delays"}
     assert run("compare", case, "--fabrics", "moebius", "--json").code == 2
 
 

@@ -206,7 +206,8 @@ def test_a_folder_of_a_stranger_is_not_obeyed(done: tuple[Path, Path, Path], tmp
     target = tmp_path / "mine"
     for changes in (
         {"command": ["report"]}, {"arguments": ["--output", str(target)]},
-        {"command": ["cost"], "arguments": ["--servers", "16", "--output", str(target)]}, {"arguments": [f"-o{target}"]},
+        {"command": ["cost"], "arguments": ["--servers", "16", "--output", str(target)]},
+        {"arguments": [f"-o{target}"]},
     ):  # fmt: skip
         (out / "study.json").write_text(json.dumps({**plan, "runs": [{**one, **changes}]}))
         with pytest.raises(InputError):

@@ -20,7 +20,7 @@ QUESTIONS: Mapping[str, tuple[str, ...]] = {
     "compare": ("compare", "{instances}/networks/k4-4.yaml", "--methods", "auto,ipx", "--output", "{page}"),
     "cost": ("cost", "{instances}/tiny-6.yaml", "--output", "{page}"),
     "fabrics": (
-        "fabrics", "{instances}/tiny-4.yaml", "--fabrics", "ideal-switch,fat-tree", "--budget", "2", "--output", "{page}",
+        "compare", "{instances}/tiny-4.yaml", "--fabrics", "ideal-switch,fat-tree", "--budget", "2", "-o", "{page}",
     ),
     "resilience": ("resilience", "{topology}", "--set", "rewire=1", "--output", "{page}"),
     "reconfigure": (

@@ -162,7 +162,7 @@ def test_rings_leave_the_hash_of_an_instance_as_it_was(tmp_path):
 
 def test_exports_follow_schedules_or_refuse_them(solved, tmp_path):
     """MSCCL algorithms are executed when they are read back; NCCL graphs and FlexNet know rings only."""
-    case, out = solved[AllReduceChoice.BFB]
+    _, out = solved[AllReduceChoice.BFB]
     solution = out / "solution.json"
     found = run("export", solution, "--to", "msccl", "--output", tmp_path / "msccl")
     assert found.code == 0, found.stderr
