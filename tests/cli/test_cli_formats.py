@@ -33,7 +33,7 @@ def shared(name: str) -> Path:
 def test_import_as_topology(tmp_path: Path) -> None:
     """The custom ring: demand 0.14680064 links of a millisecond to the successor, so theta is ms."""
     out = tmp_path / "ring.yaml"
-    words = ("--set", "as=topology", "--degree", 1, "--links", "unidirectional", "-o", out, "--json")
+    words = ("--set", "as=topology,degree=1,links=unidirectional", "-o", out, "--json")
     result = run("import", "chakra", shared("chakra/custom_ring_allreduce_8npus_1MB"), *words)
     assert result.code == 0
     assert result.json["point_to_point_bytes"] == result.json["traffic_bytes"] == 8 * 1_835_008
@@ -57,11 +57,12 @@ def test_import_as_job(tmp_path: Path) -> None:
     assert instance.cluster.servers == 8
 
 
-@pytest.mark.parametrize("words", [("--set", "dims=switch:8,ring:2,total_gbytes_per_s=450"), ("--output",)])
+@pytest.mark.parametrize("words", [("--set", "dims=switch:8,ring:2,total_gbytes_per_s=450"), ("--set", "network=")])
 @pytest.mark.parametrize("loop", ["no-overlap", "dag"])
 def test_import_as_hierarchy(tmp_path: Path, words: tuple[object, ...], loop: str) -> None:
     """A real trace on sixteen NPUs; the file of the network gives (400 + 50) GiB/s in all."""
-    extra = (*words, shared("astrasim/hgx_h100_16gpu.yml")) if words == ("--output",) else words
+    network = shared("astrasim/hgx_h100_16gpu.yml")
+    extra = ("--set", f"network={network}") if words[-1] == "network=" else words
     out = tmp_path / "h.json"
     trace = shared("chakra/ddp_resnet50_rank0.et")
     kind = ("--set", "as=hierarchical-bandwidth", "--set", f"loop={loop}", "--set", "dependencies=data")
@@ -96,18 +97,18 @@ def test_import_network(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "path"),
     [
-        (("--set", "as=routing"), "--as"),
-        (("--set", "as=topology,algorithm=tree"), "--algorithm"),
-        (("--set", "as=topology,all_to_all=halving-doubling"), "--all-to-all"),
-        (("--set", "as=topology", "--link-gbps", 0), "--link-gbps"),
-        (("--set", "as=topology,ranks=5"), "--ranks"),
-        (("--set", "as=topology,gpus_per_server=3"), "--gpus-per-server"),
+        (("--set", "as=routing"), "--set as"),
+        (("--set", "as=topology,algorithm=tree"), "--set algorithm"),
+        (("--set", "as=topology,all_to_all=halving-doubling"), "--set all_to_all"),
+        (("--set", "as=topology,link_gbps=0"), "--set link_gbps"),
+        (("--set", "as=topology,ranks=5"), "--set ranks"),
+        (("--set", "as=topology,gpus_per_server=3"), "--set gpus_per_server"),
         (("--set", "as=topology,comm_groups=nowhere.json"), None),
-        (("--set", "as=hierarchical-bandwidth"), "--dims"),
-        (("--set", "as=hierarchical-bandwidth,dims=ring:8"), "--total-gbytes-per-s"),
-        (("--set", "as=hierarchical-bandwidth,dims=torus:8,total_gbytes_per_s=1"), "--dims"),
+        (("--set", "as=hierarchical-bandwidth"), "--set dims"),
+        (("--set", "as=hierarchical-bandwidth,dims=ring:8"), "--set total_gbytes_per_s"),
+        (("--set", "as=hierarchical-bandwidth,dims=torus:8,total_gbytes_per_s=1"), "--set dims"),
         (("--set", "as=hierarchical-bandwidth,dims=ring:4,total_gbytes_per_s=1"), "dims"),
-        (("--set", "as=hierarchical-bandwidth,loop=x"), "--loop"),
+        (("--set", "as=hierarchical-bandwidth,loop=x"), "--set loop"),
     ],
 )
 def test_import_refusals(tmp_path: Path, words: tuple[object, ...], path: str | None) -> None:
@@ -195,14 +196,14 @@ def test_rate_of_a_network_solution(tmp_path: Path) -> None:
     (tmp_path / "ring.json").write_text(json.dumps(instance))
     assert run("solve", tmp_path / "ring.json", "--output", tmp_path / "out").code == 0
     words = ("export", tmp_path / "out" / "solution.json", "--to", "astrasim", "-o", tmp_path / "sim")
-    assert run(*words, "--link-gbps", 50).code == 2
+    assert run(*words, "--set", "link_gbps=50").code == 2
     assert run(*words).code == 0
     assert "3 4 25Gbps" in (tmp_path / "sim" / "topology.txt").read_text()
 
 
 def test_export_astrasim(tmp_path: Path, network_solution: Path) -> None:
     """The folder holds the network, the system and what cannot be expressed; a second time it is in the way."""
-    words = ("export", network_solution, "--to", "astrasim", "--link-gbps", 200, "-o", tmp_path / "sim", "--json")
+    words = ("export", network_solution, "--to", "astrasim", "--set", "link_gbps=200", "-o", tmp_path / "sim", "--json")
     result = run(*words)
     assert result.code == 0
     names = {entry.name for entry in (tmp_path / "sim").iterdir()}
@@ -258,7 +259,7 @@ def test_job_out_and_in_again(tmp_path: Path) -> None:
         (("--to", "astrasi", "-o", "x"), ["--to"]),
         (("--to", "chakra", "-o", "x"), ["--to"]),
         (("--to", "astrasim", "-o", "x"), ["--link-gbps"]),
-        (("--to", "astrasim", "-o", "x", "--link-gbps", -1), ["--link-gbps"]),
+        (("--to", "astrasim", "-o", "x", "--set", "link_gbps=-1"), ["--set link_gbps"]),
     ],
 )
 def test_export_refusals(

@@ -58,8 +58,8 @@ def libra_files(folder: Path) -> Words:
     }
     for name, text in texts.items():
         (folder / name).write_text(text)
-    named = [word for name in ("network", "cost-model", "workload") for word in (f"--{name}", folder / name)]
-    return [*named, "--set", "total_gbytes_per_s=100"]
+    named = f"network={folder / 'network'},cost_model={folder / 'cost-model'},total_gbytes_per_s=100"
+    return [folder / "workload", "--set", named]
 
 
 def traces(folder: Path) -> Words:
@@ -109,7 +109,7 @@ def profile_file(folder: Path) -> Words:
 def task_graph(folder: Path) -> Words:
     """What our own exporter wrote of a small plan."""
     instance = ROOT / "instances/tiny-4.yaml"
-    assert run("solve", instance, "--budget", 5, "-o", folder / "plan").code == 0
+    assert run("solve", instance, "--budget", 5, "-o", folder / "plan", "--force").code == 0
     words = ("--to", "flexnet-taskgraph", "-o", folder / "graph.fbuf", "--force")
     made = run("export", folder / "plan/solution.json", *words)
     assert made.code == 0, made.stderr
@@ -140,9 +140,9 @@ def sccl_topology(folder: Path) -> Words:
 
 NAME: dict[str, Words] = {"name": ["--set", "name=yes"]}  # text that YAML 1.1 would take for a truth value
 LINKED: dict[str, Words] = {
-    "degree": ["--degree", 3],
-    "link_gbps": ["--link-gbps", 12.5],
-    "links": ["--links", "unidirectional"],
+    "degree": ["--set", "degree=3"],
+    "link_gbps": ["--set", "link_gbps=12.5"],
+    "links": ["--set", "links=unidirectional"],
 }
 TRACED: dict[str, Words] = {
     **NAME,
@@ -153,12 +153,12 @@ TRACED: dict[str, Words] = {
 
 SCHEDULED: dict[str, Words] = {
     **NAME,
-    "link_gbytes_per_s": ["--link-gbps", 80],
-    "vector_bytes": ["--bytes", 3000],
+    "link_gbps": ["--set", "link_gbps=80"],
+    "vector_bytes": ["--set", "bytes=3000B"],
     "root": ["--set", "root=1"],
 }
-GATHERED: dict[str, Words] = {**SCHEDULED, "collective": ["--collective", "allgather"]}
-SCATTERED: dict[str, Words] = {**SCHEDULED, "collective": ["--collective", "reduce-scatter"]}
+GATHERED: dict[str, Words] = {**SCHEDULED, "collective": ["--set", "collective=allgather"]}
+SCATTERED: dict[str, Words] = {**SCHEDULED, "collective": ["--set", "collective=reduce-scatter"]}
 
 CASES: dict[tuple[str, str], Case] = {
     ("dnn-partitioning", "throughput"): Case(
@@ -167,7 +167,7 @@ CASES: dict[tuple[str, str], Case] = {
             **NAME,
             "comm_scale": ["--set", "comm_scale=0.3"],
             "devices": ["--set", "devices=3"],
-            "no_cpu": ["--set", "cpu=false"],
+            "cpu": ["--set", "cpu=false"],
         },
     ),
     ("dnn-partitioning", "latency"): Case(
@@ -192,24 +192,24 @@ CASES: dict[tuple[str, str], Case] = {
         lambda folder: [*as_hierarchy(folder), "--set", "loop=dag"], {"dependencies": ["--set", "dependencies=data"]}
     ),
     ("chakra", "network"): Case(
-        lambda folder: [*traces(folder), "--set", "as=hierarchical-bandwidth", "--output", folder / "network.yml"],
+        lambda folder: [*traces(folder), "--set", f"as=hierarchical-bandwidth,network={folder / 'network.yml'}"],
         {"ring_queues": ["--set", "ring_queues=2"]},
     ),
     ("astrasim-network", ""): Case(
         network_file,
         {
             **NAME,
-            "all_reduce_bytes": ["--all-reduce-bytes", 1e6],
+            "vector_bytes": ["--set", "bytes=1MB"],
             "compute_ns": ["--set", "compute_ns=50"],
             "ring_queues": ["--set", "ring_queues=2"],
         },
     ),
-    ("flexnet-profile", ""): Case(
+    ("flexnet", "profile"): Case(
         profile_file,
         {
             **NAME,
             **LINKED,
-            "size": ["--size", "tables=16"],
+            "size": ["--set", "size.tables=16"],
             "gpus_per_server": ["--set", "gpus_per_server=2"],
             "gpu_memory_gib": ["--set", "gpu_memory_gib=40"],
             "intra_server_gbps": ["--set", "intra_server_gbps=300"],
@@ -218,23 +218,22 @@ CASES: dict[tuple[str, str], Case] = {
             "reference": ["--set", "reference=true"],
         },
     ),
-    ("flexnet-taskgraph", ""): Case(task_graph, {**NAME, **LINKED}),
+    ("flexnet", "graph"): Case(task_graph, {**NAME, **LINKED}),
     ("msccl", ""): Case(ring_schedule, GATHERED),
     ("mscclpp", ""): Case(lambda folder: exported_schedule(folder, "mscclpp", "plan.json"), SCATTERED),
     ("astrasim-collective", ""): Case(lambda folder: exported_schedule(folder, "astrasim-collective", ""), SCATTERED),
     ("sccl", ""): Case(
         sccl_topology,
-        {**NAME, "chunk_gbytes_per_s": ["--chunk-gbytes-per-s", 12.5], "vector_bytes": ["--bytes", 3000]},
+        {**NAME, "link_gbps": ["--set", "link_gbps=100"], "vector_bytes": ["--set", "bytes=3000B"]},
     ),
     ("teccl", ""): Case(lambda folder: [written.teccl_input(folder, "NDv2", 2)], NAME),
 }
 GIVEN = {
     "chakra": {"path", "kind", "dims", "network", "total_gbytes_per_s"},
     "libra": {"network", "cost_model", "workload", "total_gbytes_per_s"},
-    "flexnet-profile": {"file", "model"},
+    "flexnet": {"file", "model"},
     "dnn-partitioning": {"file", "objective"},
     "astrasim-network": {"file"},
-    "flexnet-taskgraph": {"file"},
     "msccl": {"file"},
     "mscclpp": {"file"},
     "astrasim-collective": {"file"},
@@ -251,7 +250,7 @@ def written_and_read(case: Case, importer: str, folder: Path, options: list[Word
     for chosen in options:
         named = [str(word).replace("{folder}", str(folder)) for word in chosen]
         for target in (path, path.with_suffix(".json")):
-            made = run("import", importer, *words, *named, "-o", target, "--json")
+            made = run("import", importer, *words, *named, "-o", target, "--force", "--json")
             assert made.code == 0, (chosen, made.stderr)
             assert run("validate", target).code == 0, (chosen, target.read_text()[:2000])
         assert load_document(path).data == load_document(path.with_suffix(".json")).data
@@ -269,7 +268,9 @@ def test_every_import_is_read(tmp_path: Path, importer: str, variant: str) -> No
 def test_every_import_is_solved(tmp_path: Path, importer: str, variant: str) -> None:
     """What was written as YAML is solved and checked."""
     path = written_and_read(CASES[importer, variant], importer, tmp_path, [[]])
-    kind = run("import", importer, *CASES[importer, variant].files(tmp_path), "-o", path, "--json").json["kind"]
+    kind = run("import", importer, *CASES[importer, variant].files(tmp_path), "-o", path, "--force", "--json").json[
+        "kind"
+    ]
     if kind == "llm-training":
         evaluated = run("llm", "evaluate", path, "--json")
         assert evaluated.code == 0, evaluated.stderr
@@ -297,7 +298,7 @@ def test_own_imports_are_read(tmp_path: Path) -> None:
     for objective in ("throughput", "latency"):
         for more in ([], ["--set", "inference=true"], ["--set", "name=no"]):
             for name in ("job.yaml", "job.json"):
-                words = ("import", "job", job, "--set", f"objective={objective}", *more, "-o", tmp_path / name)
+                words = ("import", "job", job, "--set", f"objective={objective}", *more, "-o", tmp_path / name, "--force")
                 assert run(*words).code == 0
                 assert run("validate", tmp_path / name).code == 0
     (tmp_path / "split.json").write_text(json.dumps({"cpus": [], "fpgas": [{"nodes": [0, 1]}, {"nodes": [2, 3]}]}))

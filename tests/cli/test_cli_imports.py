@@ -14,17 +14,17 @@ from topoopt.kinds.files import read_instance
 from topoopt.kinds.job import SOLUTION_FILE
 
 
-@pytest.mark.parametrize("kind", ["flexnet-profile", "flexnet-taskgraph"])
+@pytest.mark.parametrize("name", ["profile.json", "graph.fbuf"])
 @pytest.mark.parametrize("content", [None, "", "{", "folder"])
-def test_unreadable_file(tmp_path: Path, kind: str, content: str | None) -> None:
+def test_unreadable_file(tmp_path: Path, name: str, content: str | None) -> None:
     """Missing, empty, broken, a folder: exit code 2 with the name of the file, nothing written."""
-    file = tmp_path / "file"
+    file = tmp_path / name
     if content == "folder":
         file.mkdir()
     elif content is not None:
         file.write_text(content)
-    words = ["--set", "model=dlrm"] if kind == "flexnet-profile" else []
-    result = run("import", kind, file, *words, "-o", tmp_path / "instance.yaml", "--json")
+    words = ["--set", "model=dlrm"] if name == "profile.json" else []
+    result = run("import", "flexnet", file, *words, "-o", tmp_path / "instance.yaml", "--json")
     assert result.code == 2
     assert refusals(result.json)
     assert str(file) in result.json["error"]
@@ -43,15 +43,15 @@ def test_unknown_model(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "path"),
     [
-        (("--size", "tables"), "--size"),
-        (("--size", "tables=four"), "--size"),
-        (("--size", "tables=\N{SUPERSCRIPT TWO}"), "--size"),
-        (("--size", "tables=-4"), "--size"),
-        (("--size", f"tables={'9' * 5000}"), "--size"),
-        (("--size", "tables=64", "--size", "tables=32"), "--size"),
-        (("--link-gbps", "nan"), "--link-gbps"),
-        (("--link-gbps", "-1"), "--link-gbps"),
-        (("--links", "wireless"), "cluster.links"),
+        (("--set", "size=tables"), "--set"),
+        (("--set", "size.tables=four"), "--set size"),
+        (("--set", "size.tables=\N{SUPERSCRIPT TWO}"), "--set size"),
+        (("--set", "size.tables=-4"), "--set size"),
+        (("--set", f"size.tables={'9' * 5000}"), "--set size"),
+        (("--set", "size.tables=64,size.tables=32"), "--set size.tables"),
+        (("--set", "link_gbps=nan"), "--set link_gbps"),
+        (("--set", "link_gbps=-1"), "--set link_gbps"),
+        (("--set", "links=wireless"), "cluster.links"),
         (("--set", "gpu_memory_gib=nan"), "cluster.gpu_memory_gib"),
         (("--set", "intra_server_gbps=inf"), "cluster.intra_server_gbps"),
         (("--set", "local_allreduce=tree"), "cluster.local_allreduce"),
@@ -72,7 +72,7 @@ def test_wrong_options_of_a_profile(tmp_path: Path, words: tuple[str, ...], path
 def test_profile_becomes_an_instance(tmp_path: Path) -> None:
     """The DLRM profile of 16 servers, as the reference counts: validates, keeps its options, and can be solved."""
     out = tmp_path / "dlrm.yaml"
-    words = ("--set", "model=dlrm,reference=true", "--degree", "8", "--links", "unidirectional", "-o", out)
+    words = ("--set", "model=dlrm,reference=true,degree=8,links=unidirectional", "-o", out)
     result = run("import", "flexnet", shared("measures/dlrm16.json"), *words, "--json")
     assert result.code == 0
     assert result.json["instance"] == str(out)
@@ -104,7 +104,7 @@ def test_task_graph_becomes_an_instance(tmp_path: Path) -> None:
     file = tmp_path / "my task graph (1).fbuf"
     shutil.copy(shared("taskgraphs/topoopt_12.fbuf"), file)
     out = tmp_path / "i.json"
-    result = run("import", "flexnet", file, "-o", out, "--link-gbps", 50, "--json")
+    result = run("import", "flexnet", file, "-o", out, "--set", "link_gbps=50", "--json")
     assert result.code == 0
     # Spec m.4: 12 servers, 22 operators.
     assert (result.json["servers"], result.json["operators"]) == (12, 22)

@@ -107,11 +107,11 @@ def make(data: Path, instances: Path) -> None:
     published.mkdir(parents=True, exist_ok=True)
     flexnet = data / "flexnet"
     for model, profile in MODELS.items():
-        words = ("flexnet-profile", flexnet / "measures" / f"{profile}.json", "--set", f"model={model}", "--degree", 4)
+        words = ("flexnet", flexnet / "measures" / f"{profile}.json", "--set", f"model={model},degree=4")
         imported([*words, "--set", "reference=true"], measured / f"{model}-16-measured.yaml")
     for per_gpu in (64, 2048):
         file = flexnet / "fig12" / f"measure_{per_gpu * 512}_128.json"
-        words = ("flexnet-profile", file, "--set", "model=dlrm", "--degree", 4, "--set", "element_sizes=flexnet")
+        words = ("flexnet", file, "--set", "model=dlrm,degree=4,element_sizes=flexnet")
         imported(list(words), measured / f"dlrm-128-batch-{per_gpu}.yaml")
     for model, graph in GRAPHS.items():
         for gbps in (100, 400):
@@ -133,10 +133,11 @@ def make(data: Path, instances: Path) -> None:
     for name, (model, shape) in HIERARCHIES.items():
         imported(
             [
-                *("libra", "--output", libra / "network" / f"{shape}_network.yml"),
+                *("libra", libra / "workload" / f"{model}.txt"),
+                *("--set", f"network={libra / 'network' / f'{shape}_network.yml'}"),
                 *("--set", f"communicator={libra / 'communicator' / f'{model}_{shape}.yml'}"),
                 *("--set", f"cost_model={libra / 'cost_model' / f'{shape}_cost_model.yml'}"),
-                *("--set", f"workload={libra / 'workload' / f'{model}.txt'}", "--set", "total_gbytes_per_s=500"),
+                *("--set", "total_gbytes_per_s=500"),
             ],
             published / f"{name}.yaml",
         )

@@ -98,8 +98,9 @@ def _words(parameter: inspect.Parameter) -> Any:
 
 def _key(parameter: inspect.Parameter) -> str:
     """The key of a setting: the name that its option declares, else that of the parameter."""
-    declared = _words(parameter).param_decls or (parameter.name,)
-    return str(declared[0]).removeprefix("--").replace("-", "_")
+    words = _words(parameter)  # inside `Annotated` the name stands where a default would
+    declared = [text for text in (words.default, *(words.param_decls or ())) if isinstance(text, str)]
+    return [*declared, parameter.name][0].removeprefix("--").replace("-", "_")
 
 
 def _values(parameters: list[inspect.Parameter], settings: dict[str, str]) -> dict[str, Any]:
