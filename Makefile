@@ -25,7 +25,7 @@ $(VENV)/.installed: $(VENV)/.runs
 	touch $@
 
 run: $(VENV)/.runs
-	$(BIN)/topoopt solve $(INSTANCE) --out out/$(NAME)
+	$(BIN)/topoopt solve $(INSTANCE) --force -o out/$(NAME)
 
 test: $(VENV)/.installed
 	$(BIN)/python -m pytest -n auto --dist worksteal -m 'not heavy' --durations=25 tests

@@ -99,7 +99,7 @@ def test_commands_without_instance(written: Written) -> None:
         ("--degree", "4", "--servers", "8"),
         ("--degree", "4", "--servers", "16"),
     ]
-    assert runs[0].command == ("topology", "totient")
+    assert runs[0].command == ("describe", "topology", "totient")
 
 
 def test_files_among_the_options(tmp_path: Path, written: Written) -> None:

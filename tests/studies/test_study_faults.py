@@ -37,7 +37,7 @@ def study_run(file: Path, out: Path, most_bytes: int | None = None) -> subproces
         if most_bytes is not None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
 
-    words = ["study", "run", file, "--out", out, "--jobs", "2", "--json"]
+    words = ["study", "run", file, "--output", out, "--jobs", "2", "--json"]
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}  # of a file cut short no process could start again
     return subprocess.run(
         [sys.executable, "-m", "topoopt.cli.main", *map(str, words)],
@@ -151,7 +151,7 @@ def test_damaged_plans_are_refused(done: tuple[Path, Path, Path]) -> None:
     ]  # fmt: skip
     for wound in wounds:
         (out / "study.json").write_text(json.dumps({**plan, **wound}))
-        for words in (("report", out), ("run", study_file, "--out", out, "--again", "0")):
+        for words in (("report", out), ("run", study_file, "--output", out, "--again", "0")):
             result = run("study", *words, "--json")
             assert result.code == 2
             assert result.json["problems"][0]["path"].startswith(next(iter(wound)))
@@ -173,7 +173,7 @@ def test_nothing_is_written_outside(written: Written, option: str, value: object
 
 def test_options_are_options(written: Written) -> None:
     """Neither a name with a value in it, nor a value that begins like an option."""
-    for options in ({"csv=/tmp/x": True}, {"-csv": "x"}, {"fabrics": "--csv"}, {"c s": 1}):
+    for options in ({"csv=/tmp/x": True}, {"-csv": "x"}, {"fabrics": "--output"}, {"c s": 1}):
         with pytest.raises(InputError, match=r"not an option|begins like an option"):
             read_study(written(study({"command": "cost", "options": options})))
 
@@ -204,8 +204,9 @@ def test_a_folder_of_a_stranger_is_not_obeyed(done: tuple[Path, Path, Path], tmp
     one = plan["runs"][0]
     target = tmp_path / "mine"
     for changes in (
-        {"command": ["report"]}, {"arguments": ["--out", str(target)]},
-        {"command": ["cost"], "arguments": ["--servers", "16", "--csv", str(target)]}, {"arguments": [f"-o{target}"]},
+        {"command": ["report"]}, {"arguments": ["--output", str(target)]},
+        {"command": ["cost"], "arguments": ["--servers", "16", "--output", str(target)]},
+        {"arguments": [f"-o{target}"]},
     ):  # fmt: skip
         (out / "study.json").write_text(json.dumps({**plan, "runs": [{**one, **changes}]}))
         with pytest.raises(InputError):

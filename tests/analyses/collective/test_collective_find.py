@@ -148,14 +148,14 @@ def test_the_front_by_command(tmp_path: Path) -> None:
         "--latency-us",
         "2",
     )
-    document = found(*options, "--network", str(files[0]), "--csv", str(files[2]), "--report", str(files[3]))
+    document = found(*options, "--output", str(files[0]), "--output", str(files[2]), "--output", str(files[3]))
     assert document["limits"] == {"steps": 2, "bandwidth_factor": "11/12", "all_to_all_rate": pytest.approx(4 / 18)}
     best = document["front"][document["best"]]
     assert (best["steps"], best["bandwidth_factor"], best["steps_above_moore"], best["bandwidth_gap"]) == (
         2, "11/12", 0, 0.0,
     )  # fmt: skip
     assert best["allreduce_us"] == pytest.approx(8 + 2 * 11 / 12 * 20)
-    found(*options, "--network", str(files[1]))
+    found(*options, "--output", str(files[1]))
     for file in files[:2]:
         result = run("collective", "bound", str(file), "--method", "bfb", "--json")
         bounds = result.json
@@ -169,8 +169,19 @@ def test_the_front_by_command(tmp_path: Path) -> None:
 
 def test_a_schedule_on_what_was_found_takes_the_time_stated(tmp_path: Path) -> None:
     """The network that is written, solved and checked as an instance: 2 T_L alpha + 2 T_B M / (d b)."""
-    options = ("--servers", "20", "--degree", "3", "--bytes", "1.2 MB", "--link-gbytes-per-s", "5", "--latency-us", "3")
-    document = found(*options, "--network", str(tmp_path / "net.csv"))
+    options = (
+        "--servers",
+        "20",
+        "--degree",
+        "3",
+        "--bytes",
+        "1.2 MB",
+        "--link-gbytes-per-s",
+        "5",
+        "--set",
+        "latency_us=3",
+    )
+    document = found(*options, "--output", str(tmp_path / "net.csv"))
     instance = {
         "schema_version": 1, "kind": "collective", "name": "x", "collective": "allreduce", "bytes": 1_200_000,
         "topology": {"file": "net.csv"}, "latency_us": {"link": 3},
@@ -203,7 +214,7 @@ def test_preferences() -> None:
     assert best["bandwidth"]["bandwidth_factor_value"] == min(one["bandwidth_factor_value"] for one in entries)
     assert best["all-to-all"]["all_to_all_rate"] == max(one["all_to_all_rate"] for one in entries)
     timed = ("--servers", "12", "--degree", "3", "--prefer", "time", "--bytes")
-    small, large = (found(*timed, size, "--latency-us", "5") for size in ("1 B", "1 GB"))
+    small, large = (found(*timed, size, "--set", "latency_us=5") for size in ("1 B", "1 GB"))
     assert small["front"][small["best"]]["steps"] == best["steps"]["steps"]
     assert large["front"][large["best"]]["bandwidth_factor"] == best["bandwidth"]["bandwidth_factor"]
 
@@ -253,9 +264,9 @@ def test_the_atlas_made_anew() -> None:
         (("--servers", "8", "--degree", "2", "--links", "both"), "unknown links"),
         (("--servers", "8", "--degree", "2", "--prefer", "time"), "a time needs a size"),
         (("--servers", "8", "--degree", "2", "--bytes", "many"), "not a size"),
-        (("--servers", "8", "--degree", "2", "--network", "x.json"), "unknown format"),
-        (("--servers", "8", "--degree", "2", "--report", "nowhere/x.html"), "cannot be written"),
-        (("--servers", "8", "--degree", "2", "--csv", "x.txt"), "unknown format"),
+        (("--servers", "8", "--degree", "2", "--output", "x.json"), "unknown format"),
+        (("--servers", "8", "--degree", "2", "--output", "nowhere/x.html"), "cannot be written"),
+        (("--servers", "8", "--degree", "2", "--output", "x.txt"), "unknown format"),
     ],
 )
 def test_refusals(arguments: tuple[str, ...], message: str) -> None:
