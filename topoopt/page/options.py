@@ -61,7 +61,7 @@ Jobs = Annotated[
 Executor = Annotated[
     str | None,
     typer.Option(
-        help="Who does the parts or runs: local, slurm, dask, or MODULE:CALLABLE, which makes a concurrent.futures.Executor."
+        help="Who does the parts or runs: local, slurm, dask, or MODULE:CALLABLE for a concurrent.futures.Executor."
     ),
 ]
 ExecutorSettings = Annotated[
