@@ -159,7 +159,7 @@ def _same(links: Links, expected: Mapping[Arc, int]) -> str:
     return "" if links == expected else "other links than the fabric has"
 
 
-def _reversible_links(pairs: Iterable[Arc], count: int = 1) -> Counter[Arc]:
+def _in_both_directions(pairs: Iterable[Arc], count: int = 1) -> Counter[Arc]:
     """Return so many links from either end of every pair to the other."""
     links = Counter[Arc]()
     for a, b in pairs:
@@ -169,7 +169,7 @@ def _reversible_links(pairs: Iterable[Arc], count: int = 1) -> Counter[Arc]:
 
 
 def _spokes(n: int, count: int) -> Counter[Arc]:
-    return _reversible_links(((server, n) for server in range(n if count else 0)), count)
+    return _in_both_directions(((server, n) for server in range(n if count else 0)), count)
 
 
 def _star(problem: LlmTrainingProblem, plan: FabricPlan, links: Links) -> str:
@@ -211,7 +211,7 @@ def _cubes(problem: LlmTrainingProblem, plan: FabricPlan, links: Links) -> str:
             forms[f"{note}, twisted"] = sides, True
     sides, twisted = forms.get(network.form, ([], False))
     steps = laws.torus_steps(sides, twisted=twisted)
-    if not steps or links != _reversible_links(itertools.chain(*steps)):
+    if not steps or links != _in_both_directions(itertools.chain(*steps)):
         return f"other links than a torus of its size, or those of another one than a {network.form!r}"
     return _rate_error(network, cluster.degree * cluster.link_gbps / (2 * len(steps)))
 
@@ -226,7 +226,7 @@ def _fat_tree(problem: LlmTrainingProblem, plan: FabricPlan, links: Links) -> st
         above = n + racks + pod * half
         up += [(n + pod * half + i, above + j), (above + i, n + 2 * racks + i * half + j)]
     rate = _rate_error(plan.network, cluster.degree * cluster.link_gbps)
-    return rate or _same(links, _reversible_links(up))
+    return rate or _same(links, _in_both_directions(up))
 
 
 def _wired(problem: LlmTrainingProblem, plan: FabricPlan, links: Links) -> str:
@@ -281,7 +281,7 @@ def _split_error(problem: LlmTrainingProblem, network: NetworkPlan, strategy: Pa
                 return f"other rings of {family} than its split"
             rest.subtract(ring_links)
     if split.get(F.PIPELINE):
-        edges = _reversible_links(hops).keys()
+        edges = _in_both_directions(hops).keys()
         neighbours = max(Counter(tail for tail, _ in edges).values())
         rest.subtract(dict.fromkeys(edges, split[F.PIPELINE] // neighbours))
     used, exchange = Counter[int](), _exchange(groups)
@@ -343,10 +343,10 @@ def expander_links(servers: int, degree: int, seed: int) -> Counter[Arc]:
             steps = list(itertools.pairwise([*order, order[0]]))
             if not any(links[step] for step in steps):
                 break
-        links.update(_reversible_links(steps))
+        links.update(_in_both_directions(steps))
     if degree % 2:
         order = draws.permutation(servers).tolist()
-        links.update(_reversible_links(zip(order[::2], order[1::2], strict=False)))
+        links.update(_in_both_directions(zip(order[::2], order[1::2], strict=False)))
     return +links
 
 
