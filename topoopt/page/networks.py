@@ -312,10 +312,10 @@ def position(server: int, n: int, radius: float = RADIUS) -> tuple[float, float]
     return SIZE / 2 + radius * math.cos(angle), SIZE / 2 + radius * math.sin(angle)
 
 
-def _tip(topology: Topology, link: DrawnLink, arc_text: Callable[[int], str]) -> str:
+def _tip(topology: Topology, link: DrawnLink, name: str, arc_text: Callable[[int], str]) -> str:
     bidirectional = len(link.arcs) == 2
     parallel = int(topology.multiplicity[list(link.arcs)].max())
-    lines = [f"{link.tail} {'↔' if bidirectional else '→'} {link.head}, distance {link.distance}"]
+    lines = [f"{link.tail} {'↔' if bidirectional else '→'} {link.head}, {name}"]
     if parallel > 1:
         lines[0] += f", {parallel} parallel links"
     for arc in link.arcs:
@@ -357,6 +357,8 @@ def topology_svg(
     arc_text: Callable[[int], str],
     classes: Callable[[float], str] = use_class,
     unit: str = "in use",
+    named: Callable[[DrawnLink], tuple[str, str]] | None = None,
+    layout: Layout | None = None,
 ) -> Markup:
     """The drawing, or the matrix of `busy` where servers are many; CSS decides what colours the links.
 
@@ -367,6 +369,8 @@ def topology_svg(
         arc_text: what a tool tip says about an arc.
         classes: colour class of a figure of `busy`.
         unit: what `busy` is a part of, for the matrix.
+        named: name and colour class of a link, where not by its distance and family.
+        layout: where the servers stand, where that does not follow from the links.
     """
     n = topology.servers
     if n > MOST_DRAWN:
@@ -376,18 +380,19 @@ def topology_svg(
     colour = {name: f"k{index % RING_COLOURS}" for index, name in enumerate(names)} | {"group": "kg", "matching": "km"}
     width = 2.2 if n <= 32 else 1.4
     directed = topology.links is LinkDirection.UNIDIRECTIONAL
-    layout = layout_of(topology)
+    layout = layout or layout_of(topology)
     drawn = []
     # The busy ones on top, and among equals the short ones, which long ones would hide.
     order = sorted(links, key=lambda item: (classes(float(busy[list(item.arcs)].max())), -item.distance))
     for link in order:
         parallel = int(topology.multiplicity[list(link.arcs)].max())
         used = float(busy[list(link.arcs)].max())
+        name, css = (f"distance {link.distance}", colour[link.family]) if named is None else named(link)
         drawn.append(
             element(
                 "path",
-                element("title", _tip(topology, link, arc_text)),
-                class_=f"lk {colour[link.family]} {classes(used)}",
+                element("title", _tip(topology, link, name, arc_text)),
+                class_=f"lk {css} {classes(used)}",
                 d=_course(link, layout, n, directed=directed),
                 stroke_width=None if parallel == 1 else width * (1 + 0.9 * (parallel - 1)),
                 marker_mid="url(#arrow)" if directed else None,
