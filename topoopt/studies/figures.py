@@ -161,7 +161,7 @@ def matrix_plot(material: Material) -> Drawing:
     )
     if len(matrices) > 1:
         note += f" The first of {counted(len(matrices), 'run')}."
-    picture = intensity_plot(matrix, title, scales=(LOGARITHMIC if figure.log_y else LINEAR,))
+    picture = intensity_plot(matrix, title, scale=LOGARITHMIC if figure.log_y else LINEAR)
     return Drawing(title, picture, note)
 
 
