@@ -79,6 +79,8 @@ def test_text_names_parts_and_what_is_not_known() -> None:
     """People see bills, devices, how it was counted, and which parts have no power in the book."""
     found = run("cost", *SIZE)
     assert found.code == 0
+    assert "patch panel port" not in found.stdout
+    found = run("cost", *SIZE, "--verbose")
     for text in ("patch panel port", "589,824", "213.2 Gbit/s", "left out: hypercube", "power not in the price book"):
         assert text in found.stdout
 

@@ -28,6 +28,7 @@ from topoopt.files.results import KIND_LIMITS, SUFFIX
 from topoopt.kinds import kind_named
 from topoopt.kinds.files import build_instance
 from topoopt.kinds.job import SOLUTION_FILE as PLAN_FILE
+from topoopt.page.process import verbose
 from topoopt.page.render import TerminalTable, render_page
 from topoopt.page.text import counted, number, ratio
 from topoopt.page.vega import MISSING, altair, installed, number_axis, svg, svg_text, xy_chart
@@ -298,7 +299,6 @@ def cabling_error(question: CostQuestion, figures: CostFigures) -> InfeasibleErr
 
 
 def cost_document(question: CostQuestion, figures: CostFigures, book_file: str | None) -> dict[str, Any]:
-    """The JSON object."""
     target, book = question.target, question.book
     only = _figures(next(iter(figures.fabrics.values()))) if len(figures.fabrics) == 1 else {}
     return {
@@ -420,9 +420,11 @@ def show_cost(console: Console, question: CostQuestion, figures: CostFigures) ->
     head += f"{target.link_gbps:g} Gbit/s; prices {book.name} of {book.dated}, USD; {COUNTING_WORDS[question.counting]}"
     _line(console, head)
     _wide(console, _overview(question, figures))
-    _wide(console, _bills(figures))
+    if verbose():
+        _wide(console, _bills(figures))
     if any(fabric.cabling for fabric in figures.fabrics.values()):
         _wide(console, _devices(question, figures))
+    by_note: dict[str, list[str]] = {}
     for name, fabric in figures.fabrics.items():
         notes = [*([fabric.remark] if fabric.remark else []), *fabric.bill.notes]
         notes += [fabric.cabling.reason] if fabric.cabling is not None and fabric.cabling.reason else []
@@ -435,7 +437,9 @@ def show_cost(console: Console, question: CostQuestion, figures: CostFigures) ->
             )
             notes.append(f"an iteration takes {number(fabric.iteration_time_s)} s{bought}")
         for note in notes:
-            _line(console, f"{name}: {note}")
+            by_note.setdefault(note, []).append(name)
+    for note, names in by_note.items():
+        _line(console, f"{', '.join(names)}: {note}")
     for reason in figures.unavailable.values():
         _line(console, f"left out: {reason}")
     missing = dict.fromkeys(part for fabric in figures.fabrics.values() for part in fabric.bill.power_missing)
@@ -462,7 +466,6 @@ def _table(*columns: tuple[str, bool]) -> TerminalTable:
 
 
 def dollars(value: float) -> str:
-    """Whole dollars, thousands separated."""
     return f"{value:,.0f}"
 
 

@@ -343,7 +343,6 @@ def training_on_fabrics(
 
 
 def fabric_rows_of(solution: Result[Any, Any]) -> tuple[TrainingFabricRow, ...]:
-    """A row for each fabric."""
     return tuple(
         TrainingFabricRow(
             fabric=fabric.fabric,
@@ -396,7 +395,6 @@ def _fastest_first(rows: Sequence[TrainingFabricRow]) -> list[TrainingFabricRow]
 
 
 def training_bars(name: str, rows: Sequence[TrainingFabricRow]) -> FabricBars:
-    """The comparison for files."""
     ordered = _fastest_first(rows)
     return FabricBars(
         title=name,
@@ -416,7 +414,6 @@ def _parts(breakdown: StepBreakdown) -> tuple[tuple[str, float, str, str], ...]:
 
 
 def show(console: Console, rows: Sequence[TrainingFabricRow]) -> None:
-    """A table."""
     table = TerminalTable(title="a strategy searched on each fabric")
     for name in HEADINGS:
         table.add_column(name, justify="left" if name in WORDS else "right")

@@ -195,10 +195,10 @@ def servers_table(figures: AllocationFigures) -> Table:
         Column("next_hops", "next hops", lambda hops: ", ".join(f"{hop}: {number(rate)}" for hop, rate in hops)),
     )
     rows = []
-    for row in figures.server_rates:
-        local, rate = figures.local_gbps.get((row.server, row.destination), 0.0), row.rate_gbps
+    for server, destination, next_hops in figures.server_rates:
+        local, rate = figures.local_gbps.get((server, destination), 0.0), float(sum(rate for _, rate in next_hops))
         forwarded = rate - local if rate - local > ROUNDING * rate else 0.0
-        rows.append((row.server, row.destination, rate, local, forwarded, row.next_hops))
+        rows.append((server, destination, rate, local, forwarded, next_hops))
     return Table("server_rates", columns, rows, max_rows=200, terminal_rows=0)
 
 

@@ -146,7 +146,7 @@ def facts(result: HierarchicalResult, figures: HierarchicalFigures) -> tuple[Fac
         ]),
         Fact("gain_ns", "", list(figures.gain_ns)),
         Fact("marginal_ns", "", None if marginal is None else list(marginal)),
-        Fact("pareto", "", [{"time_ns": point.time_ns, "cost_usd": point.cost_usd} for point in figures.front]),
+        Fact("pareto", "", [{"time_ns": time, "cost_usd": cost} for time, cost in figures.front]),
     )  # fmt: skip
 
 
@@ -210,12 +210,12 @@ def front_blocks(result: HierarchicalResult, figures: HierarchicalFigures) -> li
     )
     rows = [
         (
-            figure.time_ns,
-            figure.cost_usd,
-            min(point_bound(figures.problem, result.plan, k, result.certificates), figure.cost_usd),
+            time_ns,
+            cost_usd,
+            min(point_bound(figures.problem, result.plan, k, result.certificates), cost_usd),
             point.bandwidth_gbytes_per_s,
         )
-        for k, (figure, point) in enumerate(zip(figures.front, result.plan.front, strict=True))
+        for k, ((time_ns, cost_usd), point) in enumerate(zip(figures.front, result.plan.front, strict=True))
     ]
     caption = f"Every point is a network that keeps its time. {front_text(figures)}"
     drawn = len(figures.front) > 1 and figures.cost_usd is not None
@@ -306,15 +306,14 @@ def equal_is_near(figures: HierarchicalFigures) -> bool:
     """Return whether the equal split is near enough to the front to be drawn beside it without squeezing it."""
     if figures.equal_cost_usd is None or not figures.front:
         return False
-    slowest, dearest = figures.front[-1].time_ns, figures.front[0].cost_usd
+    slowest, dearest = figures.front[-1][0], figures.front[0][1]
     return figures.equal_time_ns <= 1.3 * slowest and figures.equal_cost_usd <= 1.5 * dearest
 
 
 def pareto_plot(figures: HierarchicalFigures) -> Markup:
     """Draw cost against time: the front, the chosen network, the equal split."""
     assert figures.cost_usd is not None
-    front = [(point.time_ns, point.cost_usd) for point in figures.front]
-    marks = [("fastest at each cost", front), ("this solution", [(figures.time_ns, figures.cost_usd)])]
+    marks = [("fastest at each cost", list(figures.front)), ("this solution", [(figures.time_ns, figures.cost_usd)])]
     if equal_is_near(figures) and figures.equal_cost_usd is not None:
         marks.append(("equal split", [(figures.equal_time_ns, figures.equal_cost_usd)]))
     scale, unit = _unit(max(time for _, points in marks for time, _ in points))
@@ -333,12 +332,11 @@ def pareto_plot(figures: HierarchicalFigures) -> Markup:
 
 def front_text(figures: HierarchicalFigures) -> str:
     """Return what the first and the last step of the front cost."""
-    points = figures.front
-    half = [b for a, b in itertools.pairwise(points) if b.cost_usd <= 0.5 * points[0].cost_usd < a.cost_usd]
-    text = f"From {duration(points[0].time_ns)} for {money(points[0].cost_usd)} to "
-    text += f"{duration(points[-1].time_ns)} for {money(points[-1].cost_usd)}."
+    (fastest, dearest), (slowest, cheapest) = figures.front[0], figures.front[-1]
+    half = [time for (_, above), (time, cost) in itertools.pairwise(figures.front) if cost <= 0.5 * dearest < above]
+    text = f"From {duration(fastest)} for {money(dearest)} to {duration(slowest)} for {money(cheapest)}."
     if half:
-        longer = half[0].time_ns / points[0].time_ns - 1
+        longer = half[0] / fastest - 1
         text += f" Half the cost of the fastest network takes {100 * longer:.1f} % more time."
     if figures.equal_cost_usd is not None and not equal_is_near(figures):
         text += f" Out of the picture: the equal split, {duration(figures.equal_time_ns)} for "

@@ -123,8 +123,8 @@ def _lines(result: JobResult, document: dict[str, Any], gap: GapParts | None) ->
     links = "; ".join(f"{link['tail']} → {link['head']} {percent(link['utilisation'])} of the time" for link in busy)
     yield f"Busiest links: {links}." if busy else "No link carries anything."
     yield (
-        f"The busiest server computes {document['busiest_server_compute_ms']:.6g} ms: no network makes this strategy "
-        f"faster. Proven for every plan: {result.bound.value:.6g} ms by {result.bound.proved_by}."
+        f"No network brings this strategy below {document['busiest_server_compute_ms']:.6g} ms, which the busiest "
+        f"server computes. Proven for every plan: {result.bound.value:.6g} ms by {result.bound.proved_by}."
     )
     if gap is not None:
         yield f"Of the gap of {percent(result.gap)}, {gap.words}; {gap.likelier} is likelier."
