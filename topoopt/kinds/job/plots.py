@@ -20,12 +20,11 @@ from topoopt.page.networks import (
     MOST_DRAWN,
     RADIUS,
     SIZE,
+    DrawnLink,
     Layout,
     adjacency_plot,
-    chord,
     families,
     find_links,
-    on_circle,
     topology_svg,
 )
 from topoopt.page.svg import coordinate, element, percentage, picture, tick_text, ticks
@@ -178,32 +177,16 @@ def _by_groups(figures: JobFigures, groups: Sequence[Sequence[int]]) -> Markup:
             turn = (number * (len(group) + GROUP_GAP) + position) / (n + GROUP_GAP * len(groups))
             angle = 2 * math.pi * turn - math.pi / 2
             spots[server] = (SIZE / 2 + RADIUS * math.cos(angle), SIZE / 2 + RADIUS * math.sin(angle))
-    layout = Layout("by groups", tuple(spots), tuple(spots))
-    directed = topology.links is LinkDirection.UNIDIRECTIONAL
-    width, ids, lines = 2.2 if n <= 32 else 1.4, topology.arc_ids(), []
-    for arc, (tail, head) in enumerate(topology.arcs.tolist()):
-        back = int(ids[head, tail])
-        if not directed and 0 <= back < arc:
-            continue
-        inside = index[tail] == index[head]
-        where = f"in group {group_name(index[tail])}" if inside else "across"
-        arcs = [arc] if directed or back < 0 else [arc, back]
-        tip = [f"{tail} {'→' if len(arcs) == 1 else '↔'} {head}, {where}"]
-        tip += [f"{topology.arcs[a, 0]}→{topology.arcs[a, 1]}: {_arc_text(figures, a)}" for a in arcs]
-        parallel = int(topology.multiplicity[arcs].max())
-        lines.append(
-            element(
-                "path",
-                element("title", "\n".join(tip)),
-                class_=f"lk {f'k{index[tail] % GROUP_COLOURS}' if inside else 'km'}",
-                d=chord(spots[tail], spots[head], SIZE / 2, n),
-                stroke_width=None if parallel == 1 else width * (1 + 0.9 * (parallel - 1)),
-                marker_mid="url(#arrow)" if directed else None,
-                data_a=tail,
-                data_b=head,
-            )
+
+    def named(link: DrawnLink) -> tuple[str, str]:
+        own = index[link.tail]
+        return (
+            (f"in group {group_name(own)}", f"k{own % GROUP_COLOURS}") if own == index[link.head] else ("across", "km")
         )
-    return on_circle(lines, n, width, f"Topology of {n} servers", directed=directed, selectable=True, layout=layout)
+
+    links, layout = find_links(topology), Layout("by groups", tuple(spots), tuple(spots))
+    use = figures.link_utilisation
+    return topology_svg(topology, links, use, lambda arc: _arc_text(figures, arc), named=named, layout=layout)
 
 
 def topology_legend(figures: JobFigures) -> list[Swatch]:
