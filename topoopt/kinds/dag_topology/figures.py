@@ -88,9 +88,9 @@ class DagTopologyFigures:
     def ports_used(self) -> tuple[int, ...]:
         """How many ports of each pod have a circuit."""
         used = [0] * self.problem.pods
-        for one, other, count in self.circuits:
-            used[one] += count
-            used[other] += count
+        for pod, peer, count in self.circuits:
+            used[pod] += count
+            used[peer] += count
         return tuple(used)
 
     @property

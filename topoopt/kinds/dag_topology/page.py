@@ -84,8 +84,8 @@ def circuits_blocks(figures: DagTopologyFigures) -> list[Block]:
     """Return the circuits on a circle, those of each pair, and the ports of each pod."""
     use = figures.channel_use
     rows = [
-        ((one, other), count, use.get((one, other), 0.0), use.get((other, one), 0.0))
-        for one, other, count in sorted(figures.circuits, key=lambda row: -row[2])
+        ((pod, peer), count, use.get((pod, peer), 0.0), use.get((peer, pod), 0.0))
+        for pod, peer, count in sorted(figures.circuits, key=lambda row: -row[2])
     ]
     columns = (
         Column("pods", "pods", lambda pair: f"{pair[0]} ↔ {pair[1]}"),
@@ -113,10 +113,10 @@ def circuits_blocks(figures: DagTopologyFigures) -> list[Block]:
 def circuits_plot(figures: DagTopologyFigures) -> Markup:
     """Draw circuits by how long the busier direction is in use; the text of a line has their number."""
     use, lines = figures.channel_use, []
-    for one, other, count in figures.circuits:
-        share = max(use.get((one, other), 0.0), use.get((other, one), 0.0))
-        text = f"{one} ↔ {other}: {counted(count, 'circuit')}, in use {percent(share)} of the time"
-        lines.append(DrawnCircuits(one, other, count, share, text))
+    for pod, peer, count in figures.circuits:
+        share = max(use.get((pod, peer), 0.0), use.get((peer, pod), 0.0))
+        text = f"{pod} ↔ {peer}: {counted(count, 'circuit')}, in use {percent(share)} of the time"
+        lines.append(DrawnCircuits(pod, peer, count, share, text))
     ports = zip(figures.ports_used, figures.problem.ports, strict=True)
     tips = [f"pod {pod}: {used} of {count} ports in use" for pod, (used, count) in enumerate(ports)]
     return circle_of_circuits(lines, tips, f"Circuits between {figures.problem.pods} pods")
