@@ -563,7 +563,7 @@ def _least(reached: bool, bound: str) -> str:
 
 
 TEMPLATE = "analyses/collective/page.html.j2"
-MOST_DRAWN = 256
+MOST_BUILT = 256
 """Servers up to which links can be told apart."""
 
 
@@ -604,7 +604,7 @@ def front_rows(result: TopologyFront, cost: AllReduceCost | None) -> list[tuple[
 def front_html(result: TopologyFront, cost: AllReduceCost | None) -> str:
     wanted = result.wanted
     picture = Markup("")
-    if wanted.servers <= MOST_DRAWN:
+    if wanted.servers <= MOST_BUILT:
         graph = built(result.preferred.recipe)
         topology = Topology.of_arcs(graph.servers, graph.arcs, degree=None, origin="")
         drawn = find_links(topology)

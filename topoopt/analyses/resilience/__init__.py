@@ -20,6 +20,7 @@ from topoopt.core.failures import FailureOutcome, Resilience
 from topoopt.core.proofs import StopReason
 from topoopt.page.long_run import MemoryOption, memory_bytes
 from topoopt.page.output import EXIT_OF_STOP, JsonOption, Output
+from topoopt.page.process import verbose
 from topoopt.page.render import TerminalTable
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from topoopt.page.long_run import AttendedRun
 
 
-SHOWN = 12
+SHOWN, SHOWN_BRIEFLY = 12, 5
 
 
 def resilience(
@@ -271,12 +272,13 @@ def _slow(outcome: FailureOutcome, nominal: float) -> str:
 def _table(title: str, outcomes: tuple[FailureOutcome, ...], result: Resilience) -> TerminalTable:
     from topoopt.analyses.resilience.report import worst_first
 
-    heading = f"{title}: {len(outcomes)} evaluated, the worst {min(SHOWN, len(outcomes))}"
+    count = min(SHOWN if verbose() else SHOWN_BRIEFLY, len(outcomes))
+    heading = f"{title}: {len(outcomes)} evaluated, the worst {count}"
     table = TerminalTable(title=heading, dense=True)
     value = "theta" if result.objective == "theta" else result.unit
     for column in ("failure", "slow-down", value, "repair", "cut off", "diam.", "rings"):
         table.add_column(column, no_wrap=column not in ("failure", "slow-down", "repair"))
-    for outcome in worst_first(outcomes)[:SHOWN]:
+    for outcome in worst_first(outcomes)[:count]:
         table.add_row(
             outcome.failure.label,
             _slow(outcome, result.nominal),

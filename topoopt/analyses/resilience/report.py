@@ -357,10 +357,10 @@ def _link_slowdowns(
 
 
 def _legend(most: float) -> tuple[tuple[str, str], ...]:
-    ends = [1.0 + step * (most - 1.0) for step in (0.0, *(slowdown.up_to for slowdown in SLOWDOWN_CLASSES[:-1]))]
+    ends = [1.0 + step * (most - 1.0) for step in (0.0, *(up_to for _, up_to, *_ in SLOWDOWN_CLASSES[:-1]))]
     named = [f"{ratio(low)} to {ratio(high)}" for low, high in pairwise(ends)]
     texts = (*named, f"above {ratio(ends[-1])}, or {NOTHING}")
-    return tuple((slowdown.css, text) for slowdown, text in zip(SLOWDOWN_CLASSES, texts, strict=True))
+    return tuple((css, text) for (css, *_), text in zip(SLOWDOWN_CLASSES, texts, strict=True))
 
 
 def _picture(result: Resilience, topology: Topology) -> dict[str, object]:
@@ -383,7 +383,7 @@ def _picture(result: Resilience, topology: Topology) -> dict[str, object]:
         *((f"repaired by {name}", f"{count:,}") for name, count in sorted(repairs.items(), key=lambda item: -item[1])),
     ]
     return {
-        "topology": topology_svg(topology, links, colour, arc_text, slowdown_class),
+        "topology": topology_svg(topology, links, colour, arc_text, slowdown_class, "of the worst slow-down"),
         "families": families(topology, links, "other links"),
         "uses": _legend(most),
         "first": "use",

@@ -7,7 +7,7 @@ from markupsafe import Markup
 from topoopt.core.dag_topology import DagTopologyResult
 from topoopt.kinds.dag_topology.figures import Channel, DagTopologyFigures
 from topoopt.page.blocks import Block, Column, Fact, Page, Plot, Section, Side, Swatch, Table
-from topoopt.page.networks import DrawnCircuits, circle_of_circuits
+from topoopt.page.networks import circle_of_circuits
 from topoopt.page.svg import element, joined, percentage, picture, tick_text, ticks, utilisation_legend
 from topoopt.page.text import counted, percent, possible_improvement, quantity, rejection, shortened
 from topoopt.page.timelines import HEAD, LANE, WIDTH_PX
@@ -116,7 +116,7 @@ def circuits_plot(figures: DagTopologyFigures) -> Markup:
     for pod, peer, count in figures.circuits:
         share = max(use.get((pod, peer), 0.0), use.get((peer, pod), 0.0))
         text = f"{pod} ↔ {peer}: {counted(count, 'circuit')}, in use {percent(share)} of the time"
-        lines.append(DrawnCircuits(pod, peer, count, share, text))
+        lines.append((pod, peer, count, share, text))
     ports = zip(figures.ports_used, figures.problem.ports, strict=True)
     tips = [f"pod {pod}: {used} of {count} ports in use" for pod, (used, count) in enumerate(ports)]
     return circle_of_circuits(lines, tips, f"Circuits between {figures.problem.pods} pods")

@@ -27,24 +27,23 @@ from topoopt.core.switching import (
     SwitchSettings,
 )
 from topoopt.verify.checker import CheckFindings, ViolationLog, differs
-from topoopt.verify.llm_training.bounds import within_work
-from topoopt.verify.llm_training.fabrics import rank_positions
-from topoopt.verify.llm_training.iteration import Orders
+from topoopt.verify.llm_training.iteration import Orders, within_work
 from topoopt.verify.llm_training.rails import (
     MAX_PASSES,
     SLACK,
     WHOLE,
     Follower,
     PortRates,
+    check_ports,
     check_ports_bound,
     crowded_ring,
     derived_job,
     orders_of,
-    port_error,
     rates_of,
     refusal,
     ring,
 )
+from topoopt.verify.llm_training.space import rank_positions
 
 KINDS = {"forward": "F", "backward": "B", "inputs": "I", "weights": "W"}
 
@@ -105,12 +104,7 @@ def _near(figure: object, value: object) -> bool:
 
 def check_step(findings: ViolationLog, job: RailJob, step: SwitchedStep) -> None:
     """Check ports, figures, bound and events of a step."""
-    if len(step.plan) != job.ranks:
-        findings.add("ports", f"{len(step.plan)} plans of {job.ranks} stages")
-    for rank, ports in enumerate(step.plan[: job.ranks]):
-        if text := port_error(job, rank, ports):
-            findings.add("ports", f"stage {rank}: {text}")
-    if not findings.clean:
+    if not check_ports(findings, job, step.plan):
         return
     demand = step.mode == "on-demand"
     follower = Follower(job, step.plan, step.delay_s, demand=demand)
