@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
@@ -20,7 +21,7 @@ from tests.support.cli_cases import run
 from tests.support.paths import ROOT
 from tests.support.study_cases import routing, study
 from topoopt.core.errors import InputError, MachineError
-from topoopt.studies.execute import run_folder
+from topoopt.studies.execute import append_row, read_rows, run_folder
 from topoopt.studies.expand import FILE_OPTIONS, WRITTEN_OPTIONS, progression_values, read_study
 from topoopt.studies.runner import collect_rows, read_plan, reproduce, run_study
 from topoopt.studies.schema import COMMANDS, Progression
@@ -138,6 +139,33 @@ def test_damaged_records_are_made_again(done: tuple[Path, Path, Path]) -> None:
         kept.write_text(json.dumps({**whole, "output": odd(whole["output"])}))
         assert run("study", "report", out, "--json").code == 0
         assert pq.read_table(out / "results.parquet")["outcome"].to_pylist() == ["done"]
+
+
+def test_a_folder_of_an_earlier_format_is_refused(done: tuple[Path, Path, Path]) -> None:
+    """One line says so, whether the study is to go on or its report is to be made; nothing is touched."""
+    file, out, kept = done
+    plan = json.loads((out / "study.json").read_text())
+    (out / "study.json").write_text(json.dumps({**plan, "schema_version": 1}))
+    before = kept.read_bytes()
+    for words in (("run", file, "--out", out), ("report", out)):
+        result = run("study", *words, "--json")
+        assert result.code == 2
+        assert "a study of an earlier version, which is not gone on with" in result.json["error"]
+        assert len(result.json["problems"]) == 1
+    assert kept.read_bytes() == before
+
+
+def test_a_line_cut_short_costs_one_run(done: tuple[Path, Path, Path]) -> None:
+    """What a kill left of a line stands alone: the next line is whole, and older ones count."""
+    file, out, kept = done
+    line = kept.read_text()
+    kept.write_text(line + line[: len(line) // 2])
+    assert [row["outcome"] for row in collect_rows(out)] == ["done"]
+    row = next(iter(read_rows(out).values()))
+    append_row(out, replace(row, outcome="crashed"))
+    assert [row["outcome"] for row in collect_rows(out)] == ["crashed"]
+    assert run_study(read_study(file), out, jobs=1, retry_failed=True)["ran"] == 1
+    assert [row["outcome"] for row in collect_rows(out)] == ["done"]
 
 
 def test_damaged_plans_are_refused(done: tuple[Path, Path, Path]) -> None:
