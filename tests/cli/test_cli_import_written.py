@@ -298,7 +298,17 @@ def test_own_imports_are_read(tmp_path: Path) -> None:
     for objective in ("throughput", "latency"):
         for more in ([], ["--set", "inference=true"], ["--set", "name=no"]):
             for name in ("job.yaml", "job.json"):
-                words = ("import", "job", job, "--set", f"objective={objective}", *more, "-o", tmp_path / name, "--force")
+                words = (
+                    "import",
+                    "job",
+                    job,
+                    "--set",
+                    f"objective={objective}",
+                    *more,
+                    "-o",
+                    tmp_path / name,
+                    "--force",
+                )
                 assert run(*words).code == 0
                 assert run("validate", tmp_path / name).code == 0
     (tmp_path / "split.json").write_text(json.dumps({"cpus": [], "fpgas": [{"nodes": [0, 1]}, {"nodes": [2, 3]}]}))
@@ -306,7 +316,15 @@ def test_own_imports_are_read(tmp_path: Path) -> None:
     assert (
         run("import", "dnn-partitioning", *graph_file(tmp_path), "--set", "objective=throughput", "-o", graph).code == 0
     )
-    split = run("import", "expert-split", graph, tmp_path / "split.json", "-o", tmp_path / "split-solution.json")
+    split = run(
+        "import",
+        "expert-split",
+        tmp_path / "split.json",
+        "--set",
+        f"instance={graph}",
+        "-o",
+        tmp_path / "split-solution.json",
+    )
     assert split.code == 0, split.stderr
     assert run("check", graph, tmp_path / "split-solution.json").code == 0
 

@@ -69,7 +69,7 @@ def sound_part(document: Document, issues: list[Issue]) -> tuple[StudyFile | Non
 
 MAX_OPTION_FILE_BYTES = 64 * MIB
 
-FILE_OPTIONS = ("prices", "solution")
+FILE_OPTIONS = ("prices",)
 """Options that name a file."""
 
 
@@ -437,7 +437,7 @@ class _Expansion:
         content = {**read[1], **({"options": files} if files else {})}
         digest = canonical_sha256(content) if content else ""
         limits = limits_of(group.limits, self.file.limits)
-        named = base or _Base(group.label or "-".join(words), None, "")
+        named = base or _Base(group.label or (group.command or "").replace(" ", "-"), None, "")
         factors = tuple({**given, **dict(case)}.items())
         return [
             self._run(

@@ -135,7 +135,7 @@ def test_times_of_allreduce(n: int, one: ScoredTopology, size: int, time_us: flo
 
 def test_the_front_by_command(tmp_path: Path) -> None:
     """Bounds, gaps, times and files; the network that is written has the figures that are stated."""
-    files = [tmp_path / name for name in ("net.csv", "net.graphml", "front.csv", "page.html")]
+    files = [tmp_path / name for name in ("net.graphml", "net.graphml", "front.csv", "page.html")]
     options = (
         "--servers",
         "12",
@@ -157,7 +157,7 @@ def test_the_front_by_command(tmp_path: Path) -> None:
     assert best["allreduce_us"] == pytest.approx(8 + 2 * 11 / 12 * 20)
     found(*options, "--output", str(files[1]))
     for file in files[:2]:
-        result = run("collective", "bound", str(file), "--method", "bfb", "--json")
+        result = run("collective", "bound", str(file), "--set", "breadth_first=true", "--json")
         bounds = result.json
         assert (bounds["ranks"], bounds["steps"], bounds["bandwidth_factor"]) == (12, 2, "11/12")
         assert bounds["allgather_rate"] == pytest.approx(12.5 * 4 * 12 / 11)
@@ -176,15 +176,15 @@ def test_a_schedule_on_what_was_found_takes_the_time_stated(tmp_path: Path) -> N
         "3",
         "--bytes",
         "1.2 MB",
-        "--link-gbytes-per-s",
-        "5",
+        "--link-gbps",
+        "40",
         "--set",
         "latency_us=3",
     )
-    document = found(*options, "--output", str(tmp_path / "net.csv"))
+    document = found(*options, "--output", str(tmp_path / "net.graphml"))
     instance = {
         "schema_version": 1, "kind": "collective", "name": "x", "collective": "allreduce", "bytes": 1_200_000,
-        "topology": {"file": "net.csv"}, "latency_us": {"link": 3},
+        "topology": {"file": "net.graphml"}, "latency_us": {"link": 3},
     }  # fmt: skip
     (tmp_path / "x.json").write_text(json.dumps(instance))
     solution = solve(read_instance(tmp_path / "x.json"), SolveOptions(method="bfb"))
@@ -197,7 +197,7 @@ def test_a_schedule_on_what_was_found_takes_the_time_stated(tmp_path: Path) -> N
 def test_a_recipe_is_a_section_of_instances() -> None:
     """The text that is printed is understood by `collective bound`, nested ones too."""
     one = {"family": "line-graph", "of": {"family": "product", "factors": [{"family": "ring", "servers": 3}] * 2}}
-    result = run("collective", "bound", recipe_text(one), "--method", "bfb", "--json")
+    result = run("collective", "bound", recipe_text(one), "--set", "breadth_first=true", "--json")
     bounds = result.json
     assert (bounds["ranks"], bounds["steps"], bounds["bandwidth_factor"]) == (36, 3, "1")
 
