@@ -316,7 +316,15 @@ def test_own_imports_are_read(tmp_path: Path) -> None:
     assert (
         run("import", "dnn-partitioning", *graph_file(tmp_path), "--set", "objective=throughput", "-o", graph).code == 0
     )
-    split = run("import", "expert-split", graph, tmp_path / "split.json", "-o", tmp_path / "split-solution.json")
+    split = run(
+        "import",
+        "expert-split",
+        tmp_path / "split.json",
+        "--set",
+        f"instance={graph}",
+        "-o",
+        tmp_path / "split-solution.json",
+    )
     assert split.code == 0, split.stderr
     assert run("check", graph, tmp_path / "split-solution.json").code == 0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from pathlib import Path
 
 import pytest
@@ -106,14 +107,15 @@ def test_delays_alone(small: Path) -> None:
 
 
 def test_a_given_plan_is_checked_and_used(small: Path, tmp_path: Path) -> None:
-    """With --solution nothing is searched: one-shot is the plan's own network; a plan of another job is refused."""
+    """Of a solution nothing is searched: one-shot is the plan's own network; with another job in it, it is refused."""
     assert run("solve", small, "--output", tmp_path / "out", "--budget", "30").code == 0
     solution = tmp_path / "out" / "solution.json"
-    done = run("reconfigure", small, "--solution", solution, "--delays", "1ms", "--fabrics", "sip-ml", "--json")
+    done = run("reconfigure", solution, "--delays", "1ms", "--fabrics", "sip-ml", "--json")
     assert done.code == 0, done.stderr
     assert [scheme["name"] for scheme in done.json["schemes"]] == ["one-shot", "sip-ml"]
-    other = write(tmp_path, job(4, 2, chain(4, 4)), "other.json")
-    assert run("reconfigure", other, "--solution", solution, "--delays", "1ms").code == 6
+    document = json.loads(solution.read_text())
+    other = write(tmp_path, {**document, "instance": job(4, 2, chain(4, 4))}, "other.json")
+    assert run("reconfigure", other, "--delays", "1ms").code == 6
 
 
 def test_svg_and_text(small: Path, tmp_path: Path) -> None:

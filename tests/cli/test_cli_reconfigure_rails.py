@@ -119,4 +119,4 @@ def test_an_unknown_scheme_is_refused(tmp_path: Path) -> None:
 def test_a_slow_stage_needs_a_training_job() -> None:
     result = run("reconfigure", INSTANCES / "tiny-4.yaml", "--set", "straggler=2", "--json")
     assert result.code == 2
-    assert result.json["problems"][0]["path"] == "--straggler"
+    assert result.json["problems"][0]["path"] == "--set straggler"

@@ -254,10 +254,10 @@ def test_refusals_at_the_command_line(tmp_path: Path) -> None:
     """Unknown solvers, kinds without such a formulation, a method beside a solver."""
     network = INSTANCES / "networks/uniform-5-2.yaml"
     for words, path in (
-        ((network, "--set", "solver=gorubi"), "--solver"),
-        ((network, "--set", "solver=glop"), "--solver"),
-        ((network, "--set", "solver=ortools:SCIP"), "--solver"),
-        ((network, "--set", "solver=pyomo:nothing"), "--solver"),
+        ((network, "--set", "solver=gorubi"), "--set solver"),
+        ((network, "--set", "solver=glop"), "--set solver"),
+        ((network, "--set", "solver=ortools:SCIP"), "--set solver"),
+        ((network, "--set", "solver=pyomo:nothing"), "--set solver"),
         ((network, "--set", "solver=pyomo:highs", "--method", "exact"), "--method"),
         ((network, "--set", "solver=pyomo:highs,formulation=hop_lp"), "formulation"),
         ((INSTANCES / "tiny-4.yaml", "--set", "solver=pyomo:highs"), "formulation"),

@@ -105,7 +105,7 @@ def test_what_is_not_studied_is_refused(tmp_path: Path) -> None:
     file.write_text(CASE.replace("PIPELINE", "1").replace("FABRIC", "direct-connect, rail-only"))
     assert run("solve", file, "-o", tmp_path).code == 0
     for more, option in (
-        (("--fabric", "rail-only", "--set", "rewire=1"), "--rewire"),
+        (("--fabric", "rail-only", "--set", "rewire=1"), "--set rewire"),
         (("--fabric", "fat-tree"), "--fabric"),
     ):
         answer = run("resilience", tmp_path / "solution.json", *more, "--json")

@@ -28,7 +28,7 @@ from topoopt.studies.schema import COMMANDS, Progression
 
 Written = Callable[..., Path]
 
-SIZE = {"servers": 16, "degree": 4, "rate": 100}
+SIZE = {"servers": 16, "degree": 4, "link-gbps": 100}
 
 
 def study_run(file: Path, out: Path, most_bytes: int | None = None) -> subprocess.CompletedProcess[str]:
@@ -137,7 +137,7 @@ def test_damaged_records_are_made_again(done: tuple[Path, Path, Path]) -> None:
     assert [row["objective"] for row in collect_rows(out)] == [2.0]  # uniform demand on a ring of four
     for odd in ODD.values():
         kept.write_text(json.dumps({**whole, "output": odd(whole["output"])}))
-        assert run("study", "report", out, "--json").code == 0
+        assert run("study", "report", out, "--force", "--json").code == 0
         assert pq.read_table(out / "results.parquet")["outcome"].to_pylist() == ["done"]
 
 
@@ -201,25 +201,26 @@ def test_nothing_is_written_outside(written: Written, option: str, value: object
 
 def test_options_are_options(written: Written) -> None:
     """Neither a name with a value in it, nor a value that begins like an option."""
-    for options in ({"csv=/tmp/x": True}, {"-csv": "x"}, {"fabrics": "--output"}, {"c s": 1}):
+    for options in ({"output=/tmp/x": True}, {"-output": "x"}, {"fabrics": "--output"}, {"c s": 1}):
         with pytest.raises(InputError, match=r"not an option|begins like an option"):
             read_study(written(study({"command": "cost", "options": options})))
 
 
 def test_options_that_write_are_listed() -> None:
     """Every option of the commands of studies that names a file is listed, as one to read or one to write."""
-    functions = [getattr(importlib.import_module(module), name) for module, name in COMMANDS.values()]
+    functions = [getattr(importlib.import_module(module), name) for module, name, _ in COMMANDS.values()]
     found = set()
     for function in functions:
         for name, kind in get_type_hints(function).items():
-            if Path in (kind, *get_args(kind)):
-                found.add(name.removesuffix("_file"))
-    assert found == {"file", "instance", *FILE_OPTIONS, *WRITTEN_OPTIONS}, "file and instance are arguments"
+            nested = [inner for part in (kind, *get_args(kind)) for inner in (part, *get_args(part))]
+            if Path in nested:
+                found.add(name.removesuffix("_files"))
+    assert found == {"file", "instances", *FILE_OPTIONS, *WRITTEN_OPTIONS}, "file and instances are arguments"
 
 
 def test_a_bill_is_written_beside_its_run(tmp_path: Path, written: Written) -> None:
     """What a command writes is kept with its run."""
-    found = read_study(written(study({"command": "cost", "options": {**SIZE, "csv": "bill.csv"}})))
+    found = read_study(written(study({"command": "cost", "options": {**SIZE, "output": "bill.csv"}})))
     run_study(found, tmp_path / "out", jobs=1)
     folder = run_folder(tmp_path / "out", found.runs[0].identity)
     assert (folder / "bill.csv").read_text().count("\n") > 3
@@ -232,7 +233,7 @@ def test_a_folder_of_a_stranger_is_not_obeyed(done: tuple[Path, Path, Path], tmp
     one = plan["runs"][0]
     target = tmp_path / "mine"
     for changes in (
-        {"command": ["report"]}, {"arguments": ["--output", str(target)]},
+        {"command": ["export"]}, {"arguments": ["--output", str(target)]},
         {"command": ["cost"], "arguments": ["--servers", "16", "--output", str(target)]},
         {"arguments": [f"-o{target}"]},
     ):  # fmt: skip

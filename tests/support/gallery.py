@@ -24,7 +24,7 @@ QUESTIONS: Mapping[str, tuple[str, ...]] = {
     ),
     "resilience": ("resilience", "{topology}", "--set", "rewire=1", "--output", "{page}"),
     "reconfigure": (
-        "reconfigure", "{instances}/tiny-4.yaml", "--delays", "1us,10ms", "--solution", "{job}", "--output", "{page}",
+        "reconfigure", "{job}", "--delays", "1us,10ms", "--output", "{page}",
     ),
     "outages": ("resilience", "{training}", "--days", "349", "--set", "spares=0,1", "--output", "{page}"),
     "traffic": ("report", "{job}", "--output", "{page}"),

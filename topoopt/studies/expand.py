@@ -63,7 +63,7 @@ MAX_OPTION_FILE_BYTES = 64 * MIB
 MAX_NAMED_FILE_BYTES = GIB
 """Of a file that an instance names."""
 
-FILE_OPTIONS = ("prices", "solution")
+FILE_OPTIONS = ("prices",)
 """Options that name a file."""
 
 WRITTEN_OPTIONS = ("output",)

@@ -70,7 +70,7 @@ def test_rates_by_name_and_by_attribute(tmp_path: Path) -> None:
     assert found.json["notes"] == ["rates of links are 'bw' of n.csv"]
     wrong = run("collective", "bound", "preset: dgx-a100", "--set", "rate_attribute=bw")
     assert wrong.code == 2
-    assert "--rate-attribute" in wrong.stderr
+    assert "rate_attribute" in wrong.stderr
 
 
 @pytest.mark.parametrize(

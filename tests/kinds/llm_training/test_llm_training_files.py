@@ -180,8 +180,8 @@ def test_all_that_is_wrong_with_a_strategy_is_said_at_once(tmp_path: Path) -> No
         (("--set", "tensor=8"), "tensor"),
         (("--set", "micro_batch=3"), "micro_batch"),
         (("--set", "data=1,pipeline=8,zero=3"), "zero"),
-        (("--set", "schedule=1f2b"), "--schedule"),
-        (("--set", "recompute=all"), "--recompute"),
+        (("--set", "schedule=1f2b"), "--set schedule"),
+        (("--set", "recompute=all"), "--set recompute"),
     ],
 )
 def test_strategies_that_cannot_be(tmp_path: Path, words: tuple[object, ...], path: str) -> None:

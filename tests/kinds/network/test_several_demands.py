@@ -122,13 +122,12 @@ def test_what_takes_one_demand_says_so(tmp_path: Path) -> None:
     path = written(tmp_path, RING)
     assert told("solve", path, "--output", tmp_path / "out")[0] == 0
     for words in (("explain", tmp_path / "out" / "solution.json"), ("resilience", tmp_path / "out" / "solution.json")):
-        for more in ((), ("--instance", path)):
-            code, document = told(*words, *more)
-            assert (code, document["problems"][0]["message"]) == (2, "this takes the solution of one demand")
+        code, document = told(*words)
+        assert (code, document["problems"][0]["message"]) == (2, "this takes the solution of one demand")
 
 
 def test_the_program_of_all_demands_is_written(tmp_path: Path) -> None:
-    """`dump-model` writes the common routing of the set; formulations of one demand refuse it."""
+    """`export --to lp` writes the common routing of the set; formulations of one demand refuse it."""
     path = written(tmp_path, RING)
     code, document = told(
         "export", path, "--to", "lp", "--set", "formulation=common_routing", "--output", tmp_path / "m.lp"

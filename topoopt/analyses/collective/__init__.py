@@ -194,7 +194,7 @@ FIND_SETTINGS = {
 def find(
     servers: options.Servers = None,
     degree: options.Degree = None,
-    links: options.Links = "bidirectional",
+    links: options.Links = "unidirectional",
     prefer: Annotated[str, typer.Option(help="What the one that is written is best in: " + ", ".join(PREFER))] = (
         "bandwidth"
     ),
