@@ -113,7 +113,7 @@ def test_the_command_end_to_end(tmp_path: Path) -> None:
     assert "Theta of every step" in (tmp_path / "p.html").read_text()
     assert len((tmp_path / "t.csv").read_text().splitlines()) == 1 + 4 * 2
     assert run("solve", path, "--output", tmp_path / "out")[0] == 0
-    again = told(tmp_path / "out" / "solution.json", *wanted)[1]
+    again = told(tmp_path / "out" / "solution.json", *wanted, "--force")[1]
     assert {**again, "wall_s": 0} == {**document, "wall_s": 0}
     code, early = told(path, "--time-limit", 0)
     assert code == 4

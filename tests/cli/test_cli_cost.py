@@ -212,12 +212,12 @@ def test_plots_without_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     """The page has its tables, no SVG file is written, and one line names the extra."""
     monkeypatch.setattr("topoopt.page.vega.find_spec", lambda name: None)
     picture, page = tmp_path / "plot.svg", tmp_path / "plot.html"
-    answer = run("cost", *SIZE, "--plot", picture, "--json")
+    answer = run("cost", *SIZE, "--output", picture, "--json")
     assert answer.code == 0
     assert answer.json["plot"] is None
     assert not picture.exists()
     assert answer.stderr.count("topoopt[studies]") == 1
-    assert run("cost", *SIZE, "--plot", page).code == 0
+    assert run("cost", *SIZE, "--output", page).code == 0
     html = page.read_text(encoding="utf-8")
     assert "topoopt[studies]" in html
     assert "<figcaption>" not in html

@@ -117,13 +117,13 @@ def test_notes_of_a_file_are_told(tmp_path: Path) -> None:
 DENSE = {"layers": 40, "hidden": 5120, "ffn_hidden": 11008, "heads": 40, "vocabulary": 50304}
 
 
-@pytest.mark.parametrize("command", ["validate", "evaluate", "solve"])
+@pytest.mark.parametrize("command", ["validate", "llm evaluate", "solve"])
 def test_replicas_that_do_not_divide_the_batch(tmp_path: Path, command: str) -> None:
     """1472 GPUs, tensor 8, pipeline 8: 23 replicas of 32 sequences."""
     strategy = {"tensor": 8, "pipeline": 8, "context": 1, "micro_batch": 1, "zero": [0, 1]}
     cluster = {**CLUSTER, "servers": 184}
     file = instance(tmp_path, DENSE, strategy, batch={"sequences": 32, "length": 4096}, cluster=cluster)
-    ended: Run = run(command, file, "--json")
+    ended: Run = run(*command.split(), file, "--json")
     assert ended.code == 2
     document = ended.json
     found = document["files"][0]["problems"][0] if command == "validate" else document["problems"][0]

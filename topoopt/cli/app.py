@@ -317,7 +317,9 @@ def as_command(name: str, function: Callable[..., None], examples: tuple[str, ..
         part if part.startswith("\b") else " ".join(part.split()) for part in (command.help or "").split("\n\n")
     )
     lines = (f"  {line}".replace("[", "\\[") for line in examples)
-    command.epilog = "\n\n".join(("[bold]Examples[/]", *lines, f"Also: {', '.join(EVERYWHERE)}, as of `topoopt --help`."))
+    command.epilog = "\n\n".join(
+        ("[bold]Examples[/]", *lines, f"Also: {', '.join(EVERYWHERE)}, as of `topoopt --help`.")
+    )
     return command
 
 

@@ -272,12 +272,12 @@ def targets(files: Sequence[Path] | None, force: bool, *forms: Sequence[str]) ->
     for file in files or ():
         sort = next((i for i, endings in enumerate(forms) if file.suffix.lower() in endings), None)
         wrong, allowed = "", None
-        if sort is None:
+        if file.is_dir() or not file.parent.is_dir():
+            wrong, allowed = "cannot be written", "a file in a folder"
+        elif sort is None:
             wrong, allowed = "unknown format", ", ".join(ending for endings in forms for ending in endings)
         elif selected[sort] is not None:
             wrong, allowed = "two files of one sort", "one"
-        elif file.is_dir() or not file.parent.is_dir():
-            wrong, allowed = "cannot be written", "a file in a folder"
         elif file.exists() and not force:
             wrong, allowed = "exists already", "--force replaces it"
         else:
