@@ -74,7 +74,7 @@ def describe(
             return 0
         if what is None:
             raise InputError([Problem("missing", path="KIND|INSTANCE", allowed=", ".join(_kinds()))])
-        if what == TOPOLOGY and field in FAMILIES:
+        if what == TOPOLOGY and field is not None and field in FAMILIES:
             return _describe_family(output, field, (servers, degree, links, seed or 0), output_files, force)
         if what not in KINDS and what not in OTHER_FILES and Path(what).exists():
             groups = _for_instance(Path(what))

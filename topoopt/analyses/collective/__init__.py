@@ -256,8 +256,8 @@ def find(
             write_text_atomically(csv_file, front_csv(result, cost))
         if report is not None:
             write_text_atomically(report, front_html(result, cost))
-        targets = {"network": network, "csv": csv_file, "report": report}
-        written = {name: None if file is None else str(file) for name, file in targets.items()}
+        files = {"network": network, "csv": csv_file, "report": report}
+        written = {name: None if file is None else str(file) for name, file in files.items()}
         output.result(
             {**front_document(result, cost), **written, "stopped_by": reason.value},
             lambda console: _show_front(console, result, cost, written, reason),
