@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -51,17 +51,14 @@ class LpArrays:
 
     @property
     def columns(self) -> int:
-        """Number of variables."""
         return len(self.cost)
 
     @property
     def rows(self) -> int:
-        """Number of constraints."""
         return len(self.row_lower)
 
     @property
     def nonzeros(self) -> int:
-        """Number of coefficients stored."""
         return len(self.value)
 
     @property
@@ -81,11 +78,9 @@ class LpArrays:
         return csc_array((self.value, self.index, self.start), shape=(self.rows, self.columns))
 
     def column_name(self, column: int) -> str:
-        """Name of a variable."""
         return self.column_names[column] if self.column_names is not None else f"x{column}"
 
     def row_name(self, row: int) -> str:
-        """Name of a constraint."""
         return self.row_names[row] if self.row_names is not None else f"row{row}"
 
 
@@ -166,7 +161,6 @@ class Families:
 
     @classmethod
     def extending(cls, program: LpArrays) -> Families:
-        """What holds a program already."""
         made = cls()
         made.columns(
             program.columns,
@@ -254,12 +248,10 @@ class Rows:
         self.entries: list[tuple[int, int, float]] = []
 
     def column(self, *key: object, lower: float = 0.0, upper: float = np.inf, integer: bool = False) -> None:
-        """A new variable."""
         self.numbers[key] = len(self.columns)
         self.columns.append((lower, upper, integer))
 
     def at(self, *key: object) -> int:
-        """Number of a column."""
         return self.numbers[key]
 
     def row(self, name: str, lower: float, upper: float, terms: Iterable[Term]) -> None:
@@ -285,9 +277,16 @@ class Rows:
         return made.arrays()
 
 
-Changes = tuple[tuple[str, ...], tuple[str, ...], bool]
-"""What a user changed in a model: names of rows that are new or tighter, and of variables whose bounds are tighter;
-names of rows that are gone or looser, and of such variables; and whether the objective is another one."""
+class Changes(NamedTuple):
+    """What a user changed in a model.
+
+    `added`: names of rows that are new or tighter, and of variables whose bounds are tighter. `loosened`: names of
+    rows that are gone or looser, and of such variables. `objective`: whether the objective is another one.
+    """
+
+    added: tuple[str, ...]
+    loosened: tuple[str, ...]
+    objective: bool
 
 
 def changes_of(given: LpArrays, now: LpArrays) -> Changes:
@@ -304,7 +303,7 @@ def changes_of(given: LpArrays, now: LpArrays) -> Changes:
             added.append(name)
         if low < old[0] or high > old[1]:
             gone.append(name)
-    return tuple(added), tuple(gone), _cost_of(given) != _cost_of(now)
+    return Changes(tuple(added), tuple(gone), _cost_of(given) != _cost_of(now))
 
 
 Row = tuple[tuple[tuple[str, float], ...], float, float]

@@ -20,6 +20,7 @@ from topoopt.core.llm_training_plan import PHOTONIC_RAILS, POD_CIRCUITS, RankedS
 from topoopt.core.parallelism import ParallelStrategy, PipelineSchedule, Recompute, StrategySpace
 from topoopt.page import options
 from topoopt.page.output import Output
+from topoopt.page.process import verbose
 from topoopt.page.text import counted, percent
 from topoopt.simulate.llm_training.strategies import strategy_problems
 from topoopt.workloads.language_models import active_parameters, parameters
@@ -45,6 +46,8 @@ def evaluate(
 ) -> None:
     """Time, its parts and memory of one configuration; what is not set is as the instance pins it, else plain.
 
+    Exit code 3 if it does not fit the memory of a GPU.
+
     Settings: GPUs that share each matrix (`tensor`), what lies between the matrices as well (`sequence`), parts of each
     sequence (`context`), stages (`pipeline`), runs of layers of a stage (`chunks`), replicas (`data`: what the others
     leave), GPUs that share the experts of a layer (`expert`) and each expert (`expert_tensor`), what replicas share
@@ -69,8 +72,11 @@ def evaluate(
         if fabrics:
             names = [name.strip() for name in fabrics.split(",")]
             document["fabrics"] = _on_fabrics(problem, strategy, ideal, names, document.get("switching"))
-        output.result(document, lambda console: _show(console, document), answer(problem, document))
-        return 0
+        fits = document["fits"]
+        output.result(
+            document, lambda console: _show(console, document) if fits or verbose() else None, answer(problem, document)
+        )
+        return 0 if fits else InfeasibleError.exit_code
 
     output.run(command)
 
@@ -175,7 +181,6 @@ def chosen_strategy(problem: LlmTrainingProblem, given: Mapping[str, Any]) -> Pa
 def estimate_document(
     problem: LlmTrainingProblem, strategy: ParallelStrategy, estimate: StepEstimate
 ) -> dict[str, Any]:
-    """All figures, for programs."""
     seconds = estimate.iteration_time_s
     gpus = problem.cluster.gpus
     flops = estimate.model_flops / seconds / gpus

@@ -252,8 +252,7 @@ def chosen_crew(executor: str | None, options: list[str], jobs: int, folder: Pat
         raise InputError([problem])
     if executor is None:
         return None
-    from topoopt.cli.crews import crew_of
-    from topoopt.studies.executors import option_pairs
+    from topoopt.studies.executors import crew_of, option_pairs
 
     return crew_of(executor, option_pairs(options), jobs, folder)
 

@@ -168,7 +168,7 @@ class OwnModel:
         effort.tell(f"{origin.formulation} by {self.solver}")
         answer = self.solved(effort.stop.remaining_s(), effort.search.seed)
         if answer.status is Status.INFEASIBLE:
-            own = " with the constraints added" if answer.changes[0] else ""
+            own = " with the constraints added" if answer.changes.added else ""
             raise InfeasibleError(f"nothing satisfies the model{own}, says {self.solver}: {answer.message}")
         if answer.objective is None:
             if answer.stopped_by in (StopReason.TIME, StopReason.MEMORY, StopReason.INTERRUPTED):

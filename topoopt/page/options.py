@@ -58,7 +58,12 @@ Method = Annotated[str | None, typer.Option(help="Name of a method: `topoopt des
 Jobs = Annotated[
     int | None, typer.Option(min=1, max=4096, help="Parts or runs at the same time; results stay the same.")
 ]
-Executor = Annotated[str | None, typer.Option(help="Who does the parts or runs: local, slurm or dask.")]
+Executor = Annotated[
+    str | None,
+    typer.Option(
+        help="Who does the parts or runs: local, slurm, dask, or MODULE:CALLABLE for a concurrent.futures.Executor."
+    ),
+]
 ExecutorSettings = Annotated[
     list[str] | None, typer.Option("--executor-option", help="KEY=VALUE for the executor. May be repeated.")
 ]

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from solvers.collective.schedules import NEIGHBOURS, least_time, step_time_s, steps_of
-from topoopt.core.collective import SwitchedCollective
+from topoopt.core.collective import SteppedCollective, SwitchedCollective
 from topoopt.verify.collective import check_circuits
 
 EIGHT = SwitchedCollective("halving-doubling", 8, 2, 8.0, 1.0, 0.0)
@@ -58,7 +58,9 @@ def test_no_schedule_is_faster_and_the_checker_agrees() -> None:
     draw = random.Random(5)
     for _ in range(60):
         ranks = draw.choice([2, 3, 4, 5, 6, 7, 8])
-        names = ["all-to-all", "ring"] + (["halving-doubling"] * 3 if ranks in (2, 4, 8) else [])
+        names: list[SteppedCollective] = ["all-to-all", "ring"] + (
+            ["halving-doubling"] * 3 if ranks in (2, 4, 8) else []
+        )
         asked = SwitchedCollective(
             draw.choice(names), ranks, draw.choice([2, 4]), draw.uniform(1, 9), 1.0, draw.random()
         )

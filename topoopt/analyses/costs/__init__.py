@@ -89,8 +89,10 @@ def cost(
         )
         from topoopt.costs import Counting
         from topoopt.files.atomic import PLOTS, targets
+        from topoopt.page.vega import drawable
 
         csv_file, plot = targets(output_files, force, (".csv",), PLOTS)
+        plot = drawable(plot, output)
         types = {
             "equal_to": str,
             "oversubscription": Annotated[float, Ge(1.0), Le(1e3)],
