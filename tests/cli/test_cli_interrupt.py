@@ -137,7 +137,7 @@ def test_a_report_that_has_no_time_is_left_out(tmp_path: Path, monkeypatch: pyte
     instance, out = write(tmp_path, {**INSTANCE, "search": {"budget": 100}}), tmp_path / "out"
     assert run("solve", instance, "--output", out).code == 0
     monkeypatch.setattr("topoopt.page.render.render_page", endless)
-    result = run("solve", instance, "--output", out, "--time-limit", LIMIT_S, "--json")
+    result = run("solve", "--force", instance, "--output", out, "--time-limit", LIMIT_S, "--json")
     assert (result.code, result.json["report"]) == (0, None)
     assert "left out (no time): report.html" in result.stderr
     assert [path.name for path in out.iterdir()] == ["solution.json"]
@@ -180,7 +180,7 @@ def test_a_memory_limit_that_is_too_small(tmp_path: Path, kind: str) -> None:
     assert result.code == 5
     assert result.json["error"] == "the memory limit of 0.000931 GiB was reached before anything was found"
     assert not (tmp_path / "out").exists()
-    wrong = run("solve", instance, "--output", tmp_path / "out", "--memory-limit", "much", "--json")
+    wrong = run("solve", "--force", instance, "--output", tmp_path / "out", "--memory-limit", "much", "--json")
     assert (wrong.code, wrong.json["problems"][0]["path"]) == (2, "--memory-limit")
 
 

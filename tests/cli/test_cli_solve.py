@@ -104,7 +104,7 @@ def test_small_time_limit_ends_an_endless_search(tmp_path: Path) -> None:
     instance = write(tmp_path, SIX)
     run("solve", instance, "--output", tmp_path / "out", "--budget", 10)  # loads what a search needs
     words = ("--time-limit", 2.0, "--budget", 10**12, "--json")
-    result = run("solve", instance, "--output", tmp_path / "out", *words)
+    result = run("solve", instance, "--force", "--output", tmp_path / "out", *words)
     assert result.code == 4
     assert result.json["iteration_time_ms"] <= result.json["initial_ms"]
 
@@ -131,7 +131,7 @@ def test_the_joint_method_says_how_far_the_loop_is(tmp_path: Path) -> None:
     assert "by the bulk-synchronous model" in notes
     assert "the joint optimum" in notes
     assert run("check", instance, tmp_path / "out" / "solution.json").code == 0
-    result = run("solve", write(tmp_path, SIX), "--output", tmp_path / "out", "--method", "joint", "--json")
+    result = run("solve", "--force", write(tmp_path, SIX), "--output", tmp_path / "out", "--method", "joint", "--json")
     assert result.code == 2
     assert refusals(result.json) == [("cluster.servers", "6", "too large for the method `joint`")]
 
@@ -150,7 +150,7 @@ def test_unknown_method_is_refused(tmp_path: Path) -> None:
     names += ", robust, joint"
     assert problem["allowed"] == names
     assert run("validate", instance).code == 2
-    result = run("solve", write(tmp_path, SIX), "--output", tmp_path / "out", "--method", "magic", "--json")
+    result = run("solve", "--force", write(tmp_path, SIX), "--output", tmp_path / "out", "--method", "magic", "--json")
     assert refusals(result.json) == [("search.method", "'magic'", "unknown method")]
     assert not (tmp_path / "out").exists()
 
@@ -168,7 +168,7 @@ def test_unknown_method_is_refused(tmp_path: Path) -> None:
         ("solve", "x.json", "--output", "o", "--time-limit", "-1"),
         ("solve", "x.json", "y.json", "--output", "o"),
         ("nonsense",),
-        ("import", "nonsense"),
+        ("study", "nonsense"),
     ],
 )
 def test_errors_in_the_arguments(words: tuple[str, ...]) -> None:
@@ -232,7 +232,7 @@ def test_disk_full_leaves_nothing_half_written(tmp_path: Path, monkeypatch: pyte
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "fsync", full)
-    result = run("solve", write(tmp_path, SIX), "--output", out, "--json")
+    result = run("solve", write(tmp_path, SIX), "--force", "--output", out, "--json")
     assert result.code == 7
     assert os.strerror(errno.ENOSPC) in result.json["error"]
     assert [path.name for path in out.iterdir()] == ["solution.json"]
@@ -261,7 +261,7 @@ def test_no_plan_within_the_limit(tmp_path: Path) -> None:
     assert result.code == 5
     assert (result.json["status"], result.json["solution"]) == ("unknown", None)
     # With time there is one: o0 with o3, o1 with o2, 2 GiB each; o0 and o3 take 2 + 4 ms one after the other.
-    result = run("solve", instance, "--output", tmp_path / "out", "--json")
+    result = run("solve", "--force", instance, "--output", tmp_path / "out", "--json")
     assert result.code == 0
     assert result.json["iteration_time_ms"] == pytest.approx(12.0)
 

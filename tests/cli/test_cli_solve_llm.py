@@ -136,7 +136,7 @@ def test_memory_that_never_fits(tmp_path: Path) -> None:
     enough = float(result.json["error"].split("gpu_memory_gib: ")[1].split()[0])
     for memory, code in ((enough - 0.1, 3), (enough, 0)):
         file.write_text(text.replace("gpu_memory_gib: 80", f"gpu_memory_gib: {memory:.4f}"))
-        assert run("solve", file, "-o", tmp_path, "--json").code == code
+        assert run("solve", "--force", file, "-o", tmp_path, "--json").code == code
 
 
 def test_a_limit_keeps_the_best_so_far(tmp_path: Path) -> None:

@@ -112,7 +112,7 @@ def test_one_link_a_server_is_infeasible(tmp_path: Path) -> None:
     assert "no path" in json.loads(text)["error"]
     path = instance(tmp_path, kind="topology", servers=4, degree=1, links="unidirectional",
                     demand={"family": "uniform"}, search={"robust": {"failures": "single-link"}})  # fmt: skip
-    code, text = run("solve", path, "--output", tmp_path / "out", "--json")
+    code, text = run("solve", "--force", path, "--output", tmp_path / "out", "--json")
     assert code == 3
     assert "no path" in json.loads(text)["error"]
 

@@ -48,7 +48,7 @@ def test_solve_check_and_report(tmp_path: Path) -> None:
     assert run("check", instance, tmp_path / "out" / "solution.json")[0] == 0
     assert run("report", tmp_path / "out" / "solution.json", "-o", tmp_path / "r.html")[0] == 0
     assert (tmp_path / "r.html").read_text() == (tmp_path / "out" / "report.html").read_text()
-    assert "slow-tree" in run("solve", instance, "--output", tmp_path / "out")[1]
+    assert "slow-tree" in run("solve", "--force", instance, "--output", tmp_path / "out")[1]
 
 
 def test_check_rejects_another_result(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_budget_and_time_limit_at_the_command_line(tmp_path: Path) -> None:
     """No budget option for this kind (2); a time limit of 0 leaves nothing (5)."""
     instance = cases.write(tmp_path, cases.instance())
     assert run("solve", instance, "--output", tmp_path / "out", "--budget", 5)[0] == 2
-    assert run("solve", instance, "--output", tmp_path / "out", "--time-limit", 0)[0] == 5
+    assert run("solve", "--force", instance, "--output", tmp_path / "out", "--time-limit", 0)[0] == 5
     assert not (tmp_path / "out" / "solution.json").exists()
 
 

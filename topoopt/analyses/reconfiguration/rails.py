@@ -235,7 +235,7 @@ def failed_interfaces(
     gpus, job = rails.problem.cluster.gpus_per_server, rails.job
     if failed >= gpus:
         text = "no interface of the server would be left"
-        raise InputError([Problem(text, path="--failed", value=str(failed), allowed=f"0 to {gpus - 1}")])
+        raise InputError([Problem(text, path="--set failed", value=str(failed), allowed=f"0 to {gpus - 1}")])
     left = (gpus - failed) / gpus
     places = (EVERY_STAGE, *range(job.ranks))
     figures = tuple(failed_figures(job, rails.orders, step, rank, left) for rank in places)
@@ -316,6 +316,6 @@ def placed(instance: Path, error: InputError) -> InputError:
         path = parse_path(problem.path or "")
         inside = hasattr(ParallelStrategy(), str(path[0])) if path else False
         issue = Issue(("strategy", *path) if inside else path, problem.message, problem.value, problem.allowed)
-        own = path[:1] in (("delays",), ("fabrics",), ("--failed",))
+        own = path[:1] in (("delays",), ("fabrics",)) or (problem.path or "").startswith("--")
         problems += [problem] if own else document.problems([issue])
     return InputError([replace(message) for message in problems])
