@@ -20,7 +20,9 @@ from typing import Any
 import commands
 import fields
 import programs
+import prose
 from latex2mathml.converter import convert
+from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 
 import topoopt
@@ -118,6 +120,12 @@ def _instances() -> str:
     return (ROOT / "instances/README.md").read_text().replace("# Instances\n", "# Shipped instances\n", 1)
 
 
+def on_pre_build(**_: Any) -> None:
+    """Refuse pages that are not plain English."""
+    if issues := prose.issues():
+        raise PluginError("\n".join(("pages are not in order:", *issues)))
+
+
 def on_files(files: Files, config: Any) -> Files:
     """Add the pages that are made from the code, and the reports of the examples."""
     pages = {
@@ -141,7 +149,9 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Do what the page orders; leave out what is for the tests."""
+    """Do what the page orders; leave out what is for the tests; terms of the glossary get anchors."""
+    if markdown.startswith("# Glossary\n"):
+        markdown = prose.TERM.sub(lambda term: f"**{term[1]}**{{ #{prose.slug(term[1])} }}", markdown)
     return ORDER.sub(lambda order: ORDERS[order[1]](order[2]), REMARK.sub("", markdown))
 
 

@@ -13,6 +13,8 @@ from tests.support.pages import PAGES, Sandbox, blocks_of
 from tests.support.paths import ROOT
 
 MOST_LINES_OF_README = 150
+MOST_LINES = {"kinds": (60, 110), "questions": (1, 110), "results": (1, 150)}
+"""Of the pages of a folder, least and most."""
 
 
 def _name(page: Path) -> str:
@@ -49,6 +51,14 @@ def test_the_readme_is_read_in_one_sitting() -> None:
     assert len((ROOT / "README.md").read_text().splitlines()) <= MOST_LINES_OF_README
 
 
+@pytest.mark.parametrize("folder", MOST_LINES)
+def test_pages_of_a_folder_have_their_length(folder: str) -> None:
+    """What does not fit goes to another page."""
+    least, most = MOST_LINES[folder]
+    lengths = {page.name: len(page.read_text().splitlines()) for page in (ROOT / "docs" / folder).glob("*.md")}
+    assert {name: length for name, length in lengths.items() if not least <= length <= most} == {}
+
+
 def _tables_without(text: str) -> list[str]:
     """Heads of tables, what is missing above each, behind the table before: a command, a date."""
     told: list[str] = []
@@ -65,9 +75,11 @@ def _tables_without(text: str) -> list[str]:
 
 def test_every_table_of_results_has_its_command_and_date() -> None:
     """Whoever doubts a figure sees how to make it again, and how old it is."""
-    text = (ROOT / "docs/results.md").read_text()
-    assert len(re.findall(r"^\|---", text, re.MULTILINE)) == text.count("\n\nFigures of ") > 0
-    assert _tables_without(text) == []
+    pages = {page.name: page.read_text() for page in sorted((ROOT / "docs/results").glob("*.md"))}
+    assert len(pages) > 10
+    for name, text in pages.items():
+        assert len(re.findall(r"^\|---", text, re.MULTILINE)) == text.count("\n\nFigures of ") > 0, name
+        assert _tables_without(text) == [], name
     bare = "## A\n\n```sh\ntopoopt doctor\n```\n\nFigures of 2026-11-21:\n\n| a |\n|---|\n| 1 |\n\n| b |\n|---|\n"
     assert _tables_without(bare) == ["command: | b |", "date: | b |"]
 

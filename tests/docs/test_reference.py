@@ -15,7 +15,10 @@ from topoopt.cli.app import app
 from topoopt.formats.table import READERS
 from topoopt.kinds import KINDS, TEMPLATES
 
-SECTIONS = ("Question", "Instance", "Algebra", "Methods", "Example", "Limits")
+SECTIONS = (
+    *("What it answers", "When to use it", "The problem", "The instance", "The result"),
+    *("How good and how fast", "Limits"),
+)
 
 
 @pytest.fixture
