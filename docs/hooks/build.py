@@ -7,6 +7,10 @@ Pages may say, each in a line of its own:
     <!-- generated: file FILE -->       a file of the repository as it is
     <!-- generated: formats -->         what can be imported and exported
     <!-- generated: readers -->         what becomes of each field of the files of other tools
+    <!-- generated: arguments -->       the arguments behind bounds
+    <!-- generated: head -->            the fields of the solution files of all kinds
+    <!-- generated: constraints KIND -->  what the checker of a kind demands of a plan
+    <!-- generated: decisions KIND -->  the fields of its solution files that no other kind has
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ from html import unescape
 from pathlib import Path
 from typing import Any
 
+import checks
 import commands
 import fields
 import programs
@@ -102,6 +107,10 @@ ORDERS: dict[str, Callable[[str], str]] = {
     "file": _file,
     "formats": _formats,
     "readers": _readers,
+    "arguments": checks.arguments,
+    "head": checks.head_fields,
+    "constraints": checks.constraints,
+    "decisions": checks.fields,
 }
 
 
@@ -152,7 +161,7 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
     """Do what the page orders; leave out what is for the tests; terms of the glossary get anchors."""
     if markdown.startswith("# Glossary\n"):
         markdown = prose.TERM.sub(lambda term: f"**{term[1]}**{{ #{prose.slug(term[1])} }}", markdown)
-    return ORDER.sub(lambda order: ORDERS[order[1]](order[2]), REMARK.sub("", markdown))
+    return ORDER.sub(lambda order: ORDERS[order[1]](order[2]) + "\n", REMARK.sub("", markdown))
 
 
 def _typeset(formula: re.Match[str]) -> str:
