@@ -11,7 +11,6 @@ from topoopt.kinds import kind_named
 from topoopt.verify import allocation, collective, dag_topology, hierarchy, regional_circuits
 from topoopt.verify.checker import Checker
 from topoopt.verify.job import check as job
-from topoopt.verify.llm_training import check as llm_training
 from topoopt.verify.network import checker as network
 from topoopt.verify.placement import check as placement
 from topoopt.verify.shared_cluster import checker as shared_cluster
