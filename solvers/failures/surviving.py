@@ -40,7 +40,6 @@ def single_links(topology: Topology) -> tuple[Failure, ...]:
 
 
 def single_servers(topology: Topology) -> tuple[Failure, ...]:
-    """Each server failing alone."""
     return tuple(Failure(servers=(server,)) for server in range(topology.hosts))
 
 

@@ -79,6 +79,8 @@ def test_text_names_parts_and_what_is_not_known() -> None:
     """People see bills, devices, how it was counted, and which parts have no power in the book."""
     found = run("cost", *SIZE)
     assert found.code == 0
+    assert "patch panel port" not in found.stdout
+    found = run("cost", *SIZE, "--verbose")
     for text in ("patch panel port", "589,824", "213.2 Gbit/s", "left out: hypercube", "power not in the price book"):
         assert text in found.stdout
 
@@ -196,14 +198,30 @@ def test_csv_and_plots(tmp_path: Path) -> None:
         sum(fabric["usd"] for fabric in document["fabrics"].values())
     )
     tree = ElementTree.parse(picture).getroot()
-    titles = [text.text for text in tree.iter(f"{SVG}text") if text.get("class") == "title"]
+    titles = [text.text for text in tree.iter(f"{SVG}text") if (text.text or "").startswith("d = ")]
     assert titles == ["d = 4, 100 Gbit/s", "d = 4, 200 Gbit/s", "d = 8, 100 Gbit/s", "d = 8, 200 Gbit/s"]
     words = ("--servers", 64, "--degree", 6, "--rate", 40, "--counting", "devices", "--plot", page)
     assert run("cost", *words).code == 0
     html = page.read_text(encoding="utf-8")
     assert html.startswith("<!doctype html>")
     assert "d = 6, 40 Gbit/s" in html
-    assert html.count("<figcaption>") == 5
+    assert html.count("<figcaption>") == html.count('class="vega"') == 5
+
+
+def test_plots_without_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page has its tables, no SVG file is written, and one line names the extra."""
+    monkeypatch.setattr("topoopt.page.vega.find_spec", lambda name: None)
+    picture, page = tmp_path / "plot.svg", tmp_path / "plot.html"
+    answer = run("cost", *SIZE, "--plot", picture, "--json")
+    assert answer.code == 0
+    assert answer.json["plot"] is None
+    assert not picture.exists()
+    assert answer.stderr.count("topoopt[studies]") == 1
+    assert run("cost", *SIZE, "--plot", page).code == 0
+    html = page.read_text(encoding="utf-8")
+    assert "topoopt[studies]" in html
+    assert "<figcaption>" not in html
+    assert "Figures, million USD" in html
 
 
 def test_schema_of_price_books() -> None:

@@ -103,6 +103,8 @@ def test_job_in_words(tmp_path: Path) -> None:
     told = run("explain", solution, "--instance", path, "--json", "--more", 3).json
     assert told["faster_links"]["link_gbps"] == 400.0
     assert told["busiest_server_compute_ms"] <= told["faster_links"]["iteration_time_ms"] < told["iteration_time_ms"]
+    least = f"No network brings this strategy below {told['busiest_server_compute_ms']:.6g} ms, "
+    assert any(line.startswith(least) for line in told["words"])
     words = run("explain", solution, "--instance", path).stdout
     assert "simulated again" in words
     assert "anything else" not in words  # a few times 1e-16 ms of rounding are no part of the iteration

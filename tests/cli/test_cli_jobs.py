@@ -62,7 +62,7 @@ def _options(*texts: str) -> tuple[str, ...]:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--executor", "abacus"), "unknown executor (value: abacus); allowed: dask, slurm"),
+        (("--executor", "abacus"), "no such executor (value: abacus); allowed: local, slurm, dask or MODULE:CALLABLE"),
         (("--executor-option", "scheduler=a"), "options of no executor (value: scheduler=a)"),
         (
             ("--executor", "dask", *_options("colour=red")),

@@ -261,3 +261,19 @@ def _searches(signals: int) -> int:
         for _ in range(signals):
             os.kill(os.getpid(), signal.SIGINT)
         return swallowing(waits)()
+
+
+@pytest.mark.usefixtures("raising")
+def test_a_signal_while_the_object_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between two parts of a large object: the object of an interrupted run is printed in its place, no traceback."""
+    encode = json.JSONEncoder.iterencode
+
+    def interrupted_once(self: json.JSONEncoder, document: object, **options: bool) -> Iterator[str]:
+        monkeypatch.setattr(json.JSONEncoder, "iterencode", encode)
+        os.kill(os.getpid(), signal.SIGINT)
+        return encode(self, document, **options)
+
+    monkeypatch.setattr(json.JSONEncoder, "iterencode", interrupted_once)
+    result = run("calibrate", *CALLED["calibrate"].split(), "--keep", "--json")
+    assert (result.code, result.stderr) == (130, "interrupted\n")
+    assert result.json == {"status": "unknown", "stopped_by": "interrupted", "exit_code": 130}

@@ -21,6 +21,7 @@ from tests.support.cli_cases import write
 from tests.support.paths import INSTANCES, ROOT
 from tests.support.sized_instances import SMALL
 from tests.support.study_cases import routing, study
+from topoopt.studies.execute import read_rows
 from topoopt.studies.results import TIMES
 
 FEW = 3
@@ -125,9 +126,9 @@ def test_study(kills: int, tmp_path: Path) -> None:
 
     def look() -> None:
         nonlocal completed
-        records = [path for path in out.rglob("run.json") if "unfinished" not in path.parts]
-        assert all(json.loads(record.read_bytes())["outcome"] == "done" for record in records)
-        if len(records) == RUNS:
+        kept = read_rows(out)
+        assert all(row.outcome == "done" for row in kept.values())
+        if len(kept) == RUNS:
             if not (calm / "results.parquet").exists():
                 finished("study", "report", calm)
             finished(*words, out)
@@ -174,7 +175,7 @@ def test_a_child_that_ignores_sigterm(tmp_path: Path) -> None:
     program = (
         "import sys\nfrom topoopt.studies.expand import read_study\nfrom topoopt.studies.runner import run_study\n"
         "tally = run_study(read_study(sys.argv[1]), sys.argv[2], jobs=2, program='tests.support.misbehave:main')\n"
-        "print(tally.failed)\n"
+        "print(tally['failed'])\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", program, str(file), str(tmp_path / "out")],

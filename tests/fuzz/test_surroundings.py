@@ -15,16 +15,16 @@ from tests.fuzz.test_kills import PATIENCE_S, leftovers
 from tests.support.cli_cases import run
 from tests.support.paths import INSTANCES, ROOT
 from tests.support.study_cases import routing, study
-from topoopt.studies.results import collect_rows
+from topoopt.studies.runner import collect_rows
 
 RUNS = 24
 
 RUNNER = """
 import sys
 from topoopt.studies.expand import read_study
-from topoopt.studies.runner import run_study
+from topoopt.studies.runner import collect_rows, run_study
 tally = run_study(read_study(sys.argv[1]), sys.argv[2], jobs=1, program="tests.support.misbehave:quick")
-assert not tally.failed, tally.failed
+assert not tally['failed'], tally
 """
 
 

@@ -12,14 +12,12 @@ from tests.simulate.test_switching import DENSE, EXPERTS, ON_DEMAND, PROVISIONED
 from tests.support.cli_cases import run
 from tests.support.paths import INSTANCES
 from tests.support.switched_steps import fastest_step
-from topoopt.core.switching import EVERY_STAGE, FailedFigures, RailJob, SwitchedStep, SwitchMode
+from topoopt.core.switching import EVERY_STAGE, ImpairedStep, RailJob, SwitchedStep, SwitchMode
 from topoopt.simulate.switching import failed_figures
 from topoopt.verify.llm_training.rail_steps import check_failed
 
 
-def broken(
-    job: RailJob, delay_s: float, mode: SwitchMode, rank: int, left: float
-) -> tuple[SwitchedStep, FailedFigures]:
+def broken(job: RailJob, delay_s: float, mode: SwitchMode, rank: int, left: float) -> tuple[SwitchedStep, ImpairedStep]:
     """The fastest plan of ports, and its step with a part of the interfaces left."""
     known, step = fastest_step(job, delay_s, mode)
     return step, failed_figures(job, known, step, rank, left)

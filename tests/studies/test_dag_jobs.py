@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.cli_cases import run
 from tests.support.paths import INSTANCES
-from topoopt.studies.results import collect_rows
+from topoopt.studies.runner import collect_rows
 
 
 def test_the_study(tmp_path: Path) -> None:

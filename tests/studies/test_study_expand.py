@@ -12,8 +12,9 @@ import pytest
 from tests.support.cli_cases import run
 from tests.support.study_cases import routing, study
 from topoopt.core.errors import InputError
-from topoopt.studies.expand import outlook, read_study
-from topoopt.studies.schema import Sequence, sequence_values, varied
+from topoopt.files import codec
+from topoopt.studies.expand import outlook, progression_values, read_study, varied
+from topoopt.studies.schema import Progression
 
 Written = Callable[..., Path]
 
@@ -86,8 +87,8 @@ def test_patterns_and_labels(tmp_path: Path, written: Written) -> None:
     assert found.runs[2].document is None
     assert found.runs[0].identity == found.runs[3].identity
     seen = outlook(found)
-    assert (seen.runs, seen.repeated) == (3, 1)
-    assert [problem.file for problem in seen.problems] == [str(tmp_path / "sub" / "c.json")]
+    assert (seen["runs"], seen["repeated"]) == (3, 1)
+    assert [problem.file for problem in seen["problems"]] == [str(tmp_path / "sub" / "c.json")]
 
 
 def test_commands_without_instance(written: Written) -> None:
@@ -127,7 +128,7 @@ def test_files_among_the_options(tmp_path: Path, written: Written) -> None:
 )
 def test_sequences(rule: dict[str, float], values: list[float]) -> None:
     """Both ends count, whole numbers stay whole."""
-    found = sequence_values(Sequence.model_validate(rule))
+    found = progression_values(codec.read(Progression, rule)[0])
     assert found == values
     assert [type(value) for value in found] == [type(value) for value in values]
 
@@ -178,9 +179,9 @@ def test_outlook_names_bad_instances_and_methods(written: Written) -> None:
     """What will be refused is known before anything runs, with what was varied."""
     group = {"instance": routing(), "vary": {"topology.servers": [4, -1]}, "methods": ["auto", "magic"]}
     seen = outlook(read_study(written(study(group))))
-    assert seen.runs == 4
-    assert seen.longest_s == 4 * 60
-    texts = [str(problem) for problem in seen.problems]
+    assert seen["runs"] == 4
+    assert seen["longest_s"] == 4 * 60
+    texts = [str(problem) for problem in seen["problems"]]
     assert any("topology.servers = -1" in text for text in texts)
     assert any("magic" in text and "simplex" in text for text in texts)
 

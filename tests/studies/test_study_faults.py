@@ -20,12 +20,10 @@ from tests.support.cli_cases import run
 from tests.support.paths import ROOT
 from tests.support.study_cases import routing, study
 from topoopt.core.errors import InputError, MachineError
-from topoopt.studies.attended import reproduce
-from topoopt.studies.execute import Store
-from topoopt.studies.expand import FILE_OPTIONS, WRITTEN_OPTIONS, read_study
-from topoopt.studies.results import collect_rows, read_plan
-from topoopt.studies.runner import run_study
-from topoopt.studies.schema import COMMANDS, Sequence, sequence_values
+from topoopt.studies.execute import run_folder
+from topoopt.studies.expand import FILE_OPTIONS, WRITTEN_OPTIONS, progression_values, read_study
+from topoopt.studies.runner import collect_rows, read_plan, reproduce, run_study
+from topoopt.studies.schema import COMMANDS, Progression
 
 Written = Callable[..., Path]
 
@@ -121,7 +119,7 @@ def done(tmp_path: Path, written: Written) -> tuple[Path, Path, Path]:
     file = written(study({"instance": routing()}))
     found = read_study(file)
     run_study(found, tmp_path / "out", jobs=1)
-    return file, tmp_path / "out", Store(tmp_path / "out").folder(found.runs[0].identity) / "run.json"
+    return file, tmp_path / "out", tmp_path / "out" / "results.jsonl"
 
 
 def test_damaged_records_are_made_again(done: tuple[Path, Path, Path]) -> None:
@@ -134,7 +132,7 @@ def test_damaged_records_are_made_again(done: tuple[Path, Path, Path]) -> None:
         assert [row["outcome"] for row in collect_rows(out)] == ["missing"], name
     kept.write_text(good[: len(good) // 2])
     tally = run_study(read_study(file), out, jobs=1)
-    assert (tally.ran, tally.done, tally.missing) == (1, 1, 0)
+    assert (tally["ran"], tally["done"], tally["missing"]) == (1, 1, 0)
     assert [row["objective"] for row in collect_rows(out)] == [2.0]  # uniform demand on a ring of four
     for odd in ODD.values():
         kept.write_text(json.dumps({**whole, "output": odd(whole["output"])}))
@@ -147,8 +145,9 @@ def test_damaged_plans_are_refused(done: tuple[Path, Path, Path]) -> None:
     study_file, out, _ = done
     plan = json.loads((out / "study.json").read_text())
     wounds: list[dict[str, Any]] = [
-        {"runs": 3}, {"runs": [None]}, {"versions": []}, {"figures": [{}]}, {"comparison": None}, {"notes": None},
-        {"runs": [{**plan["runs"][0], "identity": "../../x"}]}, {"runs": [{**plan["runs"][0], "limits": {}}]},
+        {"runs": 3}, {"runs": [None]}, {"versions": []}, {"study": {**plan["study"], "figures": [{}]}},
+        {"study": {**plan["study"], "compare": None}}, {"study": {**plan["study"], "notes": None}}, {"study": None},
+        {"runs": [{**plan["runs"][0], "identity": "../../x"}]}, {"runs": [{**plan["runs"][0], "limits": 3}]},
     ]  # fmt: skip
     for wound in wounds:
         (out / "study.json").write_text(json.dumps({**plan, **wound}))
@@ -161,7 +160,7 @@ def test_damaged_plans_are_refused(done: tuple[Path, Path, Path]) -> None:
         read_plan(out)
 
 
-@pytest.mark.parametrize("value", ["/tmp/x.csv", "../x.csv", "a/x.csv", "run.json", ".hidden", "", True, 3])
+@pytest.mark.parametrize("value", ["/tmp/x.csv", "../x.csv", "a/x.csv", "log.txt", ".hidden", "", True, 3])
 @pytest.mark.parametrize("option", WRITTEN_OPTIONS)
 def test_nothing_is_written_outside(written: Written, option: str, value: object) -> None:
     """Options that name a file to write take plain names, which stand in the folder of the run."""
@@ -194,7 +193,7 @@ def test_a_bill_is_written_beside_its_run(tmp_path: Path, written: Written) -> N
     """What a command writes is kept with its run."""
     found = read_study(written(study({"command": "cost", "options": {**SIZE, "csv": "bill.csv"}})))
     run_study(found, tmp_path / "out", jobs=1)
-    folder = Store(tmp_path / "out").folder(found.runs[0].identity)
+    folder = run_folder(tmp_path / "out", found.runs[0].identity)
     assert (folder / "bill.csv").read_text().count("\n") > 3
 
 
@@ -210,16 +209,16 @@ def test_a_folder_of_a_stranger_is_not_obeyed(done: tuple[Path, Path, Path], tmp
     ):  # fmt: skip
         (out / "study.json").write_text(json.dumps({**plan, "runs": [{**one, **changes}]}))
         with pytest.raises(InputError):
-            reproduce(out, one["identity"], tmp_path / "scratch")
+            reproduce(out, one["identity"])
     assert not target.exists()
 
 
 def test_rules_beyond_all_numbers() -> None:
     """Sequences that leave the range of floats end there."""
-    assert sequence_values(Sequence(**{"from": 1e308, "to": 1.7e308, "factor": 2.0})) == [1e308]
-    assert sequence_values(Sequence(**{"from": 1e307, "to": 1e308, "factor": 10})) == [1e307, 1e308]
-    assert sequence_values(Sequence(**{"from": 1e308, "to": 1.7e308, "step": 1e308})) == [1e308]
-    assert len(sequence_values(Sequence(**{"from": 1.0, "to": 1.7e308, "factor": 1e300}))) == 2
+    assert progression_values(Progression(1e308, 1.7e308, factor=2.0)) == [1e308]
+    assert progression_values(Progression(1e307, 1e308, factor=10)) == [1e307, 1e308]
+    assert progression_values(Progression(1e308, 1.7e308, step=1e308)) == [1e308]
+    assert len(progression_values(Progression(1.0, 1.7e308, factor=1e300))) == 2
 
 
 def test_a_leftover_plan_is_removed(done: tuple[Path, Path, Path]) -> None:
@@ -228,7 +227,7 @@ def test_a_leftover_plan_is_removed(done: tuple[Path, Path, Path]) -> None:
     (out / ".study.json.0123456789abcdef.tmp").write_text("half")
     run_study(read_study(file), out, jobs=1)
     assert rest(out) == []
-    assert sorted(os.listdir(out)) == [".lock", "runs", "study.json", "unfinished"]
+    assert sorted(os.listdir(out)) == [".lock", "results.jsonl", "runs", "study.json", "unfinished"]
 
 
 def test_numbers_that_are_none(tmp_path: Path) -> None:

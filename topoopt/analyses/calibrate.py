@@ -383,7 +383,6 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, float | int]:
 
 
 def efficiencies(reached: ReachedRates) -> dict[str, float]:
-    """By name."""
     return dict(zip((part.name for part in fields(reached)), astuple(reached), strict=True))
 
 

@@ -18,6 +18,7 @@ from topoopt.core.llm_training import LlmTrainingProblem, StepEstimate
 from topoopt.core.llm_training_plan import PHOTONIC_RAILS, POD_CIRCUITS, RankedStrategy
 from topoopt.core.parallelism import ParallelStrategy, PipelineSchedule, Recompute, StrategySpace
 from topoopt.page.output import JsonOption, Output
+from topoopt.page.process import verbose
 from topoopt.page.text import counted, percent
 from topoopt.simulate.llm_training.strategies import strategy_problems
 from topoopt.workloads.language_models import active_parameters, parameters
@@ -45,7 +46,10 @@ def evaluate(
     ] = None,
     as_json: Annotated[bool, JsonOption] = False,
 ) -> None:
-    """Time, its parts and memory of one configuration; what is not given is as the instance pins it, else plain."""
+    """Time, its parts and memory of one configuration; what is not given is as the instance pins it, else plain.
+
+    Exit code 3 if it does not fit the memory of a GPU.
+    """
     output = Output.choose(as_json)
 
     def command() -> int:
@@ -76,8 +80,11 @@ def evaluate(
             document["switching"] = _switched(file, problem, strategy)
         if fabric:
             document["fabrics"] = _on_fabrics(problem, strategy, ideal, fabric, document.get("switching"))
-        output.result(document, lambda console: _show(console, document), answer(problem, document))
-        return 0
+        fits = document["fits"]
+        output.result(
+            document, lambda console: _show(console, document) if fits or verbose() else None, answer(problem, document)
+        )
+        return 0 if fits else InfeasibleError.exit_code
 
     output.run(command)
 
@@ -199,7 +206,6 @@ def chosen_strategy(problem: LlmTrainingProblem, given: Mapping[str, Any]) -> Pa
 def estimate_document(
     problem: LlmTrainingProblem, strategy: ParallelStrategy, estimate: StepEstimate
 ) -> dict[str, Any]:
-    """All figures, for programs."""
     seconds = estimate.iteration_time_s
     gpus = problem.cluster.gpus
     flops = estimate.model_flops / seconds / gpus

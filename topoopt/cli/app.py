@@ -15,7 +15,7 @@ from typer.main import get_command, get_group
 
 from topoopt.core.errors import InputError
 from topoopt.page.output import Output, shown
-from topoopt.page.process import be_quiet
+from topoopt.page.process import be_quiet, be_verbose
 
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "solve": (
@@ -139,7 +139,7 @@ def as_command(path: tuple[str, ...], command: Callable[..., None] | typer.Typer
 
 
 def _finished(path: tuple[str, ...], command: Any) -> Any:
-    """Add the option `--quiet`, examples below the help, and let paragraphs fill the width they have."""
+    """Add `--quiet` and `--verbose`, examples below the help, and let paragraphs fill the width they have."""
     command.help = "\n\n".join(_joined(part) for part in (command.help or "").split("\n\n"))
     if isinstance(command, LazyGroup):
         return command
@@ -147,7 +147,8 @@ def _finished(path: tuple[str, ...], command: Any) -> Any:
         for name, child in command.commands.items():
             _finished((*path, name), child)
         return command
-    command.params.insert(_last_option(command.params), _quiet_option())
+    last = _last_option(command.params)
+    command.params[last:last] = _shared_options()
     examples = EXAMPLES.get(" ".join(path))
     if examples is not None:
         command.epilog = "\n\n".join(("[bold]Examples[/]", *(f"  {line}".replace("[", "\\[") for line in examples)))
@@ -163,8 +164,8 @@ def _last_option(params: list[Any]) -> int:
     return next((i for i, param in enumerate(params) if "--help" in param.opts), len(params))
 
 
-def _quiet_option() -> Any:
-    """The option as typer makes it of a function: its class has no public constructor."""
+def _shared_options() -> list[Any]:
+    """The options as typer makes them of a function: their class has no public constructor."""
     alone = typer.Typer(add_completion=False)
 
     @alone.command()
@@ -180,9 +181,20 @@ def _quiet_option() -> Any:
                 help="Print nothing but errors, and the object of --json.",
             ),
         ] = False,
+        verbose: Annotated[
+            bool,
+            typer.Option(
+                "--verbose",
+                "-v",
+                callback=be_verbose,
+                expose_value=False,
+                is_eager=True,
+                help="Print every table in full.",
+            ),
+        ] = False,
     ) -> None: ...
 
-    return get_command(alone).params[0]
+    return get_command(alone).params[:2]
 
 
 UsageError: Any = typer.BadParameter.__mro__[1]

@@ -36,6 +36,7 @@ def validate(
         files: list[dict[str, Any]] = []
         problems: list[Problem] = []
         notes: list[str] = []
+        codes: list[int] = []
         for path in instances:
             try:
                 instance = read_instance(path)
@@ -47,6 +48,7 @@ def validate(
                 entry = {"file": str(path), "ok": True, "kind": instance.kind, "sha256": instance.sha256}
                 files.append({**entry, "notes": remarks} if remarks else entry)
             except InputError as error:
+                codes.append(error.exit_code)
                 problems.extend(error.problems)
                 listed = [asdict(problem) for problem in error.problems]
                 files.append({"file": str(path), "ok": False, "problems": listed})
@@ -60,7 +62,7 @@ def validate(
                 console.print(f"note: {note}", soft_wrap=True, markup=False, highlight=False)
 
         output.result({"ok": not problems, "files": files}, show)
-        return InputError.exit_code if problems else 0
+        return min(codes, default=0)
 
     output.run(command)
 

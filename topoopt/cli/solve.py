@@ -260,7 +260,10 @@ JobsOption = Annotated[
 ]
 ExecutorOption = Annotated[
     str | None,
-    typer.Option(help="Kind co-optimisation: dask or slurm do the --jobs parts at once; the plan stays the same."),
+    typer.Option(
+        help="Kind co-optimisation: local, slurm, dask or MODULE:CALLABLE, which makes a concurrent.futures.Executor, "
+        "does the --jobs parts at once; the plan stays the same."
+    ),
 ]
 ExecutorOptionOption = Annotated[
     list[str] | None,
@@ -290,8 +293,7 @@ def chosen_crew(executor: str | None, options: list[str], jobs: int, folder: Pat
         raise InputError([problem])
     if executor is None:
         return None
-    from topoopt.cli.crews import crew_of
-    from topoopt.studies.executors import option_pairs
+    from topoopt.studies.executors import crew_of, option_pairs
 
     return crew_of(executor, option_pairs(options), jobs, folder)
 

@@ -114,7 +114,6 @@ def _remove(path: str) -> None:
 
 
 def _write(handle: int, data: bytes) -> None:
-    """Everything, to the disk."""
     left = memoryview(data)
     while left:
         left = left[os.write(handle, left) :]

@@ -132,7 +132,6 @@ def _odd_maps(
 
 
 def _listed(numbers: Sequence[int]) -> str:
-    """Up to eight of them."""
     return ", ".join(map(str, numbers[:8])) + (" ..." if len(numbers) > 8 else "") if numbers else "none"
 
 

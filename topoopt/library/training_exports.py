@@ -50,7 +50,6 @@ def training_topology(result: Result[Any, Any], fabric: str | None) -> Topology:
 
 
 def _between_servers(plan: FabricPlan, servers: int) -> list[tuple[int, int, int]]:
-    """Links that join two servers."""
     return [link for link in plan.network.links if max(link[:2]) < servers]
 
 

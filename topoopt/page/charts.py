@@ -197,12 +197,10 @@ def _coincide(line: Series, other: Series, seen: float) -> bool:
 def xy_chart(series: Sequence[Series], x: Axis, y: Axis, label: str, *, radius: float | None = None) -> Markup:
     """Points, and lines where asked, over two axes; the size of marks follows from their number unless it is given."""
     shapes = _frame(x, y)
-    base = HEIGHT - BOTTOM
     for index, curve in enumerate(series):
         if curve.line and len(curve.points) > 1:
             path = "L".join(
-                f"{coordinate(1000 * x.at(point.x))} {coordinate(base - (base - TOP) * y.at(point.y))}"
-                for point in curve.points
+                f"{coordinate(1000 * x.at(point.x))} {coordinate(_height(point.y, y))}" for point in curve.points
             )
             line = element("path", d=f"M{path}", class_=f"run {colour(index)} {dash(index)}")
             box = f"0 0 1000 {HEIGHT:.0f}"

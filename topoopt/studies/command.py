@@ -35,29 +35,24 @@ def validate(study: StudyArgument, as_json: Annotated[bool, JsonOption] = False)
         readable, wrong = expanded(study)
         prospect = None if readable is None else outlook(readable)
         if readable is None or prospect is None or wrong:
-            raise InputError([*wrong, *(() if prospect is None else prospect.problems)])
-        document = {
-            "name": readable.name,
-            "runs": prospect.runs,
-            "repeated": prospect.repeated,
-            "longest_s": prospect.longest_s,
-            "ok": not prospect.problems,
-            "problems": [asdict(problem) for problem in prospect.problems],
-        }
+            raise InputError([*wrong, *(() if prospect is None else prospect["problems"])])
+        problems = prospect.pop("problems")
+        listed = [asdict(problem) for problem in problems]
+        document = {"name": readable.name, **prospect, "ok": not problems, "problems": listed}
 
         def show(console: Console) -> None:
-            most = _duration(prospect.longest_s)
-            text = f"{escape(readable.name)}: {prospect.runs} runs, at most {most} one after another"
+            most = _duration(document["longest_s"])
+            text = f"{escape(readable.name)}: {document['runs']} runs, at most {most} one after another"
             console.print(text, soft_wrap=True, highlight=False)
-            if prospect.repeated:
-                console.print(f"{prospect.repeated} rows repeat a run of another row", highlight=False)
-            for problem in prospect.problems:
+            if document["repeated"]:
+                console.print(f"{document['repeated']} rows repeat a run of another row", highlight=False)
+            for problem in problems:
                 console.print(f"[bold red]error[/] {escape(str(problem))}", soft_wrap=True, highlight=False)
-            if prospect.problems:
+            if problems:
                 console.print("runs with these instances or methods will be refused, the others will be done")
 
         output.result(document, show)
-        return InputError.exit_code if prospect.problems else 0
+        return InputError.exit_code if problems else 0
 
     output.run(command)
 
@@ -85,7 +80,9 @@ def run(
     time_limit: Annotated[
         float | None, typer.Option(min=0.0, help="Seconds for the whole study; what is missing then stays so.")
     ] = None,
-    executor: Annotated[str, typer.Option(help="local, slurm or dask.")] = "local",
+    executor: Annotated[
+        str, typer.Option(help="local, slurm, dask or MODULE:CALLABLE, which makes a concurrent.futures.Executor.")
+    ] = "local",
     executor_option: Annotated[
         list[str] | None, typer.Option("--executor-option", help="KEY=VALUE for the executor; may be repeated.")
     ] = None,
@@ -100,36 +97,61 @@ def run(
     output = Output.choose(as_json)
 
     def command() -> int:
-        from topoopt.studies.attended import attend, compared_again, ended_early
         from topoopt.studies.executors import option_pairs
-        from topoopt.studies.expand import read_study
+        from topoopt.studies.expand import MEMORY_MIB, read_study
         from topoopt.studies.report import answer
         from topoopt.studies.results import REJECTED, TABLE_FILE
-        from topoopt.studies.runner import STUDY_FILE
+        from topoopt.studies.runner import STUDY_FILE, attend, default_jobs, ended_early, reproduce
 
         folder = out or Path("out") / study.stem
         if again is not None:
-            return compared_again(output, folder, again)
+            return _show_again(output, reproduce(folder, again))
         expanded = read_study(study, small=small)
         if not resume and (folder / STUDY_FILE).exists():
             raise InputError(f"{folder}: there is a study already; leave out --fresh to go on with it")
+        settings = {"executor": executor, "options": option_pairs(executor_option or []), "retry_failed": retry_failed}
+        number = jobs or default_jobs(max((run.limits.memory_mib or MEMORY_MIB for run in expanded.runs), default=1))
         with ended_early(time_limit) as stop:
-            options = option_pairs(executor_option or [])
-            tally, rows, side_by_side = attend(output, expanded, folder, stop, jobs, executor, retry_failed, options)
+            tally, rows = attend(output, expanded, folder, jobs=number, stop=stop, **settings)
+            status = stop.reason()
         rejected = sum(row["outcome"] == REJECTED for row in rows)
         document = {
             "name": expanded.name,
-            "status": stop.status,
-            **asdict(tally),
+            "status": "done" if status is None else status.value,
+            **tally,
             "rejected": rejected,
-            "jobs": side_by_side,
+            "jobs": number,
             "table": str(folder / TABLE_FILE),
         }
         output.result(document, lambda console: _show_tally(console, document, rows), answer(rows))
-        ends = {"time": EXIT_OF_STOP[StopReason.TIME], "interrupted": INTERRUPTED}
-        return ends.get(stop.status, CheckError.exit_code if rejected else 0)
+        ends = {StopReason.TIME: EXIT_OF_STOP[StopReason.TIME], StopReason.INTERRUPTED: INTERRUPTED}
+        return CheckError.exit_code if status is None and rejected else 0 if status is None else ends[status]
 
     output.run(command)
+
+
+def _show_again(output: Output, again: dict[str, Any]) -> int:
+    """Show a run beside itself; the exit code."""
+    if again["same"]:
+        verdict = "reproduced"
+    elif again["comparable"]:
+        verdict = "NOT reproduced"
+    else:
+        limit = ", ".join(again["cut_short_by"])
+        verdict = (
+            f"not comparable: a limit ({limit}) ended the search, which gets as far as the machine lets it; with "
+            "`budget` instead of `time_limit_s` the same seed gives the same plan"
+        )
+
+    def show(console: Console) -> None:
+        pairs = {f"version of {name}": pair for name, pair in again["versions_differ"].items()}
+        lines = [f"{name}: then {then}, now {now}" for name, (then, now) in (pairs | again["differences"]).items()]
+        lines += [f"{name}: {'the same bytes' if same else 'different'}" for name, same in again["same_files"].items()]
+        for line in (*lines, verdict):
+            console.print(line, markup=False, soft_wrap=True, highlight=False)
+
+    output.result(again, show)
+    return 0 if again["same"] or not again["comparable"] else CheckError.exit_code
 
 
 def _show_tally(console: Console, document: dict[str, Any], rows: list[dict[str, Any]]) -> None:
@@ -165,7 +187,8 @@ def report(
         from topoopt.files.atomic import write_text_atomically
         from topoopt.page.vega import MISSING, installed
         from topoopt.studies.report import answer, study_report
-        from topoopt.studies.results import TABLE_FILE, collect_rows, write_parquet
+        from topoopt.studies.results import TABLE_FILE, write_parquet
+        from topoopt.studies.runner import collect_rows
 
         rows, table, file = collect_rows(directory), directory / TABLE_FILE, out or directory / "report.html"
         write_parquet(rows, table)

@@ -82,10 +82,16 @@ def test_parts_of_a_strategy_are_multiplied_with_one_sign() -> None:
 
 def test_memory_that_does_not_fit_is_told(tmp_path: Path) -> None:
     cluster = {**instance()["cluster"], "gpu_memory_gib": 1e-4, "headroom_gib": 0.0}
-    found = _evaluated(tmp_path, instance(cluster=cluster)).json
+    result = _evaluated(tmp_path, instance(cluster=cluster))
+    found = result.json
+    assert result.code == 3
     assert found["fits"] is False
     assert "; but it does not fit: the fullest GPU would hold " in found["answer"]
     assert found["answer"].endswith(" GiB of 0.0001 GiB.")
+    for words, full in (((), False), (("--verbose",), True)):
+        text = run("evaluate", tmp_path / "x.json", *words)
+        assert text.code == 3
+        assert (" ".join(text.stdout.split()) != found["answer"]) == full
 
 
 def test_all_that_is_wrong_with_a_file_is_said_at_once(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from tests.support.valid_solutions import PODS, written
 from topoopt.core.dag_topology import DagTopologyProblem
 from topoopt.core.errors import InfeasibleError, InputError, LimitError
 from topoopt.core.llm_training import LlmTrainingProblem
+from topoopt.core.llm_training_plan import pod_claims
 from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.proofs import Status, StopReason
 from topoopt.core.result import Result
@@ -325,11 +326,12 @@ def test_an_interrupt_keeps_the_best_so_far() -> None:
     problem, stop = problem_of(), Stop()
     ranked = search(problem, stop, count=1).ranked
     stop.interrupted.set()
-    found = best_in_pods(problem, ranked, stop)
-    assert found.limited is StopReason.INTERRUPTED
-    assert found.ranked.strategy in [one.strategy for one in found.circuits.candidates]
-    assert found.ranked.strategy == ranked[0].strategy
-    assert found.claims.bound_s(found.iteration_time_s) == 0.0
+    found, seconds = best_in_pods(problem, ranked, stop)
+    assert found.stopped_by is StopReason.INTERRUPTED
+    assert found.plan.pods is not None
+    assert found.plan.strategy in [one.strategy for one in found.plan.pods.candidates]
+    assert found.plan.strategy == ranked[0].strategy
+    assert pod_claims(found.certificates).bound_s(seconds) == 0.0
 
 
 def test_from_the_command_line(tmp_path: Path) -> None:

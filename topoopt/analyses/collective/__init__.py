@@ -163,7 +163,6 @@ def audit(
 
 
 def lines_of(document: object) -> list[str]:
-    """The audit for people."""
     assert isinstance(document, dict)
     recomputed, bound, claimed = document["recomputed"], document["bound"], document["claimed"]
     lines = [f"verdict: {document['verdict']}", *(f"- {reason}" for reason in document["reasons"])]

@@ -130,7 +130,6 @@ class NetworkBounds:
         return 1 - self.all_to_all_reached / self.all_to_all_lambda
 
     def document(self) -> dict[str, Any]:
-        """For programs; fractions as text."""
         return {
             "ratio": str(self.ratio),
             "allgather_rate": float(self.allgather_rate),

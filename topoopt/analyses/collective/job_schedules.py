@@ -129,7 +129,6 @@ def _group(cluster: Cluster, topology: Topology, rings: GroupRings, sizes: list[
 
 
 def job_document(groups: Sequence[GroupSchedules], left_out: int) -> dict[str, Any]:
-    """For programs."""
     totals = {name: sum(group.total_us(name) for group in groups) for name in ("ring_us", "best_us")}
     return {"groups": [asdict(group) for group in groups], "left_out": left_out, **totals}
 

@@ -83,6 +83,7 @@ def cost(
     output = Output.choose(as_json)
 
     def command() -> int:
+        nonlocal plot
         from topoopt.analyses.costs.figures import (
             CostQuestion,
             answer,
@@ -94,8 +95,10 @@ def cost(
             target_of,
         )
         from topoopt.files.atomic import require_targets
+        from topoopt.page.vega import drawable
 
         require_targets(csv_file, plot)
+        plot = drawable(plot, output)
         question = CostQuestion(
             target=target_of(file, servers, degree, rate),
             fabrics=chosen_fabrics(fabrics, equal_to),

@@ -20,6 +20,7 @@ from topoopt.core.failures import FailureOutcome, Resilience
 from topoopt.core.proofs import StopReason
 from topoopt.page.long_run import MemoryOption, memory_bytes
 from topoopt.page.output import EXIT_OF_STOP, JsonOption, Output
+from topoopt.page.process import verbose
 from topoopt.page.render import TerminalTable
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from topoopt.page.long_run import AttendedRun
 
 
-SHOWN = 12
+SHOWN, SHOWN_BRIEFLY = 12, 5
 
 
 def resilience(
@@ -269,15 +270,15 @@ def _slow(outcome: FailureOutcome, nominal: float) -> str:
 
 
 def _table(title: str, outcomes: tuple[FailureOutcome, ...], result: Resilience) -> TerminalTable:
-    """The worst ones first."""
     from topoopt.analyses.resilience.report import worst_first
 
-    heading = f"{title}: {len(outcomes)} evaluated, the worst {min(SHOWN, len(outcomes))}"
+    count = min(SHOWN if verbose() else SHOWN_BRIEFLY, len(outcomes))
+    heading = f"{title}: {len(outcomes)} evaluated, the worst {count}"
     table = TerminalTable(title=heading, dense=True)
     value = "theta" if result.objective == "theta" else result.unit
     for column in ("failure", "slow-down", value, "repair", "cut off", "diam.", "rings"):
         table.add_column(column, no_wrap=column not in ("failure", "slow-down", "repair"))
-    for outcome in worst_first(outcomes)[:SHOWN]:
+    for outcome in worst_first(outcomes)[:count]:
         table.add_row(
             outcome.failure.label,
             _slow(outcome, result.nominal),
@@ -319,8 +320,8 @@ def answer_outages(
         "name": study.name,
         "days": days,
         "seed": seed,
-        "copies": study.copies.number,
-        "servers_each": study.copies.servers_each,
+        "copies": study.copies,
+        "servers_each": study.servers_each,
         "rows": [asdict(row) for row in study.rows],
     }
     said = _answer(document)
@@ -373,7 +374,6 @@ def _answer(document: dict[str, Any]) -> str:
 
 
 def _written(study: OutageStudy, said: str, csv: Path | None, report: Path | None) -> list[str]:
-    """The files, written."""
     from topoopt.analyses.resilience.report import outages_html
     from topoopt.core.failures import OutageRow
     from topoopt.files.atomic import csv_text, write_text_atomically
@@ -388,11 +388,10 @@ def _written(study: OutageStudy, said: str, csv: Path | None, report: Path | Non
 
 
 def _show_outages(console: Console, study: OutageStudy, written: list[str]) -> None:
-    """A table."""
     from topoopt.analyses.resilience.report import HEADINGS, row_cells
     from topoopt.page.render import TerminalTable, stacked
 
-    title = f"{study.copies.number} copies of the model on {study.copies.servers_each} servers each"
+    title = f"{study.copies} copies of the model on {study.servers_each} servers each"
     table = TerminalTable(title=title, dense=True)
     for name in HEADINGS:
         table.add_column(stacked(name), justify="left" if name == "circuits" else "right")

@@ -30,7 +30,6 @@ from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import CheckError, InfeasibleError, InputError, LimitError, Problem
 from topoopt.core.failures import (
-    Copies,
     Failure,
     FailureOutcome,
     OutageRow,
@@ -129,7 +128,7 @@ class JobSubject(Subject):
 
 @dataclass(frozen=True, eq=False)
 class NetworkSubject(Subject):
-    """The routing of a demand."""
+    """Resilience of the routing of a demand on its topology."""
 
     solution: NetworkResult
     evaluator: NetworkEvaluator
@@ -224,7 +223,7 @@ RAIL_NOTE = (
 
 @dataclass(frozen=True, eq=False)
 class TrainingSubject(Subject):
-    """A plan on a network."""
+    """Resilience of the plan of a language model on its network."""
 
     evaluator: TrainingFailures
 
@@ -619,8 +618,8 @@ class _Study:
             self.checked[failure] = tuple(f"{violation.code}: {violation.message}" for violation in violations)
 
 
-def copies_of(solution: Result[Any, Any]) -> Copies:
-    """Of the plan of a solution.
+def copies_of(solution: Result[Any, Any]) -> tuple[int, int]:
+    """Copies of the model in the plan of a solution, and servers that hold one.
 
     Raises:
         InputError: a server holds parts of several copies.
@@ -630,7 +629,7 @@ def copies_of(solution: Result[Any, Any]) -> Copies:
     if ranks % cluster.gpus_per_server:
         allowed = f"multiples of the {cluster.gpus_per_server} GPUs of a server"
         raise InputError([Problem("GPUs of a copy of the model share a server", value=str(ranks), allowed=allowed)])
-    return Copies(strategy.gpus // ranks, ranks // cluster.gpus_per_server)
+    return strategy.gpus // ranks, ranks // cluster.gpus_per_server
 
 
 def outage_study(solution: Result[Any, Any], spares: Sequence[int], days: int, seed: int) -> OutageStudy:
@@ -640,28 +639,30 @@ def outage_study(solution: Result[Any, Any], spares: Sequence[int], days: int, s
         InputError: the plan is not made of whole servers.
         CheckError: another count of the copies differs.
     """
-    copies = copies_of(solution)
+    copies, servers_each = copies_of(solution)
 
     def down_of(number: int) -> Bools:
-        return server_outages(copies.number * copies.servers_each + number, days, np.random.default_rng(seed))
+        return server_outages(copies * servers_each + number, days, np.random.default_rng(seed))
 
     cases = [(0, False), *((number, True) for number in spares)]
-    rows = [_row(solution, copies, down_of(number), number, circuits=circuits) for number, circuits in cases]
+    rows = [
+        _row(solution, copies, servers_each, down_of(number), number, circuits=circuits) for number, circuits in cases
+    ]
     down = tuple(down_of(0).sum(axis=1).tolist())
     return OutageStudy(
-        solution.name, copies, seed, down, tuple(row for row, _ in rows), tuple(left for _, left in rows)
+        solution.name, copies, servers_each, seed, down, tuple(row for row, _ in rows), tuple(left for _, left in rows)
     )
 
 
 def _row(
-    solution: Result[Any, Any], copies: Copies, down: Bools, spares: int, *, circuits: bool
+    solution: Result[Any, Any], copies: int, servers_each: int, down: Bools, spares: int, *, circuits: bool
 ) -> tuple[OutageRow, tuple[float, ...]]:
-    up = _copies_up(down, copies, circuits=circuits)
-    exchanged = _exchanged(down, up * copies.servers_each) if circuits else 0
-    again = copies_up(down, copies.number, copies.servers_each, circuits=circuits)
-    if up.tolist() != again or (circuits and exchanged != servers_exchanged(down, again, copies.servers_each)):
+    up = _copies_up(down, copies, servers_each, circuits=circuits)
+    exchanged = _exchanged(down, up * servers_each) if circuits else 0
+    again = copies_up(down, copies, servers_each, circuits=circuits)
+    if up.tolist() != again or (circuits and exchanged != servers_exchanged(down, again, servers_each)):
         raise CheckError("copies of the model that are up are counted otherwise by the checker")
-    left: Floats = up / copies.number
+    left: Floats = up / copies
     part = np.sort(left)
     p99 = float(part[int(0.01 * len(part))])
     step = solution.objective.value
@@ -691,9 +692,9 @@ def _exchanged(down: Bools, needed: Ints) -> int:
     return exchanged
 
 
-def _copies_up(down: Bools, copies: Copies, *, circuits: bool) -> Ints:
+def _copies_up(down: Bools, copies: int, servers_each: int, *, circuits: bool) -> Ints:
     """int64[days]."""
     if circuits:
-        return np.asarray(np.minimum(copies.number, (~down).sum(axis=1) // copies.servers_each), dtype=np.int64)
-    own = down[:, : copies.number * copies.servers_each].reshape(len(down), copies.number, copies.servers_each)
+        return np.asarray(np.minimum(copies, (~down).sum(axis=1) // servers_each), dtype=np.int64)
+    own = down[:, : copies * servers_each].reshape(len(down), copies, servers_each)
     return np.asarray((~own.any(axis=2)).sum(axis=1), dtype=np.int64)

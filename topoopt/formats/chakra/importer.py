@@ -136,14 +136,12 @@ def refuse_unsupported(uses: Iterable[CollectiveUse], file: str) -> None:
 
 
 def _ring(kind: CommType, s: float, p: int) -> float:
-    """Bytes to the successor."""
     if kind is CommType.ALL_TO_ALL:
         return (p - 1) / 2 * s
     return {CommType.ALL_REDUCE: 2 * (p - 1) * s / p, CommType.ALL_GATHER: (p - 1) * s}.get(kind, (p - 1) * s / p)
 
 
 def _direct(kind: CommType, s: float, p: int) -> float:
-    """Bytes to each other member."""
     return {CommType.ALL_REDUCE: 2 * s / p, CommType.ALL_GATHER: s}.get(kind, s / p)
 
 
@@ -201,8 +199,6 @@ Servers = tuple[int, ...]
 
 
 class _Traffic:
-    """Bytes by group of servers."""
-
     def __init__(self) -> None:
         self.reduced: dict[Servers, list[float]] = defaultdict(list)
         self.exchanged: dict[Servers, float] = defaultdict(float)

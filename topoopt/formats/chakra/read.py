@@ -275,7 +275,6 @@ class Resolver:
         return tuple(sorted(int(base + offset) for offset in offsets))
 
     def notes(self) -> list[str]:
-        """For people."""
         notes = []
         if self.unknown:
             shown = ", ".join(value_text(name) for name in sorted(self.unknown)[:8])

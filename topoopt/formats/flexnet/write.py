@@ -128,14 +128,12 @@ class _Writer:
         self.builder: Any = flatbuffers.Builder(1 << 20)
 
     def numbers(self, values: Sequence[int], prepend: str, width: int) -> int:
-        """A vector of numbers."""
         self.builder.StartVector(width, len(values), width)
         for value in reversed(values):
             getattr(self.builder, prepend)(value)
         return int(self.builder.EndVector())
 
     def offsets(self, tables: Sequence[int]) -> int:
-        """A vector of tables."""
         return self.numbers(tables, "PrependUOffsetTRelative", 4)
 
     def table(self, slots: int, fill: Callable[[Any], None]) -> int:

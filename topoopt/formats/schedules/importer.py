@@ -23,7 +23,6 @@ RootOption = Annotated[int, typer.Option(min=0, help="Rank of a broadcast or red
 def collective_document(
     name: str, topology: dict[str, Any], collective: CollectiveOp, vector_bytes: int, **more: Any
 ) -> dict[str, Any]:
-    """Instance document of kind collective."""
     return {
         "schema_version": 1,
         "kind": "collective",

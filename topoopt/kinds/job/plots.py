@@ -6,17 +6,25 @@ import itertools
 import math
 from bisect import bisect_right, insort
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
-import numpy as np
 from markupsafe import Markup
 
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.job import ConvergencePoint, Span
 from topoopt.kinds.job.figures import JobFigures
 from topoopt.page.blocks import Swatch
-from topoopt.page.charts import LINEAR, intensity_plot
-from topoopt.page.networks import RADIUS, SIZE, Layout, chord, families, find_links, on_circle, topology_svg
+from topoopt.page.networks import (
+    MOST_DRAWN,
+    RADIUS,
+    SIZE,
+    Layout,
+    adjacency_plot,
+    chord,
+    families,
+    find_links,
+    on_circle,
+    topology_svg,
+)
 from topoopt.page.svg import coordinate, element, percentage, picture, tick_text, ticks
 from topoopt.page.text import byte_size, counted, milliseconds, percent, shortened
 from topoopt.page.timelines import COMPUTE, FEW_LANES, HEAD, LANE, critical, lane_bar, merged_spans, sending, time_axis
@@ -27,8 +35,6 @@ SPAN_CLASSES = {"forward": "fwd", "backward": "bwd", "transfer": "mp", "allreduc
 SPAN_NAMES = {"forward": "forward", "backward": "backward", "transfer": "transfer", "allreduce": "AllReduce"}
 MAX_LABEL = 60
 
-MAX_DRAWN = 64
-"""Servers of a drawing with links; of more the adjacency matrix is drawn."""
 GROUP_GAP = 1.0
 """Free angle between two groups on the circle, in servers."""
 GROUP_COLOURS = 8
@@ -46,15 +52,8 @@ LOGARITHMIC_FROM = 100
 PHASE_COLOURS = 8
 
 
-@dataclass(frozen=True)
-class Term:
-    """One term of the breakdown: name, colour class, ms, share of the iteration."""
-
-    name: str
-    css: str
-    ms: float
-    share: float
-    meaning: str
+Term = tuple[str, str, float, float, str]
+"""One term of the breakdown: name, colour class, ms, share of the iteration, and what it is."""
 
 
 def breakdown_terms(figures: JobFigures) -> tuple[Term, ...]:
@@ -66,21 +65,20 @@ def breakdown_terms(figures: JobFigures) -> tuple[Term, ...]:
         ("AllReduce", "ar", terms.allreduce_ms, "waiting for gradients, inside servers and over the network"),
         ("idle", "idle", 0.0 if abs(terms.idle_ms) <= ROUNDING * total else terms.idle_ms, "anything else"),
     )
-    return tuple(Term(name, css, ms, ms / total if total > 0 else 0.0, text) for name, css, ms, text in rows)
+    return tuple((name, css, ms, ms / total if total > 0 else 0.0, text) for name, css, ms, text in rows)
 
 
 def breakdown_bar(figures: JobFigures) -> Markup:
     """Draw one stacked bar over the width of the page."""
     shapes = []
     start = 0.0
-    for term in breakdown_terms(figures):
-        share = max(term.share, 0.0)
+    for name, css, ms, share, _ in breakdown_terms(figures):
         if share <= 0:
             continue
-        tip = f"{term.name}: {milliseconds(term.ms)} ({percent(term.share)})"
-        inner = [element("rect", element("title", tip), class_=f"c-{term.css}", width="100%", height="100%")]
+        tip = f"{name}: {milliseconds(ms)} ({percent(share)})"
+        inner = [element("rect", element("title", tip), class_=f"c-{css}", width="100%", height="100%")]
         if share >= 0.12:
-            inner.append(element("text", term.name, x="50%", y=24, class_=f"on on-{term.css}", text_anchor="middle"))
+            inner.append(element("text", name, x="50%", y=24, class_=f"on on-{css}", text_anchor="middle"))
         shapes.append(element("svg", *inner, x=percentage(start), y=0, width=percentage(share), height=38))
         start += share
     return picture(*shapes, label="Breakdown of the iteration time", class_="wide", height=38)
@@ -106,13 +104,6 @@ def critical_strip(figures: JobFigures) -> Markup:
 
 def _step_name(step: Span) -> str:
     return f"{SPAN_NAMES.get(step.kind, step.kind)} {shortened(step.label, MAX_LABEL)}"
-
-
-def time_bar(css: str, share: float, label: str) -> Markup:
-    """Draw a time beside others as a part of the longest."""
-    track = element("rect", class_="track", width="100%", height="12")
-    fill = element("rect", class_="fill", width=percentage(share), height="12")
-    return element("svg", track, fill, class_=f"wide {css}", height="12", role="img", aria_label=label)
 
 
 # The topology.
@@ -159,11 +150,10 @@ def _group_index(groups: Sequence[Sequence[int]], n: int) -> list[int]:
 def topology_plot(figures: JobFigures) -> Markup:
     """Draw the links: by groups if there are any, else by ring distance; of many servers the adjacency matrix."""
     topology, groups = figures.plan.topology, groups_of(figures)
-    if topology.servers > MAX_DRAWN:
-        order = [server for group in groups for server in group] or list(range(topology.servers))
-        matrix = topology.adjacency()[np.ix_(order, order)].astype(np.float64)
+    if topology.servers > MOST_DRAWN:
+        order = [server for group in groups for server in group]
         title = "Links between servers in the order of their groups" if groups else "Links between servers"
-        return intensity_plot(matrix, title, "links", lambda value: f"{value:g}", (LINEAR,))
+        return adjacency_plot(topology.servers, topology.arcs, topology.multiplicity, title, order=order)
     if groups:
         return _by_groups(figures, groups)
     links = find_links(topology, figures.plan.rings)
@@ -215,7 +205,7 @@ def _by_groups(figures: JobFigures, groups: Sequence[Sequence[int]]) -> Markup:
 def topology_legend(figures: JobFigures) -> list[Swatch]:
     """Return what the colours of the links mean, and how many links are of each."""
     topology, groups = figures.plan.topology, groups_of(figures)
-    if topology.servers > MAX_DRAWN:
+    if topology.servers > MOST_DRAWN:
         return []
     if not groups:
         entries = families(topology, find_links(topology, figures.plan.rings))

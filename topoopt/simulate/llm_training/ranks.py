@@ -144,7 +144,6 @@ class TrainingPasses:
         return tuple(call for call in calls if call.size_bytes)
 
     def reducing(self, stage: int) -> tuple[GroupCall, ...]:
-        """Gradients of a stage."""
         kind = Collective.REDUCE_SCATTER if self._strategy.zero else Collective.ALL_REDUCE
         size = self._problem.formats.gradient_bytes
         calls = [
@@ -200,7 +199,6 @@ class TrainingProgram:
         return self._numbers[key]
 
     def passes_of(self, rank: int) -> list[tuple[PassKind, int, int]]:
-        """Kind, micro-batch, stage."""
         own, start = int(self.stage_of[rank]), self.orders.start
         rows = self.orders.passes[int(start[own]) : int(start[own + 1])]
         return [(PassKind(kind), i, stage) for kind, i, stage in rows.tolist()]

@@ -17,35 +17,33 @@ from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.result import Decides
 from topoopt.core.switching import (
     EVERY_STAGE,
-    FailedFigures,
+    ImpairedStep,
     PortUse,
     RailExchange,
     RailJob,
     RailTimetable,
     StagePorts,
-    StragglerFigures,
     SwitchedStep,
     SwitchSettings,
 )
 from topoopt.verify.checker import CheckFindings, ViolationLog, differs
-from topoopt.verify.llm_training.bounds import within_work
-from topoopt.verify.llm_training.fabrics import rank_positions
-from topoopt.verify.llm_training.iteration import Orders
+from topoopt.verify.llm_training.iteration import Orders, within_work
 from topoopt.verify.llm_training.rails import (
     MAX_PASSES,
     SLACK,
     WHOLE,
     Follower,
     PortRates,
+    check_ports,
     check_ports_bound,
     crowded_ring,
     derived_job,
     orders_of,
-    port_error,
     rates_of,
     refusal,
     ring,
 )
+from topoopt.verify.llm_training.space import rank_positions
 
 KINDS = {"forward": "F", "backward": "B", "inputs": "I", "weights": "W"}
 
@@ -106,12 +104,7 @@ def _near(figure: object, value: object) -> bool:
 
 def check_step(findings: ViolationLog, job: RailJob, step: SwitchedStep) -> None:
     """Check ports, figures, bound and events of a step."""
-    if len(step.plan) != job.ranks:
-        findings.add("ports", f"{len(step.plan)} plans of {job.ranks} stages")
-    for rank, ports in enumerate(step.plan[: job.ranks]):
-        if text := port_error(job, rank, ports):
-            findings.add("ports", f"stage {rank}: {text}")
-    if not findings.clean:
+    if not check_ports(findings, job, step.plan):
         return
     demand = step.mode == "on-demand"
     follower = Follower(job, step.plan, step.delay_s, demand=demand)
@@ -190,7 +183,7 @@ def _exchange(follower: Follower, kind: str, stage: int, rank: int, end: float) 
 
 
 def check_failed(
-    job: RailJob, step: SwitchedStep, gpus_per_server: int, failed: int, figures: FailedFigures
+    job: RailJob, step: SwitchedStep, gpus_per_server: int, failed: int, figures: ImpairedStep
 ) -> tuple[str, ...]:
     """Return what is wrong with the figures of one failure of so many interfaces of a server."""
 
@@ -203,7 +196,7 @@ def check_failed(
     return _disturbed(job, step, figures, orders_of(job), local, rates([WHOLE] * job.ranks))
 
 
-def check_straggler(job: RailJob, step: SwitchedStep, slowdown: float, figures: StragglerFigures) -> tuple[str, ...]:
+def check_straggler(job: RailJob, step: SwitchedStep, slowdown: float, figures: ImpairedStep) -> tuple[str, ...]:
     """Return what is wrong with the figures of one slow stage; passes keep the order that they have without it."""
     longer = [slowdown if k % job.ranks == figures.rank else 1.0 for k in range(job.ranks * job.chunks)]
     pairs = zip(job.exchange or (), longer, strict=False)
@@ -217,7 +210,7 @@ def check_straggler(job: RailJob, step: SwitchedStep, slowdown: float, figures: 
 
 
 def _disturbed(
-    job: RailJob, step: SwitchedStep, figures: FailedFigures | StragglerFigures, orders: Orders,
+    job: RailJob, step: SwitchedStep, figures: ImpairedStep|ImpairedStep, orders: Orders,
     rates: list[PortRates], network: list[PortRates],
 ) -> tuple[str, ...]:  # fmt: skip
     findings, demand = ViolationLog(), step.mode == "on-demand"
@@ -265,11 +258,11 @@ def _check_phases(findings: ViolationLog, timetable: RailTimetable) -> None:
         if phase.begin_ns != at or phase.end_ns <= phase.begin_ns:
             findings.add("timetable", f"a phase begins at {phase.begin_ns} ns, the last one ends at {at}")
         at, taken = phase.end_ns, set()
-        for circuit in (c for group in (*phase.lit, *phase.dark) for c in timetable.groups[group].circuits):
-            for port in (circuit.port, circuit.peer):
-                if (circuit.rail, port) in taken or not (0 <= port < ports and 0 <= circuit.rail < timetable.rails):
-                    findings.add("ports", f"port {port} of rail {circuit.rail} is taken twice at {phase.begin_ns} ns")
-                taken.add((circuit.rail, port))
+        for rail, *ends in (c for group in (*phase.lit, *phase.dark) for c in timetable.groups[group].circuits):
+            for port in ends:
+                if (rail, port) in taken or not (0 <= port < ports and 0 <= rail < timetable.rails):
+                    findings.add("ports", f"port {port} of rail {rail} is taken twice at {phase.begin_ns} ns")
+                taken.add((rail, port))
     if at != timetable.step_ns:
         findings.add("timetable", f"phases end at {at} ns, the step at {timetable.step_ns}")
     for group in range(len(timetable.groups)):
@@ -358,9 +351,9 @@ class _Lights:
         """Return the circuits that are lit, by rail."""
         joined, ports = [Joined() for _ in range(self.timetable.rails)], self.timetable.ports
         for group in (self.timetable.groups[number] for number in self.timetable.phases[phase].lit):
-            for circuit in group.circuits if group.use is use else ():
-                servers = circuit.port // ports, circuit.peer // ports
-                joined[circuit.rail].update((servers, servers[::-1]))
+            for rail, port, peer in group.circuits if group.use is use else ():
+                servers = port // ports, peer // ports
+                joined[rail].update((servers, servers[::-1]))
         return joined
 
     def _round(self, joined: Joined, use: PortUse, stage: int, servers: tuple[int, ...]) -> bool:
