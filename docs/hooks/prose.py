@@ -24,7 +24,7 @@ REFUSED = (
         "starts late",
         "must be done by one resource",
     ),
-    *("reliefs?", "narrowed", "anew", "alike", "judged?", "whoever", "heat of", "dust", "hurry", "crew"),
+    *("reliefs?", "narrowed", "anew", "judged?", "whoever", "heat of", "dust", "hurry", "crew"),
 )
 """Words of the project that the field does not use."""
 
