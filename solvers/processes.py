@@ -79,13 +79,11 @@ Tell = Callable[..., None]
 DoTask = Callable[[Any, Tell], Any]
 """(task, tell) -> result."""
 
-
 Crew = Callable[[Sequence[Any], Tell], Iterator[Any]]
 """(tasks, tell) -> the result of every task, in the order of the tasks, wherever they are done."""
 
 Gather = Callable[[Callable[..., DoTask], tuple[Any, ...], Stop], AbstractContextManager[Crew]]
 """(begin, arguments, stop) -> who works with the state that `begin(stop, *arguments)` makes, until the block ends."""
-
 
 STOP = "stop"
 """The request to end soon with the best so far."""

@@ -65,7 +65,7 @@ def _tables_without(text: str) -> list[str]:
     for section in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
         above = section.split("\n\n|")
         for before, table in itertools.pairwise(above):
-            if not re.search(r"^```sh\n(?:topoopt|make|python) ", before, re.MULTILINE):
+            if not re.search(r"^```(?:sh\n(?:topoopt|make|python) |python\n)", before, re.MULTILINE):
                 told.append(f"command: |{table.splitlines()[0]}")
             dated = re.search(r"\n\nFigures of (\d{4}-\d{2}-\d{2})[^\n]*:$", before)
             if not dated or date.fromisoformat(dated[1]).year < 2026:

@@ -192,7 +192,7 @@ def test_from_the_command_line(tmp_path: Path) -> None:
     due = run("check", solution, "--json").json
     assert due["ok"]
     assert phases[-1].end_ns == pytest.approx(1e9 * result_time(solution), abs=1)
-    for words in (("--previous", solution), ("--fabric", "ideal-switch")):
+    for words in (("--set", f"previous={solution}"), ("--fabric", "ideal-switch")):
         assert run("export", solution, "--to", "patch-list", "-o", tmp_path / "none", *words).code == 2
 
 

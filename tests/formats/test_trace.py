@@ -190,7 +190,7 @@ def test_a_graph_by_hand() -> None:
 
 def test_a_kind_without_times_is_refused(tmp_path: Path) -> None:
     """The message names the kind and the targets that take it."""
-    assert run("solve", INSTANCES / "networks/k4-4.yaml", "--out", tmp_path / "out").code == 0
+    assert run("solve", INSTANCES / "networks/k4-4.yaml", "--output", tmp_path / "out").code == 0
     made = run("export", tmp_path / "out/solution.json", "--to", "trace")
     assert made.code == 2
     assert "trace does not take solutions of kind routing" in made.stderr

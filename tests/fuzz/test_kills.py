@@ -86,7 +86,7 @@ KINDS = [
 def test_solve(kind: str, moments: list[float], tmp_path: Path) -> None:
     """A solution file is whole or not there; in the end it has the bytes of one that was never disturbed."""
     instance = write(tmp_path, {"schema_version": 1, "name": "case", **SMALL[kind]})
-    words = ("solve", instance, "--seed", 1, "--out")
+    words = ("solve", instance, "--seed", 1, "--output")
     calm, out = tmp_path / "calm", tmp_path / "out"
 
     def look() -> None:
@@ -109,7 +109,7 @@ def a_study(folder: Path) -> tuple[object, ...]:
     """Words that run a small study, but for its folder."""
     file = folder / "study.json"
     file.write_text(json.dumps(study({"instance": routing(), "seeds": {"count": RUNS}})))
-    return ("study", "run", file, "--jobs", 2, "--out")
+    return ("study", "run", file, "--jobs", 2, "--output")
 
 
 @pytest.mark.parametrize("kills", CALLS)
@@ -191,7 +191,7 @@ def test_read_only_installation(tmp_path: Path) -> None:
     if probe.returncode:
         pytest.skip("no mount namespaces here")
     out = tmp_path / "out"
-    words = " ".join(command("solve", ROOT / "instances/networks/k4-4.yaml", "--out", out, "--json"))
+    words = " ".join(command("solve", ROOT / "instances/networks/k4-4.yaml", "--output", out, "--json"))
     script = f"mount --bind {ROOT} {ROOT} && mount -o remount,bind,ro {ROOT} && cd {ROOT} && {words}"
     environment = {**os.environ, "XDG_CACHE_HOME": "/proc/nowhere", "HOME": "/proc"}
     done = subprocess.run(
@@ -218,7 +218,7 @@ def small_disk(tmp_path: Path) -> Path:
 def test_full_disk_of_solve(small_disk: Path) -> None:
     """A plan that finds no room is not half there; with room the same command writes it."""
     try:
-        words = ("solve", INSTANCES / "networks/k4-4.yaml", "--seed", 1, "--out", small_disk / "out")
+        words = ("solve", INSTANCES / "networks/k4-4.yaml", "--seed", 1, "--output", small_disk / "out")
         ballast = small_disk / "ballast"
         ballast.write_bytes(b"\0" * 92 * 1024)
         done = subprocess.run(

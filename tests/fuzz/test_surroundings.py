@@ -49,7 +49,7 @@ def test_two_runners_in_one_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["networks/k4-4", "placement/branches-3"])
 def test_a_clock_that_jumps(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The time of day leaps by years, forth and back, at every look: the plan and the exit code are the same."""
-    words = ("solve", INSTANCES / f"{name}.yaml", "--seed", 1, "--time-limit", 600, "--out")
+    words = ("solve", INSTANCES / f"{name}.yaml", "--seed", 1, "--time-limit", 600, "--output")
     assert run(*words, tmp_path / "calm").code == 0
     leaps = itertools.cycle([1e9, 0.0, -1e9, 5e8])
     true = time.time

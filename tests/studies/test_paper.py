@@ -159,7 +159,7 @@ def small_form(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tupl
     @cache
     def made(name: str) -> tuple[Run, Path]:
         out = tmp_path_factory.mktemp("paper") / "study"
-        told = run("study", "run", STUDIES[name], "--small", "--out", out, "--jobs", 1, "--json")
+        told = run("study", "run", STUDIES[name], "--small", "--output", out, "--jobs", 1, "--json")
         assert run("study", "report", out).code == 0
         return told, out
 

@@ -32,7 +32,7 @@ def file(written: Callable[..., Path]) -> Path:
 
 def test_a_limit_for_the_whole_study(tmp_path: Path, file: Path) -> None:
     """Exit code 4 with the table of what is done; the same command goes on with what is missing."""
-    words = ("study", "run", file, "--out", tmp_path / "out", "--jobs", 1, "--json")
+    words = ("study", "run", file, "--output", tmp_path / "out", "--jobs", 1, "--json")
     none = run_apart(*words, "--time-limit", 0)
     assert (none.code, none.json["status"], none.json["done"], none.json["missing"]) == (4, "time", 0, 3)
     some, more = (run_apart(*words, "--time-limit", 6).json for _ in range(2))
@@ -46,7 +46,7 @@ def test_a_limit_for_the_whole_study(tmp_path: Path, file: Path) -> None:
 def test_a_signal_ends_runs_in_flight(tmp_path: Path, file: Path, number: signal.Signals) -> None:
     """Said at once; exit code 130, and what was done before is in the table."""
     out = tmp_path / "out"
-    with process("study", "run", file, "--out", out, "--jobs", 1, "--json") as child:
+    with process("study", "run", file, "--output", out, "--jobs", 1, "--json") as child:
         deadline = time.monotonic() + 300.0
         while not (out.exists() and len(read_rows(out)) == 2 and list((out / "unfinished").iterdir())):
             assert time.monotonic() < deadline, "the endless run never began"

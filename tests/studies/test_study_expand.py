@@ -93,18 +93,22 @@ def test_patterns_and_labels(tmp_path: Path, written: Written) -> None:
 
 def test_commands_without_instance(written: Written) -> None:
     """Options of a command become its arguments."""
-    group = {"command": "topology totient", "options": {"degree": 4}, "vary": {"servers": [8, 16]}}
+    group = {
+        "command": "describe topology",
+        "options": {"family": "totient", "degree": 4},
+        "vary": {"servers": [8, 16]},
+    }
     runs = read_study(written(study(group))).runs
     assert [run.arguments for run in runs] == [
         ("--degree", "4", "--servers", "8"),
         ("--degree", "4", "--servers", "16"),
     ]
-    assert runs[0].command == ("topology", "totient")
+    assert runs[0].command == ("describe", "topology", "totient")
 
 
 def test_files_among_the_options(tmp_path: Path, written: Written) -> None:
     """A price book is relative to the study file, its content is part of what a run is; a missing one is said."""
-    group = {"command": "cost", "options": {"servers": 8, "degree": 4, "rate": 100, "prices": "book.yaml"}}
+    group = {"command": "cost", "options": {"servers": 8, "degree": 4, "link-gbps": 100, "prices": "book.yaml"}}
     with pytest.raises(InputError, match="no such file for option prices"):
         read_study(written(study(group)))
     identities = []
@@ -208,7 +212,7 @@ def test_everything_wrong_is_told_at_once(tmp_path: Path, written: Written) -> N
         {"file": "there.json", "vary": {"topology.servers": [4, -4]}},
         {"file": "also-absent.json"},
         {"command": "cost", "options": {"nonsense": 3}},
-        {"command": "topology metrics", "options": {"family": "ring", "servers": "many"}},
+        {"command": "describe topology", "options": {"family": "ring", "servers": "many"}},
         seeds=-3,
         figures=[{"kind": "rings"}],
     )
@@ -226,6 +230,6 @@ def test_everything_wrong_is_told_at_once(tmp_path: Path, written: Written) -> N
         "--budget",
         "topology.servers",
         "instances: cost",
-        "instances: topology-metrics",
+        "instances: describe-topology",
     ]
     assert sorted(paths) == sorted(expected)

@@ -230,7 +230,7 @@ def test_one_process_and_its_limits(tmp_path: Path, programs: None) -> None:
             assert ending["ended_for"] == reason
             assert ending["exit_code"] is None
         (tmp_path / "i.json").write_text(json.dumps(routing("good")))
-        ending = worker.run(["solve", "i.json", "--out", "."], tmp_path, Limits(wall_s=60, memory_mib=1500), Stop())
+        ending = worker.run(["solve", "i.json", "--output", "."], tmp_path, Limits(wall_s=60, memory_mib=1500), Stop())
         assert ending["exit_code"] == 0
     finally:
         worker.close()
@@ -296,7 +296,7 @@ def test_a_run_that_its_limit_ended_is_not_comparable(tmp_path: Path, written: W
     file = tmp_path / "out" / "results.jsonl"
     record = json.loads(file.read_text())
     record["output"]["objective"]["value"] = 1.5
-    command = ("study", "run", named, "--out", tmp_path / "out", "--again", found.runs[0].identity)
+    command = ("study", "run", named, "--output", tmp_path / "out", "--again", found.runs[0].identity)
     for stopped_by, code in (("time", 0), ("memory", 0), ("converged", 6)):
         record["output"]["stopped_by"] = stopped_by
         file.write_text(json.dumps(record) + "\n")

@@ -40,7 +40,6 @@ from topoopt.formats.importer import (
     QueuesOption,
     hierarchical_document,
     name_of,
-    require_positive,
 )
 
 GIB_PER_GB = 1e9 / 2**30
@@ -225,23 +224,22 @@ def npu_bandwidths(network: AnalyticalNetwork, ring_queues: int = 1) -> tuple[fl
 
 def import_network(
     file: Annotated[Path, typer.Argument(help="Analytical network yml of ASTRA-sim.")],
-    all_reduce_bytes: Annotated[
-        float, typer.Option(help="The workload: one all-reduce of so many bytes over all NPUs.")
-    ] = 2.0**30,
+    vector_bytes: Annotated[
+        int, typer.Option("--bytes", help="The workload: one all-reduce of this size over all NPUs.")
+    ] = 1 << 30,
     compute_ns: Annotated[float, typer.Option(min=0, help="Compute time beside it, nanoseconds.")] = 0.0,
     ring_queues: QueuesOption = 1,
     name: NameOption = None,
 ) -> Imported:
-    """A network of ASTRA-sim as an instance that divides its bandwidth anew; import chakra --network adds a job."""
-    require_positive("--all-reduce-bytes", all_reduce_bytes)
+    """A network of ASTRA-sim as an instance that divides its bandwidth anew; format chakra adds a job to it."""
     content = read_network(file)
     bandwidth = npu_bandwidths(content, ring_queues)
-    phase = {"compute_ns": compute_ns, "collectives": [{"collective": "all-reduce", "bytes": all_reduce_bytes}]}
+    phase = {"compute_ns": compute_ns, "collectives": [{"collective": "all-reduce", "bytes": vector_bytes}]}
     workload = {"name": "all-reduce", "layers": [{"name": "iteration", "forward": phase}]}
     document = hierarchical_document(name or name_of(file), dimension_documents(content), sum(bandwidth), workload)
     notes = [
         "bandwidths of the file are GiB/s of a link; here they are GB/s (10^9 bytes/s) of an NPU",
-        f"workload: an all-reduce of {all_reduce_bytes:.10g} bytes over all NPUs (the file has none)",
+        f"workload: an all-reduce of {vector_bytes:.10g} bytes over all NPUs (the file has none)",
     ]
     if any(content.latency_ns):
         notes.append("latencies are left out: this kind has none")

@@ -94,7 +94,7 @@ def build(solution: Result[Any, Any], options: ExportOptions) -> Export:
     other = next((host for host in hosts if [link.interface for link in host.links] != names), None)
     if other is not None:
         message = f"one file serves all nodes, and {other.name} calls its interfaces otherwise than {hosts[0].name}"
-        raise refuse(message, path="--hosts", allowed="the same names of interfaces on every host")
+        raise refuse(message, path="--set hosts", allowed="the same names of interfaces on every host")
     last = LAST_CLASS if cluster.link_sharing is LinkSharing.TRANSFERS_FIRST else None
     notes = [*EXPORTER.limits, *class_notes(cluster, LAST_WORDS)]
     rows = ["group,channel,share,interface,position,server,host"]

@@ -384,9 +384,9 @@ def _warnings(rates: HostRates, strict: bool) -> list[str]:
 LIMITS = (
     "traffic of the kernel's IPv4 sockets alone: RDMA (RoCE) passes by, such libraries must be set to use sockets",
     "the userspace datapath of Open vSwitch takes set_queue and ignores it: TOPOOPT_DATAPATH=netdev adds tc filters",
-    "bandwidth above the shares may meet at a receiver, where its switch port divides it (not with --strict)",
+    "bandwidth above the shares may meet at a receiver, where its switch port divides it (not with strict=true)",
     "answers (TCP ACKs) of pairs without a share of their own use the default queue, a thousandth at least",
-    "addresses and names are defaults unless --hosts gives them; interfaces must exist and have no address of theirs",
+    "addresses and names are defaults unless the setting hosts gives them; interfaces must exist, without addresses",
 )
 
 EXPORTER = Exporter(

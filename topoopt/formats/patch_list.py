@@ -37,9 +37,9 @@ def pods_export(plan: PodCircuits, options: ExportOptions) -> Export:
         InputError: names of servers, or a previous solution, for pods that have neither.
     """
     if options.previous is not None:
-        raise refuse("changes of circuits between pods are not told", path="--previous", allowed="left out")
+        raise refuse("changes of circuits between pods are not told", path="--set previous", allowed="left out")
     if options.hosts:
-        raise refuse("pods have numbers, not the names of servers", path="--hosts", allowed="left out")
+        raise refuse("pods have numbers, not the names of servers", path="--set hosts", allowed="left out")
     circuits = pod_circuits(plan)
     saved = ", ".join(f"pod {pod} {count}" for pod, count in enumerate(plan.ports_saved) if count) or "none"
     notes = (
@@ -88,7 +88,7 @@ def rails_export(timetable: RailTimetable, options: ExportOptions) -> Export:
         InputError: names that cannot be written, or a previous solution: circuits of rails are all set anew.
     """
     if options.previous is not None:
-        raise refuse("circuits of rails change inside a step", path="--previous", allowed="left out")
+        raise refuse("circuits of rails change inside a step", path="--set previous", allowed="left out")
     hosts = numbered_servers(timetable.servers, timetable.rails * timetable.ports, options.hosts)
     phases = [
         (phase.begin_ns, phase.end_ns, _numbers(phase.lit), _numbers(phase.dark))
@@ -196,7 +196,7 @@ def steps_export(result: Result[Any, Any], options: ExportOptions) -> Export:
         Names cannot be written, or a previous solution is given: the first step sets all circuits.
     """
     if options.previous is not None:
-        raise refuse("circuits of a region change from step to step", path="--previous", allowed="left out")
+        raise refuse("circuits of a region change from step to step", path="--set previous", allowed="left out")
     figures = result.figures
     ports = figures.problem.ports
     hosts = numbered_servers(figures.problem.servers, max(1, *ports), options.hosts)
@@ -303,7 +303,9 @@ def _previous(topology: Topology, previous: Topology) -> set[Circuit]:
         value, allowed = (
             f"{design.servers} servers with {design.degree} interfaces" for design in (previous, topology)
         )
-        raise refuse("the previous solution is for another cluster", path="--previous", value=value, allowed=allowed)
+        raise refuse(
+            "the previous solution is for another cluster", path="--set previous", value=value, allowed=allowed
+        )
     return circuits_of(previous)
 
 
@@ -360,7 +362,7 @@ LIMITS = (
 
 EXPORTER = Exporter(
     kinds=("co-optimisation", "llm-training", "regional-circuits", "routing", "topology"),
-    makes="circuits.csv and patch-list.txt: port to port of every optical switch; with --previous the changes only; "
+    makes="circuits.csv and patch-list.txt: port to port of every optical switch; with previous the changes; "
     "of photonic-rails phases.csv beside them: which circuits are lit, and which are being set, from when to when; of "
     "pod-circuits pod-circuits.csv in place of them; of regional-circuits steps.csv: which circuits every step has, "
     "and what is cut and set before it",

@@ -299,11 +299,8 @@ def families(topology: Topology, links: tuple[DrawnLink, ...], rest: str = "matc
 
 
 def label_step(n: int) -> int:
-    """Every so many servers one label: 1, 2, 4, 8, ..."""
-    step = 1
-    while n / step > LABELS:
-        step *= 2
-    return step
+    """Every so many servers one label."""
+    return 1 if n <= LABELS else 2
 
 
 def position(server: int, n: int, radius: float = RADIUS) -> tuple[float, float]:
@@ -312,10 +309,10 @@ def position(server: int, n: int, radius: float = RADIUS) -> tuple[float, float]
     return SIZE / 2 + radius * math.cos(angle), SIZE / 2 + radius * math.sin(angle)
 
 
-def _tip(topology: Topology, link: DrawnLink, arc_text: Callable[[int], str]) -> str:
+def _tip(topology: Topology, link: DrawnLink, name: str, arc_text: Callable[[int], str]) -> str:
     bidirectional = len(link.arcs) == 2
     parallel = int(topology.multiplicity[list(link.arcs)].max())
-    lines = [f"{link.tail} {'↔' if bidirectional else '→'} {link.head}, distance {link.distance}"]
+    lines = [f"{link.tail} {'↔' if bidirectional else '→'} {link.head}{name and f', {name}'}"]
     if parallel > 1:
         lines[0] += f", {parallel} parallel links"
     for arc in link.arcs:
@@ -347,7 +344,7 @@ def adjacency_plot(
         return Markup("")
     if order:
         matrix = matrix[np.ix_(order, order)]
-    return intensity_plot(matrix, title, unit, text_of, (LINEAR,))
+    return intensity_plot(matrix, title, unit, text_of, LINEAR)
 
 
 def topology_svg(
@@ -357,6 +354,9 @@ def topology_svg(
     arc_text: Callable[[int], str],
     classes: Callable[[float], str] = use_class,
     unit: str = "in use",
+    named: Callable[[DrawnLink], tuple[str, str]] | None = None,
+    layout: Layout | None = None,
+    by_use: bool = False,
 ) -> Markup:
     """The drawing, or the matrix of `busy` where servers are many; CSS decides what colours the links.
 
@@ -367,6 +367,9 @@ def topology_svg(
         arc_text: what a tool tip says about an arc.
         classes: colour class of a figure of `busy`.
         unit: what `busy` is a part of, for the matrix.
+        named: name and colour class of a link, where not by its distance and family.
+        layout: where the servers stand, where that does not follow from the links.
+        by_use: whether `busy` colours the links in any page.
     """
     n = topology.servers
     if n > MOST_DRAWN:
@@ -375,19 +378,20 @@ def topology_svg(
     names = sorted({link.family for link in links if link.family.startswith("ring-")}, key=lambda text: int(text[5:]))
     colour = {name: f"k{index % RING_COLOURS}" for index, name in enumerate(names)} | {"group": "kg", "matching": "km"}
     width = 2.2 if n <= 32 else 1.4
-    directed = topology.links is LinkDirection.UNIDIRECTIONAL
-    layout = layout_of(topology)
+    directed = all(len(link.arcs) == 1 for link in links)
+    layout = layout or layout_of(topology)
     drawn = []
     # The busy ones on top, and among equals the short ones, which long ones would hide.
     order = sorted(links, key=lambda item: (classes(float(busy[list(item.arcs)].max())), -item.distance))
     for link in order:
         parallel = int(topology.multiplicity[list(link.arcs)].max())
         used = float(busy[list(link.arcs)].max())
+        name, css = (f"distance {link.distance}", colour[link.family]) if named is None else named(link)
         drawn.append(
             element(
                 "path",
-                element("title", _tip(topology, link, arc_text)),
-                class_=f"lk {colour[link.family]} {classes(used)}",
+                element("title", _tip(topology, link, name, arc_text)),
+                class_=f"lk {css} {classes(used)}",
                 d=_course(link, layout, n, directed=directed),
                 stroke_width=None if parallel == 1 else width * (1 + 0.9 * (parallel - 1)),
                 marker_mid="url(#arrow)" if directed else None,
@@ -396,7 +400,8 @@ def topology_svg(
             )
         )
     label = f"Topology of {n} servers" + (f", {layout.name}" if layout is not None else "")
-    return on_circle(drawn, n, width, label, directed=directed, selectable=True, layout=layout)
+    css = "topology use-colours" if by_use else "topology"
+    return on_circle(drawn, n, width, label, directed=directed, css=css, layout=layout)
 
 
 def _course(link: DrawnLink, layout: Layout | None, n: int, *, directed: bool) -> str:
@@ -420,9 +425,8 @@ def on_circle(
     label: str,
     *,
     directed: bool,
-    selectable: bool = False,
-    css: str = "topology",
-    layout: Layout | None = None,
+    css: str,
+    layout: Layout | None,
 ) -> Markup:
     """Links drawn between n servers, on a circle unless there is a layout.
 
@@ -432,21 +436,20 @@ def on_circle(
         width: of a link.
         label: what is drawn, in words.
         directed: whether paths have arrows in their middle.
-        selectable: whether a server can be picked to show its links alone.
         css: classes of the picture.
         layout: where the servers stand.
     """
     dot = 11.0 if n <= 20 else 6.0
     nodes, labels = [], []
     for server in range(n):
-        title, picked = element("title", f"server {server}"), server if selectable else None
+        title = element("title", f"server {server}")
         if layout is None:
             spots = [(position(server, n), position(server, n, RADIUS if dot > 10 else RADIUS + 18 + dot / 2))]
         else:
             both = dict.fromkeys((layout.places[server], layout.ends[server]))
             spots = [(spot, spot if dot > 10 else layout.label(spot, 9 + dot)) for spot in both]
         for (x, y), (label_x, label_y) in spots:
-            nodes.append(element("circle", title, cx=x, cy=y, r=dot, data_s=picked))
+            nodes.append(element("circle", title, cx=x, cy=y, r=dot, data_s=server))
             if server % label_step(n) == 0:
                 text = element("text", str(server), x=label_x, y=label_y, class_="in" if dot > 10 else None)
                 labels.append(text)

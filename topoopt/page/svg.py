@@ -57,6 +57,17 @@ def picture(*children: Markup, label: str, **attributes: object) -> Markup:
     return element("svg", *children, role="group", tabindex=0, aria_label=how, **attributes)
 
 
+def stack(parts: Iterable[tuple[str, str, float]], height: float, y: float = 0.0) -> list[Markup]:
+    """Draw parts (colour class, tip, part of the width) one behind the other; those of no size are left out."""
+    shapes, at = [], 0.0
+    for css, tip, share in parts:
+        if share > 0:
+            box = {"x": percentage(at), "y": y, "width": percentage(share), "height": height}
+            shapes.append(element("rect", element("title", tip), **box, class_=css))
+        at += max(share, 0.0)
+    return shapes
+
+
 def gauge(share: float, label: str, css: str = "wide") -> Markup:
     """Draw a figure beside others as a part of the largest."""
     track = element("rect", class_="track", width="100%", height="12")

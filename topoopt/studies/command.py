@@ -12,20 +12,17 @@ from rich.markup import escape
 
 from topoopt.core.errors import CheckError, InputError
 from topoopt.core.proofs import StopReason
-from topoopt.page.output import EXIT_OF_STOP, JsonOption, Output
+from topoopt.files.atomic import require_new, sole_target
+from topoopt.page import options
+from topoopt.page.output import EXIT_OF_STOP, Output
 from topoopt.page.process import INTERRUPTED
 from topoopt.page.render import TerminalTable
 
-app = typer.Typer(
-    help="Batches of runs over instances, methods and seeds: run, resume, compare, report.", no_args_is_help=True
-)
-
 StudyArgument = Annotated[Path, typer.Argument(help="Study file (YAML or JSON).")]
-Directory = Annotated[Path, typer.Argument(help="Directory of a study, made by `topoopt study run --out`.")]
+Directory = Annotated[Path, typer.Argument(help="Directory of a study, made by `topoopt study run`.")]
 
 
-@app.command("validate")
-def validate(study: StudyArgument, as_json: Annotated[bool, JsonOption] = False) -> None:
+def validate(study: StudyArgument, as_json: options.Json = False) -> None:
     """Expand a study file: how many runs, how long at most, and everything that is wrong."""
     output = Output.choose(as_json)
 
@@ -57,38 +54,25 @@ def validate(study: StudyArgument, as_json: Annotated[bool, JsonOption] = False)
     output.run(command)
 
 
-@app.command("run")
 def run(
     study: StudyArgument,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", "-o", help="Directory of the study; continued when it exists; default: out/NAME of the file."
-        ),
-    ] = None,
-    jobs: Annotated[
-        int | None, typer.Option(min=1, max=4096, help="Runs side by side; default: from cores and free memory.")
-    ] = None,
+    output_files: options.Output = None,
+    jobs: options.Jobs = None,
     small: Annotated[bool, typer.Option("--small", help="The small form that the study file has.")] = False,
-    resume: Annotated[
-        bool, typer.Option("--resume/--fresh", help="Go on with a directory, or insist on a new one.")
-    ] = True,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Insist on a new directory.")] = False,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Do runs that failed again.")] = False,
     again: Annotated[
         str | None, typer.Option(help="Hash of a run that was done, or its beginning: only compare it with itself.")
     ] = None,
-    time_limit: Annotated[
-        float | None, typer.Option(min=0.0, help="Seconds for the whole study; what is missing then stays so.")
-    ] = None,
-    executor: Annotated[
-        str, typer.Option(help="local, slurm, dask or MODULE:CALLABLE, which makes a concurrent.futures.Executor.")
-    ] = "local",
-    executor_option: Annotated[
-        list[str] | None, typer.Option("--executor-option", help="KEY=VALUE for the executor; may be repeated.")
-    ] = None,
-    as_json: Annotated[bool, JsonOption] = False,
+    time_limit: options.TimeLimit = None,
+    executor: options.Executor = None,
+    executor_settings: options.ExecutorSettings = None,
+    as_json: options.Json = False,
 ) -> None:
     """Do the runs that are missing, then make the table. Kill it whenever you like: the same command goes on.
+
+    The directory is that of --output, default out/NAME of the file; one that is there is continued. As many runs are
+    made side by side as cores and free memory allow, unless --jobs says otherwise.
 
     Ctrl-C and the limit ask runs in flight for the best they have, kept until they are done again the next time; a
     second Ctrl-C drops them. Exit code 4 if it was the limit. With --again one run is done once more, apart, and every
@@ -103,13 +87,14 @@ def run(
         from topoopt.studies.results import REJECTED, TABLE_FILE
         from topoopt.studies.runner import STUDY_FILE, attend, default_jobs, ended_early, reproduce
 
-        folder = out or Path("out") / study.stem
+        folder = sole_target(output_files, Path("out") / study.stem)
         if again is not None:
             return _show_again(output, reproduce(folder, again))
         expanded = read_study(study, small=small)
-        if not resume and (folder / STUDY_FILE).exists():
+        if fresh and (folder / STUDY_FILE).exists():
             raise InputError(f"{folder}: there is a study already; leave out --fresh to go on with it")
-        settings = {"executor": executor, "options": option_pairs(executor_option or []), "retry_failed": retry_failed}
+        pairs = option_pairs(executor_settings or [])
+        settings = {"executor": executor or "local", "options": pairs, "retry_failed": retry_failed}
         number = jobs or default_jobs(max((run.limits.memory_mib or MEMORY_MIB for run in expanded.runs), default=1))
         with ended_early(time_limit) as stop:
             tally, rows = attend(output, expanded, folder, jobs=number, stop=stop, **settings)
@@ -173,14 +158,17 @@ def _show_tally(console: Console, document: dict[str, Any], rows: list[dict[str,
     console.print(f"written: {document['table']}", markup=False, soft_wrap=True, highlight=False)
 
 
-@app.command("report")
 def report(
     directory: Directory,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="HTML file; default: DIR/report.html.")] = None,
-    as_json: Annotated[bool, JsonOption] = False,
+    output_files: options.Output = None,
+    force: options.Force = False,
+    as_json: options.Json = False,
 ) -> None:
     """Make the table again from the directories of the runs, and draw what the study file asks for: one self-contained
-    page, every point linked to its run."""
+    page, every point linked to its run.
+
+    Default file: report.html in DIRECTORY.
+    """
     output = Output.choose(as_json)
 
     def command() -> int:
@@ -190,7 +178,8 @@ def report(
         from topoopt.studies.results import TABLE_FILE, write_parquet
         from topoopt.studies.runner import collect_rows
 
-        rows, table, file = collect_rows(directory), directory / TABLE_FILE, out or directory / "report.html"
+        file = require_new(sole_target(output_files, directory / "report.html"), force)
+        rows, table = collect_rows(directory), directory / TABLE_FILE
         write_parquet(rows, table)
         write_text_atomically(file, study_report(directory))
 

@@ -341,7 +341,7 @@ def arguments_of(run: Run, folder: Path) -> list[str]:
     elif run.source:
         words.append(run.source)
     if run.command == ("solve",):
-        words += ["--out", "."]
+        words += ["--output", "."]
     return [*words, *run.arguments, "--json"]
 
 

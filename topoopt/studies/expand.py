@@ -14,7 +14,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -63,10 +63,10 @@ MAX_OPTION_FILE_BYTES = 64 * MIB
 MAX_NAMED_FILE_BYTES = GIB
 """Of a file that an instance names."""
 
-FILE_OPTIONS = ("prices", "solution")
+FILE_OPTIONS = ("prices",)
 """Options that name a file."""
 
-WRITTEN_OPTIONS = ("csv", "plot")
+WRITTEN_OPTIONS = ("output",)
 """Options that name a file or a folder to write."""
 
 RUN_FILES = ("output.json", "log.txt", "instance.json")
@@ -182,14 +182,26 @@ def option_issues(options: Mapping[str, Any]) -> list[Issue]:
     return issues
 
 
-def words_of(options: Mapping[str, Any]) -> tuple[str, ...]:
-    """Words after a command that give it these options; none of those that are null or false."""
-    return tuple(
-        word
-        for key, value in options.items()
-        if value is not None and value is not False
-        for word in ((f"--{key}",) if value is True else (f"--{key}", str(value)))
-    )
+FAMILY = "family"
+"""The option that is a word after the command."""
+
+
+def words_of(options: Mapping[str, Any], settings: Collection[str] = ()) -> tuple[str, ...]:
+    """Words after a command that give it these options, some of which are settings; none of those that are null, or
+    options and false."""
+    words: list[str] = []
+    for key, value in options.items():
+        if key in settings and value is not None:
+            words += ["--set", f"{key.replace('-', '_')}={value}"]
+        elif value is not None and value is not False:
+            words += [f"--{key}"] if value is True else [f"--{key}", str(value)]
+    return tuple(words)
+
+
+def command_line_of(words: Sequence[str]) -> tuple[str, str, tuple[str, ...]] | None:
+    """The line of a command in `COMMANDS`; a family of topologies may stand after it."""
+    family = len(words) == 3 and re.fullmatch(r"[a-z][a-z0-9-]*", words[2], re.ASCII)
+    return COMMANDS.get(" ".join(words[:2] if family else words))
 
 
 def options_of(words: Sequence[str]) -> dict[str, Any]:
@@ -412,6 +424,7 @@ def _runs_of_case(
             content = {"raw": None}
     limits = limits_of(group.limits, file.limits)
     factors = case
+    command = tuple((group.command or "solve").split())
     rows: list[tuple[tuple[str, ...], str | None, int | None, int]]
     if group.command is None:
         seeds = group.seeds if group.seeds is not None else file.seeds
@@ -429,9 +442,11 @@ def _runs_of_case(
         issues += option_issues(given)
         options, files = with_files(given, folder, issues)
         content = {**content, **({"options": files} if files else {})}
-        rows = [(words_of(options), None, None, 0)]
+        if FAMILY in options:
+            command = (*command, str(options.pop(FAMILY)))
+        line = command_line_of(command)
+        rows = [(words_of(options, () if line is None else line[2]), None, None, 0)]
         factors = tuple({**given, **dict(case)}.items())
-    command = tuple((group.command or "solve").split())
     digest = canonical_sha256(content) if content else ""
     cells = {path: cell_of(value) for path, value in factors}
     runs = []
@@ -521,8 +536,12 @@ def _instance_problems(run: Run) -> list[Problem]:
 
 def _option_problems(run: Run) -> list[Problem]:
     """What the command of a run says of its options."""
-    module, name = COMMANDS[" ".join(run.command)]
-    instance = ["instance.json"] if run.document is not None or run.source else []
+    line = command_line_of(run.command)
+    if line is None:
+        return [Problem("no such command", path=f"instances: {run.instance}", value=" ".join(run.command))]
+    module, name, _ = line
+    named = ["instance.json"] if run.document is not None or run.source else []
+    instance = [*run.command[1:]] or named
     alone = typer.Typer(add_completion=False)
     alone.command()(getattr(importlib.import_module(module), name))
     try:

@@ -263,7 +263,7 @@ def _matrix(figure: Figure, rows: Rows, factors: Sequence[str], study: StudyFile
     if len(matrices) > 1:
         note += f" The first of {counted(len(matrices), 'run')}."
     title = _drawing(figure, text)["title"]
-    picture = intensity_plot(matrix, title, scales=(LOGARITHMIC if figure.log_y else LINEAR,))
+    picture = intensity_plot(matrix, title, scale=LOGARITHMIC if figure.log_y else LINEAR)
     return _drawing(figure, text, picture, note)
 
 

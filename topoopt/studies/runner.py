@@ -41,9 +41,9 @@ from topoopt.studies.execute import (
     run_folder,
 )
 from topoopt.studies.executors import completed, end_by_file, opener_of, scratch_folder
-from topoopt.studies.expand import MEMORY_MIB, WALL_S, code_versions, option_issues, options_of
+from topoopt.studies.expand import MEMORY_MIB, WALL_S, code_versions, command_line_of, option_issues, options_of
 from topoopt.studies.results import TABLE_FILE, TABLES, TIMES, ResultRow, cells_of, ended_as, table_of, write_parquet
-from topoopt.studies.schema import COMMANDS, Run, Study
+from topoopt.studies.schema import Run, Study
 
 STUDY_FILE = "study.json"
 PLAN_LIMITS = FileLimits(json_bytes=GIB, json_nodes=50_000_000)
@@ -87,7 +87,7 @@ def read_plan(directory: str | os.PathLike[str]) -> Study:
     file = Path(directory) / STUDY_FILE
     if not file.exists():
         text = "not a study directory"
-        raise InputError([Problem(text, file=str(directory), allowed="what `topoopt study run --out` made")])
+        raise InputError([Problem(text, file=str(directory), allowed="what `topoopt study run` made")])
     document = parse_document(file, PLAN_LIMITS)
     _refuse_old(document.data, Path(directory))
     findings = Findings()
@@ -396,6 +396,6 @@ def _refuse_writes(directory: Path, planned: Run) -> None:
     command = " ".join(planned.command)
     issues = option_issues(options_of(planned.arguments))
     others = [key for key in options_of(planned.arguments) if command == "solve" and key not in SOLVE_OPTIONS]
-    if command not in ("solve", *COMMANDS) or issues or others:
+    if (command != "solve" and command_line_of(planned.command) is None) or issues or others:
         text = "not a run of a study" if not issues else issues[0].message
         raise InputError([Problem(text, str(directory), None, planned.identity, value_text(command))])

@@ -14,19 +14,22 @@ from topoopt.files.fields import FileName, Label, SchemaVersion, Seed
 MAX_LISTED = 10_000
 
 COMMANDS = {
-    "topology totient": ("topoopt.analyses.topologies", "totient"),
-    "topology metrics": ("topoopt.analyses.topologies", "metrics"),
-    "cost": ("topoopt.analyses.costs", "cost"),
-    "topology traffic": ("topoopt.analyses.topologies", "traffic"),
-    "fabrics": ("topoopt.analyses.fabrics", "fabrics"),
-    "reconfigure": ("topoopt.analyses.reconfiguration", "reconfigure"),
+    "describe topology": ("topoopt.cli.describe", "describe", ()),
+    "cost": ("topoopt.analyses.costs", "cost", ("counting", "equal-to", "oversubscription")),
+    "report": ("topoopt.cli.report", "report", ("selection", "strategy", "budget", "pairs")),
+    "compare": ("topoopt.cli.compare", "compare", ()),
+    "reconfigure": (
+        "topoopt.analyses.reconfiguration",
+        "reconfigure",
+        ("period", "iterations", "break-even", "straggler", "failed"),
+    ),
 }
-"""Commands besides `solve` that a study can run (one JSON object): module and function."""
+"""Commands besides `solve` that a study can run (one JSON object): module, function, and options that are settings."""
 
-ON_INSTANCES = ("topology traffic", "fabrics", "reconfigure")
+ON_INSTANCES = ("report", "compare", "reconfigure")
 """Those that take an instance; the others have options only."""
 
-Command = Literal["topology totient", "topology metrics", "cost", "topology traffic", "fabrics", "reconfigure"]
+Command = Literal["describe topology", "cost", "report", "compare", "reconfigure"]
 Statistic = Literal["mean", "median", "min", "max", "count", "p99"]
 FigureKind = Literal["lines", "scatter", "box", "bars", "distribution", "performance-profile", "across", "heat-map"]
 
@@ -103,7 +106,7 @@ class Group:
     instance: dict[str, object] | None = None
     """an instance, written out"""
     command: Command | None = None
-    """instead of solve; the first three take no instance"""
+    """instead of solve; the first two take no instance"""
     options: dict[FieldPath, Cell] = field(default_factory=dict)
     """options of the command, without dashes"""
     vary: dict[FieldPath, Values] = field(default_factory=dict)

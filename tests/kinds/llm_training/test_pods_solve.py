@@ -351,7 +351,7 @@ def test_from_the_command_line(tmp_path: Path) -> None:
     assert "Circuits between pods" in report
     assert "Ports by pod" in report
     assert run("check", out / "solution.json").code == 0
-    slack = run("solve", file, "-o", tmp_path / "slack", "--slack", 20, "--json")
+    slack = run("solve", file, "-o", tmp_path / "slack", "--set", "slack_percent=20", "--json")
     assert slack.code == 0, slack.stderr
     assert slack.json["pods"]["circuits_total"] < pods["circuits_total"]
     assert run("check", tmp_path / "slack" / "solution.json").code == 0
@@ -382,7 +382,7 @@ def test_exports(tmp_path: Path) -> None:
     assert all(1 <= int(port) <= plan.settings.ports for _, port in ends)
     check_export("patch-list", pods_export(plan.circuits, ExportOptions()))
     graph = tmp_path / "graph.json"
-    made = run("export", out / "solution.json", "--to", "dag", "--instance", file, "-o", graph, "--json")
+    made = run("export", out / "solution.json", "--to", "dag", "-o", graph, "--json")
     assert made.code == 0, made.stderr
     assert json.loads(graph.read_text())["ports"] == [3] * 4
     again = run("solve", graph, "-o", tmp_path / "again", "--json")

@@ -373,8 +373,6 @@ def smaller_optima(catalogue: Atlas) -> Callable[[Wanted], Sequence[ScoredTopolo
 SEARCH_VISITS = 20_000_000
 """Links followed in the search of a size that the atlas has not."""
 
-NETWORK_FILES = (".csv", ".graphml")
-
 
 @dataclass(frozen=True)
 class AllReduceCost:
@@ -526,23 +524,18 @@ def front_csv(result: TopologyFront, cost: AllReduceCost | None) -> str:
 
 
 def write_network(file: Path, entry: ScoredTopology, link_gbytes_per_s: float) -> None:
-    """The topology as a network file that commands of collectives read, by the ending of its name.
+    """The topology as a network file (GraphML) that commands of collectives read.
 
     Raises:
         WriteError: it cannot be written.
     """
-    graph = built(entry.recipe)
-    if file.suffix.lower() == ".graphml":
-        import networkx as nx
+    import networkx as nx
 
-        made: Any = nx.MultiDiGraph()
-        made.add_nodes_from((str(node) for node in range(graph.servers)), role="rank")
-        made.add_edges_from(((str(t), str(h)) for t, h in graph.arcs.tolist()), rate=link_gbytes_per_s)
-        write_text_atomically(file, "\n".join(nx.generate_graphml(made)) + "\n")
-        return
-    rows = ((tail, head, link_gbytes_per_s) for tail, head in graph.arcs.tolist())
-    comment = f"# {json.dumps(entry.recipe)}\n"
-    write_text_atomically(file, comment + csv_text(("tail", "head", "rate"), rows))
+    graph = built(entry.recipe)
+    made: Any = nx.MultiDiGraph()
+    made.add_nodes_from((str(node) for node in range(graph.servers)), role="rank")
+    made.add_edges_from(((str(t), str(h)) for t, h in graph.arcs.tolist()), rate=link_gbytes_per_s)
+    write_text_atomically(file, "\n".join(nx.generate_graphml(made)) + "\n")
 
 
 def answer(result: TopologyFront) -> str:

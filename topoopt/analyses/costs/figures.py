@@ -75,7 +75,7 @@ def target_of(file: Path | None, servers: int | None, degree: int | None, link_g
     sizes = (("--servers", servers), ("--degree", degree))
     if file is None:
         if servers is None or degree is None or link_gbps is None:
-            missing = [name for name, value in (*sizes, ("--rate", link_gbps)) if value is None]
+            missing = [name for name, value in (*sizes, ("--link-gbps", link_gbps)) if value is None]
             allowed = "a value, or an instance or solution file"
             raise InputError([Problem("missing", path=name, allowed=allowed) for name in missing])
         return Target("", servers, degree, link_gbps)
@@ -85,7 +85,7 @@ def target_of(file: Path | None, servers: int | None, degree: int | None, link_g
     target, own_gbps = _solved(file) or _declared(file)
     gbps = own_gbps if link_gbps is None else link_gbps
     if gbps is None:
-        raise InputError([Problem("the file has no rate of links", file=str(file), allowed="--rate, Gbit/s")])
+        raise InputError([Problem("the file has no rate of links", file=str(file), allowed="--link-gbps")])
     return replace(target, link_gbps=gbps, iterations_s=target.iterations_s if gbps == own_gbps else {})
 
 
@@ -234,7 +234,7 @@ def chosen_fabrics(names: str | None, equal_to: str) -> tuple[str, ...]:
     """
     listed = tuple(FABRIC_COSTS) if names is None else tuple(dict.fromkeys(part.strip() for part in names.split(",")))
     wrong = [("--fabrics", name) for name in listed if name not in FABRIC_COSTS]
-    wrong += [("--equal-to", equal_to)] if equal_to not in FABRIC_COSTS else []
+    wrong += [("--set equal_to", equal_to)] if equal_to not in FABRIC_COSTS else []
     if wrong:
         raise InputError(
             [

@@ -162,7 +162,7 @@ def plan_row(
     """
     if solution.instance_sha256 != instance.sha256:
         value, allowed = solution.name, f"a solution of {instance.name}, as it is now"
-        raise InputError([Problem("solves another instance", path="--solution", value=value, allowed=allowed)])
+        raise InputError([Problem("solves another instance", path="instance", value=value, allowed=allowed)])
     violations = CHECKER(instance, solution, BRIEF).violations
     if violations:
         raise CheckError("\n".join(f"the plan: {violation}" for violation in violations))

@@ -77,7 +77,7 @@ def _table(title: str, outcomes: tuple[FailureOutcome, ...], nominal: float, job
         "title": f"{title} ({len(ordered)})",
         "strategies": strategies,
         "rows": tuple(_row(outcome, nominal, strategies) for outcome in ordered[:SHOWN]),
-        "hidden": f"{counted(left, 'failure')} with less effect left out; --csv lists all." if left > 0 else "",
+        "hidden": f"{counted(left, 'failure')} with less effect left out; a .csv file lists all." if left > 0 else "",
         "rings": job,
         "spare": any(outcome.spare_circuits for outcome in ordered) and job,
     }

@@ -78,8 +78,7 @@ RELAY_NOTE = (
     "the time it took before. Distances and disconnected pairs are those of the servers left."
 )
 TRAFFIC_NOTE = (
-    "Without the instance the iteration cannot be simulated: values are the time the busiest link carries traffic. "
-    "Give --instance FILE for iteration times."
+    "Without the instance the iteration cannot be simulated: values are the time the busiest link carries traffic."
 )
 DEMAND_NOTE = "Demand from and to failed servers goes with them; all other demand is routed anew."
 PLANE_NOTE = "A failed optical switch takes one interface of every server: the arcs of its permutation."
@@ -253,7 +252,7 @@ def training_subject(
     if problem is not None:
         solution = replace(solution, problem=problem)
     if solution.problem is None:
-        raise InputError([Problem("no instance stands in the solution", path="--instance", allowed="its file")])
+        raise InputError([Problem("no instance stands in the solution", path="instance", allowed="its file")])
     problem = solution.problem
     if wrong := check_llm_training(problem, solution).violations:
         raise CheckError("\n".join(["the checker rejects the solution:", *map(str, wrong)]))
@@ -518,10 +517,10 @@ class _Study:
             checks.append(lambda: check_failure(topology, failure))
             if question.rewire is not None and (failure.servers or failure.planes or not failure.links):
                 text, allowed = "re-wiring mends failed links", "--link A-B beside --rewire"
-                problems.append(Problem(text, path="--rewire", value=failure.label, allowed=allowed))
+                problems.append(Problem(text, path="--set rewire", value=failure.label, allowed=allowed))
         if question.rewire is not None and topology.packet_switches:
             text, allowed = "links to switches cannot be set to other servers", "a plan on links between servers"
-            problems.append(Problem(text, path="--rewire", value=str(question.rewire), allowed=allowed))
+            problems.append(Problem(text, path="--set rewire", value=str(question.rewire), allowed=allowed))
         checks.append(lambda: check_count(topology, "links", question.links))
         checks.append(lambda: check_count(topology, "servers", question.servers))
         for check in checks:

@@ -455,7 +455,7 @@ def import_traces(
     link_gbps: LinkOption = 100.0,
     links: LinksOption = "bidirectional",
     dims: Annotated[str | None, typer.Option(help="hierarchical: BLOCK:SIZE,... innermost first.")] = None,
-    network: Annotated[Path | None, typer.Option(help="hierarchical: ASTRA-sim network yml instead of --dims.")] = None,
+    network: Annotated[Path | None, typer.Option(help="hierarchical: ASTRA-sim network yml in place of dims.")] = None,
     total_gbytes_per_s: Annotated[float | None, typer.Option(help="hierarchical: GB/s per NPU in all.")] = None,
     loop: Annotated[str, typer.Option(help="hierarchical: no-overlap or dag.")] = "no-overlap",
     dependencies: Annotated[str, typer.Option(help="dag: all, or data (control dependencies left out).")] = "all",

@@ -12,8 +12,8 @@ from topoopt.core.result import Result
 from topoopt.kinds.allocation.figures import AllocationFigures
 from topoopt.page.blocks import Column, Fact, Page, Plot, Section, Swatch, Table
 from topoopt.page.charts import sorted_chart
-from topoopt.page.networks import MOST_DRAWN, adjacency_plot, layout_of, on_circle, position
-from topoopt.page.svg import element, gauge, use_class, utilisation_legend
+from topoopt.page.networks import MOST_DRAWN, DrawnLink, topology_svg
+from topoopt.page.svg import gauge, use_class, utilisation_legend
 from topoopt.page.text import counted, objective_text, percent, possible_improvement, rejection, shortened
 from topoopt.page.text import number as plain_number
 
@@ -36,8 +36,6 @@ LEAST = {
 BUSIEST_LINKS = 16
 NAMED_LIMITS = 4
 ROUNDING = 1e-9
-BEND = 0.06
-"""Sideways bend of an arc, as a part of its length, so that the two directions of a pair lie apart."""
 
 
 def number(value: float) -> str:
@@ -205,37 +203,13 @@ def servers_table(figures: AllocationFigures) -> Table:
 
 
 def network_plot(figures: AllocationFigures) -> Markup:
-    """Draw the servers on a circle and a line for each arc, coloured by utilisation; of many servers the matrix."""
+    """Draw the servers and a line for each arc, coloured by utilisation, the fullest on top."""
     topology, use = figures.problem.topology, figures.utilisation
-    n, label = topology.servers, f"Links of {topology.servers} servers by utilisation"
-    if n > MOST_DRAWN:
-        return adjacency_plot(n, topology.arcs, use, label, "of the capacity", percent)
-    width, layout, lines = 2.6 if n <= 32 else 1.4, layout_of(topology), []
-    for arc in sorted(range(len(use)), key=lambda a: (use_class(float(use[a])), a)):
-        tail, head = topology.arcs[arc].tolist()
-        endpoints = (
-            (position(tail, n), position(head, n)) if layout is None else (layout.places[tail], layout.ends[head])
-        )
+    arcs = enumerate(topology.arcs.tolist())
+    links = tuple(DrawnLink(tail, head, 0, (arc,), "matching") for arc, (tail, head) in arcs)
+
+    def text(arc: int) -> str:
         rate, capacity = figures.link_gbps.item(arc), figures.problem.capacity_gbps.item(arc)
-        tip = f"{tail} → {head}: {number(rate)} of {number(capacity)} Gbit/s, {percent(float(use[arc]))}"
-        lines.append(
-            element(
-                "path",
-                element("title", tip),
-                class_=f"lk {use_class(float(use[arc]))}",
-                d=_course(*endpoints),
-                marker_mid="url(#arrow)",
-            )
-        )
-    return on_circle(lines, n, width, label, directed=True, css="topology use-colours", layout=layout)
+        return f"{number(rate)} of {number(capacity)} Gbit/s, {percent(float(use[arc]))}"
 
-
-def _course(start: tuple[float, float], end: tuple[float, float]) -> str:
-    """Return the path of a line: two halves of a curve, with a corner for the arrow."""
-    (x1, y1), (x2, y2) = start, end
-    x, y = (x1 + x2) / 2 + (y2 - y1) * 2 * BEND, (y1 + y2) / 2 - (x2 - x1) * 2 * BEND
-    mx, my = (x1 + x2) / 4 + x / 2, (y1 + y2) / 4 + y / 2
-    return (
-        f"M{x1:.1f} {y1:.1f}Q{(x1 + x) / 2:.1f} {(y1 + y) / 2:.1f} {mx:.1f} {my:.1f}"
-        f"Q{(x + x2) / 2:.1f} {(y + y2) / 2:.1f} {x2:.1f} {y2:.1f}"
-    )
+    return topology_svg(topology, links, use, text, unit="of the capacity", named=lambda _: ("", ""), by_use=True)

@@ -13,7 +13,7 @@ from topoopt.core.result import Result
 from topoopt.kinds.hierarchy.figures import CollectiveTime, HierarchicalFigures, marginal_ns
 from topoopt.page.blocks import Block, Column, Fact, Page, Plot, Section, Swatch, Table
 from topoopt.page.charts import Point, Series, legend, number_axis, xy_chart
-from topoopt.page.svg import element, percentage, picture
+from topoopt.page.svg import element, percentage, picture, stack
 from topoopt.page.text import (
     byte_size,
     compared,
@@ -269,20 +269,15 @@ def collective_bars(figures: HierarchicalFigures) -> Markup:
     longest = max((sum(row[1][k] for row in rows) for k in range(count)), default=0.0)
     shapes = []
     for k, dimension in enumerate(figures.dimensions):
-        y, x = ROW * k, 0.0
+        y, parts = ROW * k, []
         total = sum(row[1][k] for row in rows)
         label = f"{dimension.name}, {dimension.block.value} {dimension.size}: {duration(total)}"
         shapes.append(element("text", shortened(label, 90), x=0, y=y + 14))
         for colour, (text, times_ns, slow) in enumerate(rows):
-            width = times_ns[k] / longest if longest else 0.0
-            if width <= 0:
-                continue
-            holds = " (holds it up)" if slow[k] else ""
-            tip = element("title", f"{text}\n{duration(times_ns[k])} in {dimension.name}{holds}")
-            css = f"block f-k{colour}" if slow[k] else f"block f-k{colour} pale"
-            box = {"x": percentage(x), "y": y + 20, "width": percentage(width), "height": BAR}
-            shapes.append(element("rect", tip, **box, class_=css))
-            x += width
+            holds, pale = (" (holds it up)", "") if slow[k] else ("", " pale")
+            tip = f"{text}\n{duration(times_ns[k])} in {dimension.name}{holds}"
+            parts.append((f"block f-k{colour}{pale}", tip, times_ns[k] / longest if longest else 0.0))
+        shapes += stack(parts, BAR, y + 20)
     label = "Time of the collectives in every dimension"
     return picture(*shapes, label=label, class_="wide", height=int(ROW * count))
 

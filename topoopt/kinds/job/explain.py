@@ -50,7 +50,7 @@ def explain(problem: CoOptimisation | None, result: JobResult, question: Questio
     own = result.problem if problem is None else problem
     if own is None:
         text = "the instance is neither in this solution nor beside it"
-        raise InputError([Problem(text, path="instance", allowed="--instance FILE")])
+        raise InputError([Problem(text, path="instance", allowed="a solution with its instance")])
     violations = CHECKER(own, result, BRIEF).violations
     if violations:
         text = "\n".join(f"{violation.code}: {violation.message}" for violation in violations)

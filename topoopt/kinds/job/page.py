@@ -15,6 +15,7 @@ from topoopt.kinds.job.plots import (
     breakdown_bar,
     breakdown_terms,
     critical_strip,
+    path_lengths_plot,
     search_legend,
     search_plot,
     search_points,
@@ -262,6 +263,10 @@ def sections(result: JobResult, figures: JobFigures) -> tuple[Section, ...]:
     path = figures.evaluation.critical_path
     points = [] if result.log is None else search_points(result.log.points)
     plan = figures.plan
+    traffic: list[Block] = [Side(plots)] if (plots := traffic_plots(figures)) else []
+    if traffic and plan.rings and not plan.schedules and len(plan.routes.source):
+        text = "Routed pairs and model-parallel bytes by the hops of their paths."
+        traffic.append(Plot(lambda: path_lengths_plot(figures), text, "Path lengths"))
     tables: list[Block] = [
         *([rings_table(figures)] if plan.rings else []),
         *([schedules_table(figures)] if plan.schedules else []),
@@ -272,7 +277,7 @@ def sections(result: JobResult, figures: JobFigures) -> tuple[Section, ...]:
         Section("Time", time),
         Section("Topology", topology_blocks(figures), legend=topology_legend(figures)),
         Section("Strategy", [strategy_table(figures)], SPLITS),
-        Section("Traffic", [Side(plots)] if (plots := traffic_plots(figures)) else [], "Of one iteration."),
+        Section("Traffic", traffic, "Of one iteration."),
         Section("Links", link_blocks(figures)),
         Section("Timeline", timeline_blocks(figures), legend=BARS),
         Section("Critical path", [Plot(lambda: critical_strip(figures)), steps_table(figures)] if path else []),

@@ -7,27 +7,30 @@ import math
 from bisect import bisect_right, insort
 from collections.abc import Collection, Sequence
 
+import numpy as np
 from markupsafe import Markup
 
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.job import ConvergencePoint, Span
+from topoopt.core.routing import TrafficFigures
 from topoopt.kinds.job.figures import JobFigures
 from topoopt.page.blocks import Swatch
+from topoopt.page.charts import Axis, Point, Series, legend, xy_chart
 from topoopt.page.networks import (
     MOST_DRAWN,
     RADIUS,
     SIZE,
+    DrawnLink,
     Layout,
     adjacency_plot,
-    chord,
     families,
     find_links,
-    on_circle,
     topology_svg,
 )
 from topoopt.page.svg import coordinate, element, percentage, picture, tick_text, ticks
 from topoopt.page.text import byte_size, counted, milliseconds, percent, shortened
 from topoopt.page.timelines import COMPUTE, FEW_LANES, HEAD, LANE, critical, lane_bar, merged_spans, sending, time_axis
+from topoopt.simulate.network import traffic_figures
 
 ROUNDING = 1e-9
 """Idle time below this part of the iteration is rounding."""
@@ -174,32 +177,16 @@ def _by_groups(figures: JobFigures, groups: Sequence[Sequence[int]]) -> Markup:
             turn = (number * (len(group) + GROUP_GAP) + position) / (n + GROUP_GAP * len(groups))
             angle = 2 * math.pi * turn - math.pi / 2
             spots[server] = (SIZE / 2 + RADIUS * math.cos(angle), SIZE / 2 + RADIUS * math.sin(angle))
-    layout = Layout("by groups", tuple(spots), tuple(spots))
-    directed = topology.links is LinkDirection.UNIDIRECTIONAL
-    width, ids, lines = 2.2 if n <= 32 else 1.4, topology.arc_ids(), []
-    for arc, (tail, head) in enumerate(topology.arcs.tolist()):
-        back = int(ids[head, tail])
-        if not directed and 0 <= back < arc:
-            continue
-        inside = index[tail] == index[head]
-        where = f"in group {group_name(index[tail])}" if inside else "across"
-        arcs = [arc] if directed or back < 0 else [arc, back]
-        tip = [f"{tail} {'→' if len(arcs) == 1 else '↔'} {head}, {where}"]
-        tip += [f"{topology.arcs[a, 0]}→{topology.arcs[a, 1]}: {_arc_text(figures, a)}" for a in arcs]
-        parallel = int(topology.multiplicity[arcs].max())
-        lines.append(
-            element(
-                "path",
-                element("title", "\n".join(tip)),
-                class_=f"lk {f'k{index[tail] % GROUP_COLOURS}' if inside else 'km'}",
-                d=chord(spots[tail], spots[head], SIZE / 2, n),
-                stroke_width=None if parallel == 1 else width * (1 + 0.9 * (parallel - 1)),
-                marker_mid="url(#arrow)" if directed else None,
-                data_a=tail,
-                data_b=head,
-            )
+
+    def named(link: DrawnLink) -> tuple[str, str]:
+        own = index[link.tail]
+        return (
+            (f"in group {group_name(own)}", f"k{own % GROUP_COLOURS}") if own == index[link.head] else ("across", "km")
         )
-    return on_circle(lines, n, width, f"Topology of {n} servers", directed=directed, selectable=True, layout=layout)
+
+    links, layout = find_links(topology), Layout("by groups", tuple(spots), tuple(spots))
+    use = figures.link_utilisation
+    return topology_svg(topology, links, use, lambda arc: _arc_text(figures, arc), named=named, layout=layout)
 
 
 def topology_legend(figures: JobFigures) -> list[Swatch]:
@@ -441,3 +428,30 @@ def _proposal_marks(last: int, logarithmic: bool) -> list[int]:
         return [0, *(10**power for power in range(12) if 10**power < last * 0.5)]
     marks = [round(value) for value in ticks(0.0, float(last), 6) if value == round(value)]
     return [mark for mark in marks if mark < last * 0.9]
+
+
+LEAST_HOPS = 5.0
+"""The axis of hops reaches at least so far, so that its ticks are whole numbers."""
+
+
+def hop_lines(traffic: TrafficFigures) -> tuple[list[Series], Axis, Axis]:
+    """Return the parts of pairs and of model-parallel bytes by the hops they take, cumulative, and both axes."""
+    lines = []
+    for name, shares in (("model-parallel bytes", traffic.byte_hops), ("pairs of servers", traffic.pair_hops)):
+        points = [
+            Point(float(hops), upto, f"{name}: {percent(upto)} in {counted(hops, 'hop')} or fewer")
+            for hops, upto in enumerate(np.cumsum(shares).tolist())
+            if hops and upto > 0
+        ]
+        if points or name.startswith("pairs"):
+            lines.append(Series(name, tuple(points), line=True))
+    most = max((point.x for line in lines for point in line.points), default=0.0)
+    return lines, Axis("hops", 0.0, max(most, LEAST_HOPS) + 0.5), Axis("part, cumulative", 0.0, 1.0)
+
+
+def path_lengths_plot(figures: JobFigures) -> Markup:
+    """Return how many hops the routed pairs and the model-parallel bytes take."""
+    plan = figures.plan
+    traffic = traffic_figures("", "", figures.demand, plan.topology, plan.routes, plan.rings)
+    lines, x, y = hop_lines(traffic)
+    return legend([line.name for line in lines], lines) + xy_chart(lines, x, y, "Path lengths")

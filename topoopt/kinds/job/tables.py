@@ -19,7 +19,7 @@ from topoopt.core.routing import GroupRings, Ring, ring_pair_bytes
 from topoopt.kinds.job.figures import JobFigures, JobResult
 from topoopt.kinds.job.plots import MAX_LABEL, SPAN_NAMES, breakdown_terms
 from topoopt.page.blocks import Block, Column, Plot, Table
-from topoopt.page.charts import LOGARITHMIC, MAX_CELLS, in_blocks, intensity_plot
+from topoopt.page.charts import MAX_CELLS, in_blocks, intensity_plot
 from topoopt.page.networks import switch_rows
 from topoopt.page.svg import element, gauge, joined, percentage
 from topoopt.page.text import byte_size, counted, milliseconds, number, percent, quotient, ratio, server_set, shortened
@@ -248,7 +248,7 @@ def traffic_plots(figures: JobFigures) -> list[Block]:
         ("Model-parallel", figures.demand.model_parallel_bytes),
     )
     return [
-        Plot(lambda m=matrix, t=title: intensity_plot(m, t, scales=(LOGARITHMIC,)), _traffic_text(matrix), title)  # type: ignore[misc]
+        Plot(lambda m=matrix, t=title: intensity_plot(m, t), _traffic_text(matrix), title)  # type: ignore[misc]
         for title, matrix in panels
         if (matrix > 0).any()
     ]

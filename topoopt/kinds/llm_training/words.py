@@ -23,7 +23,7 @@ from topoopt.core.parallelism import ParallelStrategy, PassKind, Recompute
 from topoopt.core.switching import PortSplit, PortUse, StagePorts, delay_text
 from topoopt.kinds.llm_training.figures import FabricFigures, LlmTrainingFigures, PodFigures, StageFigures
 from topoopt.page.networks import circle_of_circuits
-from topoopt.page.svg import element, percentage, picture
+from topoopt.page.svg import element, percentage, picture, stack
 from topoopt.page.text import byte_size, counted, number, percent, shortened
 from topoopt.page.timelines import lanes, seconds_axis
 
@@ -420,18 +420,13 @@ def schedule_plot(figures: LlmTrainingFigures) -> tuple[Markup, list[str]]:
 
 def _stacked(label: str, value: str, parts: Sequence[tuple[str, str, float]], longest: float, y: float) -> list[Markup]:
     """Draw a bar of parts (colour, name with value, size), its label above."""
-    shapes = [
+    shares = [(f"block f-{css}", text, size / longest if longest else 0.0) for css, text, size in parts]
+    return [
         element("text", shortened(label, 60), x=0, y=y + 14),
         element("text", value, x="100%", y=y + 14, text_anchor="end"),
         element("rect", x=0, y=y + 20, width="100%", height=BAR, class_="track"),
+        *stack(shares, BAR, y + 20),
     ]
-    at = 0.0
-    for css, text, size in parts:
-        width = size / longest if longest else 0.0
-        box = {"x": percentage(at), "y": y + 20, "width": percentage(width), "height": BAR}
-        shapes.append(element("rect", element("title", text), class_=f"block f-{css}", **box))
-        at += width
-    return shapes
 
 
 def memory_plot(rows: Sequence[StrategyFigures], usable: int | None) -> Markup:

@@ -297,9 +297,9 @@ def network_plot(figures: NetworkFigures) -> Markup:
 
     topology = figures.topology
     part = figures.utilisation * figures.sent if rated(figures) else figures.relative
-    return Markup(
-        '<div class="use-colours">{}</div>'  # the colours of a legend, without a switch between two
-    ).format(topology_svg(topology, find_links(topology), part, text, lambda value: load_class(figures, value)))
+    return topology_svg(
+        topology, find_links(topology), part, text, lambda value: load_class(figures, value), by_use=True
+    )
 
 
 def facts_table(figures: NetworkFigures) -> Table:
@@ -472,7 +472,7 @@ def demand_blocks(figures: NetworkFigures) -> list[Block]:
 def matrix_plot(demand: np.ndarray[Any, Any]) -> Markup:
     """Draw a demand, on a logarithmic scale where its entries differ much."""
     wide = float(demand.max()) > SPREAD * float(demand[demand > 0].min())
-    return intensity_plot(demand, "Demand", UNIT, number, (LOGARITHMIC if wide else LINEAR,))
+    return intensity_plot(demand, "Demand", UNIT, number, LOGARITHMIC if wide else LINEAR)
 
 
 def demand_text(figures: NetworkFigures) -> str:

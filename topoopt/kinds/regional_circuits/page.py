@@ -12,7 +12,7 @@ from topoopt.core.result import Result
 from topoopt.kinds.regional_circuits.figures import RegionalCircuitsFigures, StepTimes
 from topoopt.page.blocks import Block, Column, Fact, Page, Plot, Section, Side, Swatch, Table
 from topoopt.page.networks import circle_of_circuits
-from topoopt.page.svg import element, percentage, picture
+from topoopt.page.svg import element, percentage, picture, stack
 from topoopt.page.text import counted, percent, possible_improvement, quantity, ratio, rejection
 from topoopt.page.timelines import lanes, seconds_axis
 
@@ -130,12 +130,8 @@ def steps_table(figures: RegionalCircuitsFigures) -> Table:
 
 def step_bar(step: StepTimes, scale: float) -> Markup:
     """Draw stall and transfers over a common scale, with a mark at what an electrical switch takes."""
-    shapes, start = [], 0.0
-    for name, css, value in (("stall", "critical", step.stall_s), ("transfers", "mp", step.transfer_s)):
-        if value > 0 and scale > 0:
-            span = {"x": percentage(start / scale), "width": percentage(value / scale), "height": BAR_HEIGHT}
-            shapes.append(element("rect", element("title", f"{name}: {seconds(value)}"), class_=f"c-{css}", **span))
-        start += value
+    parts = (("stall", "c-critical", step.stall_s), ("transfers", "c-mp", step.transfer_s)) if scale > 0 else ()
+    shapes = stack([(css, f"{name}: {seconds(value)}", value / scale) for name, css, value in parts], BAR_HEIGHT)
     if scale > 0:
         x = percentage(step.switch_s / scale)
         shapes.append(element("line", class_="boundline", x1=x, x2=x, y1=0, y2=BAR_HEIGHT))

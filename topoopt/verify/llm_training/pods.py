@@ -33,15 +33,7 @@ from topoopt.verify.dag_topology import (
     padding,
     ports_suffice,
 )
-from topoopt.verify.llm_training.costs import (
-    StageRows,
-    fixed_seconds,
-    held_by,
-    ideal_rates,
-    layers_of,
-    stage_rows,
-    transfers_of,
-)
+from topoopt.verify.llm_training import costs
 from topoopt.verify.llm_training.iteration import (
     Iteration,
     Pass,
@@ -146,7 +138,7 @@ class _Graph:
         self.home = {stage: rank for rank, order in enumerate(orders) for _, _, stage in order}
         ends = [name for rank, order in enumerate(orders) for name in self._rank(rank, order)]
         step = [sum(self.step_s[s] for s, home in self.home.items() if home == rank) for rank in range(s.pipeline)]
-        self._add("optimizer", max(step) + fixed_seconds(self.problem), ends)
+        self._add("optimizer", max(step) + costs.fixed_seconds(self.problem), ends)
         return self.table
 
     def _add(self, name: str, size: float, after: Iterable[str], source: int = -1, target: int = -1) -> str:
@@ -159,7 +151,7 @@ class _Graph:
         self.iteration = iteration_of(problem, s)
         r, rows = self.iteration.r, self.iteration.usual
         sent, away = (
-            transfers_of(problem, r, ideal_rates(problem, r)).sent,
+            costs.transfers_of(problem, r, costs.ideal_rates(problem, r)).sent,
             rows.parts["expert"] / 2 * (self.spread > 1),
         )
         local = (rows.forward - away, rows.inputs - away, rows.weights)
@@ -277,7 +269,7 @@ def pod_seconds(problem: LlmTrainingProblem, r: Records) -> Floats:
 def pod_floor(problem: LlmTrainingProblem, r: Records) -> float:
     """Return what an iteration of one strategy is not below over whatever circuits: its passes are followed."""
     iteration = Iteration(_hidden(problem), r)
-    iteration.rows = _pod_rows(iteration.problem, r, layers_of(problem, r, iteration.p, iteration.v))
+    iteration.rows = _pod_rows(iteration.problem, r, costs.layers_of(problem, r, iteration.p, iteration.v))
     return iteration.seconds()
 
 
@@ -285,7 +277,7 @@ def _hidden(problem: LlmTrainingProblem) -> LlmTrainingProblem:
     return replace(problem, overlap=replace(problem.overlap, data=True))
 
 
-def _pod_rows(hidden: LlmTrainingProblem, r: Records, layers: Floats) -> StageRows:
+def _pod_rows(hidden: LlmTrainingProblem, r: Records, layers: Floats) -> costs.StageRows:
     """Return stages whose hops and rings of gradients go over all ports of a pod at once."""
     pods, of_stage = hidden.pods, r.t * r.c * r.d
     assert pods is not None
@@ -299,11 +291,11 @@ def _pod_rows(hidden: LlmTrainingProblem, r: Records, layers: Floats) -> StageRo
         once = np.minimum(holders, pods.gpus)  # GPUs of a pod that hold different parts
         return np.where(lonely, np.inf, hidden.cluster.slowdown * all_ports * share / once)
 
-    (dense, experts), ideal = r.sharers, ideal_rates(hidden, r)
+    (dense, experts), ideal = r.sharers, costs.ideal_rates(hidden, r)
     rates = replace(ideal, data=rate(dense, r.t), expert_data=rate(experts, r.x * r.y))
-    rows = stage_rows(hidden, r, layers, rates)
+    rows = costs.stage_rows(hidden, r, layers, rates)
     away = np.where(r.x > pods.gpus, rows.parts["expert"] / 2, 0.0)
-    hop = transfers_of(hidden, r, ideal).sent["hop"] * pods.gpus
+    hop = costs.transfers_of(hidden, r, ideal).sent["hop"] * pods.gpus
     return replace(
         rows,
         forward=rows.forward - away,
@@ -418,7 +410,7 @@ class PodChecks:
         usable = np.inf if problem.usable_bytes is None else problem.usable_bytes
         for rows, _ in tables_of(problem, shapes_of(problem)):
             self.budget.take(2 * bounding_work(records_of(rows)))
-            table = rows[held_by(problem, records_of(rows)) <= usable]
+            table = rows[costs.held_by(problem, records_of(rows)) <= usable]
             bounds = pod_seconds(problem, records_of(table))
             for k in np.flatnonzero(bounds < limit):
                 if tuple(table[k].tolist()) not in rows_of_candidates and (floor := self.floor(table[k])) < limit:
