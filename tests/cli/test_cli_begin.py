@@ -17,7 +17,7 @@ import topoopt
 from tests.support.cli_cases import run, run_apart
 from tests.support.pages import parse_command
 from tests.support.paths import INSTANCES, ROOT
-from topoopt.cli.app import COMMANDS, MOVED, app
+from topoopt.cli.app import COMMANDS, EVERYWHERE, MOVED, app
 from topoopt.files.codec import sections_of
 from topoopt.files.untrusted import copied, shipped_files
 from topoopt.kinds import KINDS, TEMPLATES
@@ -58,7 +58,7 @@ def test_commands_are_few() -> None:
 
 
 def test_options_are_few(leaves: dict[str, Any]) -> None:
-    """Counted over all commands, with --json and --quiet of each; --help is not an option of ours."""
+    """Counted over all commands, with --json of each; --help is not an option of ours."""
     assert sum(param.param_type_name == "option" for leaf in leaves.values() for param in leaf.params) <= 160
 
 
@@ -105,11 +105,12 @@ def test_help_shows_the_examples_within_80_columns(monkeypatch: pytest.MonkeyPat
     assert max(map(len, told.stdout.splitlines())) <= 80
 
 
-def test_every_command_takes_quiet(leaves: dict[str, Any]) -> None:
-    """As --json."""
+def test_every_command_takes_json(leaves: dict[str, Any]) -> None:
+    """Options of `topoopt` itself are no option of a command, and may stand behind one."""
     for words, command in leaves.items():
-        options = [name for param in command.params for name in param.opts]
-        assert {"--quiet", "-q", "--json"} <= set(options), words
+        options = {name for param in command.params for name in param.opts}
+        assert "--json" in options, words
+        assert not options & set(EVERYWHERE), words
 
 
 def test_quiet_leaves_errors_and_the_object(tmp_path: Path) -> None:

@@ -309,52 +309,20 @@ class LazyGroup(TyperGroup):
 
 
 def as_command(name: str, function: Callable[..., None], examples: tuple[str, ...]) -> Any:
-    """A function as a command: with the option `--quiet`, and paragraphs that fill the width they have."""
+    """A function as a command: paragraphs of its help fill the width they have, and examples end it."""
     alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
     alone.command(name)(function)
     command: Any = get_command(alone)
     command.help = "\n\n".join(
         part if part.startswith("\b") else " ".join(part.split()) for part in (command.help or "").split("\n\n")
     )
-    # Before `--help`, where that is already one of the options.
-    last = next((i for i, param in enumerate(command.params) if "--help" in param.opts), len(command.params))
-    command.params[last:last] = _shared_options()
     lines = (f"  {line}".replace("[", "\\[") for line in examples)
-    command.epilog = "\n\n".join(("[bold]Examples[/]", *lines))
+    command.epilog = "\n\n".join(("[bold]Examples[/]", *lines, f"Also: {', '.join(EVERYWHERE)}, as of `topoopt --help`."))
     return command
 
 
-def _shared_options() -> list[Any]:
-    """The options as typer makes them of a function: their class has no public constructor."""
-    alone = typer.Typer(add_completion=False)
-
-    @alone.command()
-    def carrier(
-        quiet: Annotated[
-            bool,
-            typer.Option(
-                "--quiet",
-                "-q",
-                callback=be_quiet,
-                expose_value=False,
-                is_eager=True,
-                help="Print nothing but errors, and the object of --json.",
-            ),
-        ] = False,
-        verbose: Annotated[
-            bool,
-            typer.Option(
-                "--verbose",
-                "-v",
-                callback=be_verbose,
-                expose_value=False,
-                is_eager=True,
-                help="Print every table in full.",
-            ),
-        ] = False,
-    ) -> None: ...
-
-    return get_command(alone).params[:2]
+EVERYWHERE = ("--quiet", "-q", "--verbose", "-v")
+"""Options of `topoopt` itself, which may stand behind a command as well."""
 
 
 UsageError: Any = typer.BadParameter.__mro__[1]
@@ -386,11 +354,15 @@ class Commands(LazyGroup):
     def main(self, *values: Any, **extra: Any) -> Any:
         """Parse and run; arguments as of the base class."""
         given = values[0] if values else extra.get("args")
-        words = sys.argv[1:] if given is None else given
+        words = [*(sys.argv[1:] if given is None else given)]
+        end = words.index("--") if "--" in words else len(words)
+        ahead = [word for word in words[:end] if word in EVERYWHERE]
+        words = [*ahead, *(word for word in words[:end] if word not in EVERYWHERE), *words[end:]]
+        extra = {**extra, "args": words}
         if "--json" not in words or not extra.get("standalone_mode", True):
-            return super().main(*values, **extra)
+            return super().main(*values[1:], **extra)
         try:
-            code = super().main(*values, **{**extra, "standalone_mode": False})
+            code = super().main(*values[1:], **{**extra, "standalone_mode": False})
         except Exception as error:
             if not isinstance(error, UsageError):
                 raise
@@ -409,6 +381,12 @@ def _version(wanted: bool) -> None:
 def start(
     version: Annotated[
         bool, typer.Option("--version", is_eager=True, callback=_version, help="Print the version, and no more.")
+    ] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", callback=be_quiet, help="Print errors alone, and the object of --json.")
+    ] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", callback=be_verbose, help="Print every table in full.")
     ] = False,
 ) -> None:
     """Before every command: nothing."""
