@@ -13,6 +13,7 @@ from tests.support.pages import PAGES, Sandbox, blocks_of
 from tests.support.paths import ROOT
 
 MOST_LINES_OF_README = 150
+MAX_LINES_OF_TUTORIAL = 150
 
 
 def _name(page: Path) -> str:
@@ -42,6 +43,12 @@ def test_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_heavy_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The whole page, with the blocks that take minutes."""
     _run(page, tmp_path, True, monkeypatch)
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs/tutorial").glob("*.md")), ids=_name)
+def test_a_tutorial_is_done_in_ten_minutes(page: Path) -> None:
+    """One story a page, which the reader follows from its head to its end."""
+    assert len(page.read_text().splitlines()) <= MAX_LINES_OF_TUTORIAL
 
 
 def test_the_readme_is_read_in_one_sitting() -> None:
