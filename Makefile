@@ -7,9 +7,10 @@ MUTANTS = 1000000
 CALLS = 1000000
 NATIVE = $(wildcard topoopt/native/src/* topoopt/native/cmake/CMakeLists.txt)
 BIN = $(VENV)/bin
+PYTEST = $(BIN)/python -m pytest -n auto --dist worksteal -m 'not heavy'
 
 # `run` installs what running needs; everything else installs the tools of development as well.
-.PHONY: run test test-heavy test-native fuzz fuzz-native native wheel check types layers laws style docs bench format clean
+.PHONY: run test test-all test-times results test-native fuzz fuzz-native native wheel check types layers laws style docs bench format clean
 
 $(VENV)/.runs: pyproject.toml $(NATIVE)
 	@$(PYTHON) -c 'import ensurepip, venv' || { echo 'python3 lacks its venv module: apt-get install python3-venv' >&2; exit 1; }
@@ -25,12 +26,23 @@ $(VENV)/.installed: $(VENV)/.runs
 	touch $@
 
 run: $(VENV)/.runs
-	$(BIN)/topoopt solve $(INSTANCE) --out out/$(NAME)
+	$(BIN)/topoopt solve $(INSTANCE) --force -o out/$(NAME)
 
 test: $(VENV)/.installed
-	$(BIN)/python -m pytest -n auto --dist worksteal -m 'not heavy' --durations=25 tests
+	$(PYTEST) --cases quick tests
 
-test-heavy: $(VENV)/.installed
+# What is slow: studies in small, blocks of documents, proofs, kills. SLICE=K/N takes the K-th of N equal parts.
+SLICE = 0/1
+test-all: $(VENV)/.installed
+	$(PYTEST) --cases slow:$(SLICE) --durations=25 tests
+
+# The list of slow cases, from all cases, on an idle machine.
+test-times: $(VENV)/.installed
+	rm -f tests/slow_cases.tsv
+	$(PYTEST) --write-times tests
+
+# Tables of docs/results and of studies, made again: hours.
+results: $(VENV)/.installed
 	$(BIN)/python -m pytest -m heavy -s tests
 
 fuzz: $(VENV)/.installed

@@ -63,7 +63,6 @@ class BandwidthAllocation:
 
     @property
     def transfers(self) -> int:
-        """T."""
         return len(self.floor)
 
     def limited(self) -> Ints:

@@ -57,7 +57,6 @@ class CircuitMatching:
 
     @property
     def pairs(self) -> tuple[Pair, ...]:
-        """Ascending."""
         return tuple(sorted({(min(direction), max(direction)) for direction in self.demand}))
 
     def counts(self, pair: Pair) -> range:
@@ -172,5 +171,4 @@ def matching_of(problem: RegionalCircuitsProblem, step: int) -> CircuitMatching:
 
 
 def from_regional_circuits(problem: RegionalCircuitsProblem, options: Mapping[str, float]) -> LpArrays:
-    """The program of an instance."""
     return build_arrays(matching_of(problem, int(options["step"])))

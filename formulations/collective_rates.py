@@ -75,7 +75,6 @@ def network_model(network: RatedNetwork) -> tuple[Any, list[Arc], list[int]]:
 
 
 def balance(flow: Mapping[Arc, Any], node: int) -> Any:
-    """Inflow less outflow."""
     into = sum(amount for (_, head), amount in flow.items() if head == node)
     return into - sum(amount for (tail, _), amount in flow.items() if tail == node)
 

@@ -191,7 +191,6 @@ def contracted(problem: DagTopologyProblem, intervals: int) -> DagTopologyProgra
 
 
 def from_dag_topology(problem: DagTopologyProblem, options: Mapping[str, float]) -> LpArrays:
-    """The program of an instance."""
     return build_arrays(contracted(problem, int(options["intervals"])))
 
 

@@ -415,7 +415,6 @@ def widest_arrays(data: BandwidthProgram, upper: Floats, loaded: Bools) -> LpArr
 
 
 def endless_arrays(data: BandwidthProgram, loaded: Bools) -> LpArrays:
-    """Columns d."""
     made = Families()
     closed = np.isfinite(data.upper) | np.array([bool(speed) for speed in data.speeds])
     names = [f"growth of {name}" for name in data.names]

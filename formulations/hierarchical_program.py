@@ -264,7 +264,6 @@ class BandwidthProgram:
 
     @property
     def shift(self) -> int:
-        """Columns before the dimensions."""
         return int(self.ratio)
 
     @property
@@ -289,7 +288,7 @@ class BandwidthProgram:
         return np.concatenate(([tau], tau * bandwidth))
 
     def time_of(self, bandwidth: Floats) -> float:
-        """Time of the fleet, ns."""
+        """Time of all jobs of the fleet together, in ns."""
         times = self.weights * [timeline.time_ns(bandwidth) for timeline in self.timelines]
         return float(times.max() if self.worst_case else times.sum())
 

@@ -1,4 +1,4 @@
-"""Programs of an instance of objective latency as `topoopt dump-model` writes them: data from the instance alone.
+"""Programs of an instance of objective latency as `topoopt export` writes them: data from the instance alone.
 
 The solvers build the same programs from better data: a makespan they know, orders of a schedule they found. Here the
 makespan known is that of everything run one after another, and the placement, where one is needed, cuts the operators

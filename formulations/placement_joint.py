@@ -105,7 +105,6 @@ class JointPlacement:
 
     @property
     def devices(self) -> range:
-        """The indices of the devices."""
         return range(len(self.limit))
 
     def duration(self, i: int, d: int) -> float:
@@ -425,11 +424,9 @@ class _PyomoModel:
         return sum(self.data.duration(i, d) * self.at(i, d) for d in self.data.devices)
 
     def made(self, t: int) -> Any:
-        """When a tensor is."""
         return self.model.start[self.maker[t]] + self.run(self.maker[t])
 
     def volume(self, t: int) -> float:
-        """Of a tensor."""
         return self.data.tensors[t].volume
 
     def taken(self, t: int, s: int, e: int) -> Any:
@@ -441,7 +438,6 @@ class _PyomoModel:
         self.model.add_component(f"{name}_rows", self.pyo.Constraint(list(index), rule=lambda _, *index: rule(*index)))
 
     def add_variables(self) -> None:
-        """All variables, and the objective."""
         data, model = self.data, self.model
         groups, operators = range(len(data.memory)), range(len(data.group))
         turns = [(*first, *other) for first, other in data.queues()]

@@ -51,17 +51,14 @@ class LpArrays:
 
     @property
     def columns(self) -> int:
-        """Number of variables."""
         return len(self.cost)
 
     @property
     def rows(self) -> int:
-        """Number of constraints."""
         return len(self.row_lower)
 
     @property
     def nonzeros(self) -> int:
-        """Number of coefficients stored."""
         return len(self.value)
 
     @property
@@ -81,11 +78,9 @@ class LpArrays:
         return csc_array((self.value, self.index, self.start), shape=(self.rows, self.columns))
 
     def column_name(self, column: int) -> str:
-        """Name of a variable."""
         return self.column_names[column] if self.column_names is not None else f"x{column}"
 
     def row_name(self, row: int) -> str:
-        """Name of a constraint."""
         return self.row_names[row] if self.row_names is not None else f"row{row}"
 
 
@@ -166,7 +161,6 @@ class Families:
 
     @classmethod
     def extending(cls, program: LpArrays) -> Families:
-        """What holds a program already."""
         made = cls()
         made.columns(
             program.columns,
@@ -254,12 +248,10 @@ class Rows:
         self.entries: list[tuple[int, int, float]] = []
 
     def column(self, *key: object, lower: float = 0.0, upper: float = np.inf, integer: bool = False) -> None:
-        """A new variable."""
         self.numbers[key] = len(self.columns)
         self.columns.append((lower, upper, integer))
 
     def at(self, *key: object) -> int:
-        """Number of a column."""
         return self.numbers[key]
 
     def row(self, name: str, lower: float, upper: float, terms: Iterable[Term]) -> None:

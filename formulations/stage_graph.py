@@ -83,7 +83,6 @@ Position = tuple[bool, int | None, float]
 
 
 def _places(problem: PlacementProblem) -> list[Position]:
-    """Of each device."""
     crowd, paying = [0] * len(problem.servers), [0] * len(problem.servers)
     for entry in problem.devices:
         crowd[entry.server] += 1
@@ -190,12 +189,10 @@ class StageGraph:
 
     @property
     def size(self) -> int:
-        """Number of blocks."""
         return len(self.blocks)
 
     @property
     def devices(self) -> int:
-        """Number of devices."""
         return sum(len(group.devices) for group in self.groups)
 
 

@@ -96,12 +96,10 @@ class StageOrder:
 
     @property
     def blocks(self) -> int:
-        """Number of blocks."""
         return len(self.memory)
 
     @property
     def slots(self) -> int:
-        """Number of slots."""
         return sum(self.group_count)
 
     @property
@@ -201,7 +199,6 @@ def data_of(graph: StageGraph, settings: Throughput, *, lower: float = 0.0, uppe
 
 
 def build_arrays(data: StageOrder) -> LpArrays:
-    """The named program."""
     rows = Rows()
     _columns(rows, data)
     if data.slot_of_stage is None:

@@ -1,4 +1,4 @@
-"""The table of formulations: what `topoopt dump-model` can write. A new one is one module and one line."""
+"""The table of formulations: what `topoopt export` can write. A new one is one module and one line."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ def build_named(name: str, problem: Any, options: Mapping[str, float]) -> LpArra
     line = FORMULATIONS.get(name)
     if line is None:
         allowed = ", ".join(FORMULATIONS)
-        raise InputError([Problem("no such formulation", path="--formulation", value=name, allowed=allowed)])
+        raise InputError([Problem("no such formulation", path="--set formulation", value=name, allowed=allowed)])
     errors = []
     if problem.kind not in line.kinds:
         fitting = ", ".join(key for key, entry in FORMULATIONS.items() if problem.kind in entry.kinds)
@@ -219,12 +219,12 @@ def build_named(name: str, problem: Any, options: Mapping[str, float]) -> LpArra
         option = line.options.get(key)
         if option is None:
             names = ", ".join(line.options) or f"{name} has no options"
-            errors.append(Problem("no such option", path="--option", value=key, allowed=names))
+            errors.append(Problem("no such option", path="--set", value=key, allowed=names))
         elif not option.least <= value <= option.most or (option.whole and value != int(value)):
             form = "whole numbers" if option.whole else "numbers"
             upto = "" if math.isinf(option.most) else f" to {option.most:g}"
             allowed = f"{form} from {option.least:g}{upto}"
-            errors.append(Problem("out of range", path=f"--option {key}", value=f"{value:g}", allowed=allowed))
+            errors.append(Problem("out of range", path=f"--set {key}", value=f"{value:g}", allowed=allowed))
     if errors:
         raise InputError(errors)
     return line.build(problem, {key: option.default for key, option in line.options.items()} | dict(options))

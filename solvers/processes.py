@@ -22,7 +22,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from types import TracebackType
-from typing import IO, Any, Protocol
+from typing import IO, Any
 
 from solvers.stop import Stop
 from topoopt.core.errors import MachineError
@@ -79,17 +79,11 @@ Tell = Callable[..., None]
 DoTask = Callable[[Any, Tell], Any]
 """(task, tell) -> result."""
 
-
-class Crew(Protocol):
-    """Members that work, wherever they are."""
-
-    def in_order(self, tasks: Sequence[Any], notify: Tell) -> Iterator[Any]:
-        """The result of every task, in the order of the tasks."""
-
+Crew = Callable[[Sequence[Any], Tell], Iterator[Any]]
+"""(tasks, tell) -> the result of every task, in the order of the tasks, wherever they are done."""
 
 Gather = Callable[[Callable[..., DoTask], tuple[Any, ...], Stop], AbstractContextManager[Crew]]
-"""(begin, arguments, stop) -> members with the state that `begin(stop, *arguments)` makes, until the block ends."""
-
+"""(begin, arguments, stop) -> who works with the state that `begin(stop, *arguments)` makes, until the block ends."""
 
 STOP = "stop"
 """The request to end soon with the best so far."""

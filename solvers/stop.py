@@ -244,6 +244,5 @@ class BestFirst(Generic[Node]):
         heapq.heappush(self._heap, (bound, *rank, next(self._number), node))
 
     def pop(self) -> Node:
-        """Take out the first node."""
         node: Node = heapq.heappop(self._heap)[-1]
         return node

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -19,9 +19,20 @@ from solvers.stop import BestFirst, Stop
 from topoopt.core.arrays import Floats
 from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.llm_training import LlmTrainingProblem
-from topoopt.core.llm_training_plan import IDEAL_SWITCH, PHOTONIC_RAILS, RankedStrategy, ShapeOutcome, ShapeVerdict
+from topoopt.core.llm_training_plan import (
+    IDEAL_SWITCH,
+    PHOTONIC_RAILS,
+    FabricPlan,
+    NetworkPlan,
+    PlannedFabric,
+    RankedStrategy,
+    ShapeOutcome,
+    ShapeVerdict,
+    rails_certificate,
+)
 from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.proofs import StopReason
+from topoopt.core.result import SearchResult
 from topoopt.core.switching import RailJob, StagePorts, SwitchedStep, SwitchMode, SwitchSettings
 from topoopt.simulate.llm_training.strategies import stage_layers, strategy_problems
 from topoopt.simulate.rail_job import rail_job
@@ -259,33 +270,12 @@ MOST_TRIED = 500
 """Strategies that get a plan of ports."""
 
 
-@dataclass(frozen=True, eq=False)
-class RailsResult:
-    """The best strategy on rails.
-
-    Attributes
-    ----------
-    ranked : the strategy, with its time on an ideal switch.
-    ports : of each stage.
-    iteration_time_s : of the step.
-    bounds_s : of the fastest strategies on an ideal switch, in their order: no plan of ports has a faster step.
-    limited : why no more strategies were considered; None: no other can be faster.
-    """
-
-    ranked: RankedStrategy
-    ports: tuple[StagePorts, ...]
-    iteration_time_s: float
-    bounds_s: tuple[float, ...]
-    limited: StopReason | None
-    fabric: str = PHOTONIC_RAILS
-
-
 def switch_mode(settings: SwitchSettings) -> SwitchMode:
     return "provisioned" if settings.provisioned else "on-demand"
 
 
-def best_on_rails(problem: LlmTrainingProblem, candidates: Iterable[RankedStrategy], stop: Stop) -> RailsResult:
-    """Search strategies and plans of ports together.
+def best_on_rails(problem: LlmTrainingProblem, candidates: Iterable[RankedStrategy], stop: Stop) -> PlannedFabric:
+    """Search strategies and plans of ports together; why no more were considered, CONVERGED if no other can be faster.
 
     Args:
         candidates: strategies that can stand on rails, by ascending time on an ideal switch.
@@ -298,7 +288,7 @@ def best_on_rails(problem: LlmTrainingProblem, candidates: Iterable[RankedStrate
     mode = switch_mode(settings)
     best: tuple[RankedStrategy, SwitchedStep] | None = None
     bounds: list[float] = []
-    limited = None
+    limited = StopReason.CONVERGED
     for ranked in candidates:
         least = float("inf") if best is None else best[1].step_s
         if ranked.iteration_time_s >= least:
@@ -315,7 +305,12 @@ def best_on_rails(problem: LlmTrainingProblem, candidates: Iterable[RankedStrate
         text = f"passes of {len(bounds)} strategies wait for each other with any plan of ports"
         raise InfeasibleError(f"{PHOTONIC_RAILS}: {text}")
     ranked, step = best
-    return RailsResult(ranked, step.plan, step.step_s, tuple(min(bound, step.step_s) for bound in bounds), limited)
+    return SearchResult(
+        plan=FabricPlan(ranked.strategy, NetworkPlan(PHOTONIC_RAILS), ports=step.plan),
+        certificates=(rails_certificate(min(bound, step.step_s) for bound in bounds),),
+        stopped_by=limited,
+        method="branch-and-bound",
+    ), step.step_s
 
 
 def rails_bound_s(

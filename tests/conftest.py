@@ -14,6 +14,7 @@ import pytest
 from hypothesis import settings
 
 from tests.native.loaded import load_checked
+from tests.support.case_times import CaseTimes, chosen, read_times
 
 if TYPE_CHECKING:
     from topoopt.core.job import CoOptimisation, JobPlan
@@ -32,6 +33,28 @@ sys.dont_write_bytecode = False
 # A shell ignores Ctrl-C for what runs in its background, and children of the tests would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Options that choose cases by their time, and that write the list of times."""
+    parser.addoption("--cases", help="quick, slow, or slow:K/N: the K-th of N slices of the slow cases")
+    parser.addoption("--write-times", action="store_true", help="write tests/slow_cases.tsv at the end")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Measure the cases where that is wanted; with several processes, in the first one."""
+    if config.getoption("--write-times") and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(CaseTimes())
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep the cases of the choice."""
+    choice = config.getoption("--cases")
+    if choice is None:
+        return
+    kept = chosen([item.nodeid for item in items], read_times(), choice)
+    config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in kept])
+    items[:] = [item for item in items if item.nodeid in kept]
 
 
 def pytest_collection() -> None:

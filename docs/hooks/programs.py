@@ -154,7 +154,7 @@ def _words(text: str) -> str:
 
 
 def _page(name: str, file: str, text: str, named: list[str]) -> str:
-    written = "".join(f"`topoopt dump-model INSTANCE --formulation {each}` writes it. " for each in named)
+    written = "".join(f"`topoopt export INSTANCE --to lp --set formulation={each}` writes it. " for each in named)
     parts = [
         f"---\nhide: [toc]\n---\n\n# `{name}`",
         _prose(_summary(text)),

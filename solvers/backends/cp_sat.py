@@ -134,8 +134,6 @@ def option_names() -> frozenset[str]:
 
 
 class _Report(cp_model.CpSolverSolutionCallback):
-    """Hands each better solution on."""
-
     def __init__(self, variables: list[Any], on_incumbent: OnIncumbent) -> None:
         super().__init__()
         self._variables, self._on_incumbent = variables, on_incumbent

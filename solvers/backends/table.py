@@ -157,16 +157,18 @@ def any_solver(name: str) -> Backend:
         if location is None:
             looked = ", ".join(FOREIGN[name])
             text = f"this solver is not found here (looked for {looked})"
-            raise InputError([Problem(text, path="--solver", value=name, allowed="topoopt doctor lists those found")])
+            raise InputError(
+                [Problem(text, path="--set solver", value=name, allowed="topoopt doctor lists those found")]
+            )
     library, _, own = name.partition(":") if name not in FOREIGN else (location or "").partition(":")
     if library != "pyomo" or not own:
         choices = (*SOLVERS, *FOREIGN)
         close = get_close_matches(name, choices) or list(choices)
         allowed = f"{', '.join(close)}; or pyomo:NAME"
-        raise InputError([Problem("unknown solver", path="--solver", value=name, allowed=allowed)])
+        raise InputError([Problem("unknown solver", path="--set solver", value=name, allowed=allowed)])
     if name not in FOREIGN and not _installed(name):
         allowed = "topoopt doctor lists those found"
-        raise InputError([Problem("Pyomo finds no such solver", path="--solver", value=name, allowed=allowed)])
+        raise InputError([Problem("Pyomo finds no such solver", path="--set solver", value=name, allowed=allowed)])
     return Backend(name, f"Pyomo with {own}", _PYOMO_SOLVER, partial(_pyomo_solver, own))
 
 

@@ -249,7 +249,6 @@ class _Descent:
         return np.asarray(dijkstra(links, indices=self.network.ranks)[self.pairs[self.network.ranks]])
 
     def farthest(self, lengths: Floats) -> float:
-        """Largest distance."""
         return float(self.distances(lengths).max())
 
     def first_beta(self) -> float:
@@ -507,7 +506,7 @@ class _Rows:
             for ((reduce, _), side), weight in zip(self.sets.items(), weights, strict=False):
                 own = rounded(max(float(weight), 0.0))
                 if own > 0:
-                    sets[reduce].append(WeightedSet(tuple(np.flatnonzero(side).tolist()), own))
+                    sets[reduce].append((tuple(np.flatnonzero(side).tolist()), own))
             potential = [[Fraction(0)] * network.nodes for _ in range(2)]
             for own_potential, values in zip(potential, potentials, strict=True):
                 for node, value in zip(switches.tolist(), values, strict=True):
@@ -530,14 +529,14 @@ def proven_units(network: RatedNetwork, proof: AllReduceProof) -> Fraction | Non
         (proof.reduce, proof.reduce_potential, False),
     ):
         own = [potential[tail] - potential[head] for tail, head in network.arcs]
-        for row in sets:
+        for nodes, weight in sets:
             side = np.zeros(network.nodes, dtype=np.bool_)
-            side[list(row.nodes)] = True
-            for node in row.nodes:
-                cover[node] += row.weight
+            side[list(nodes)] = True
+            for node in nodes:
+                cover[node] += weight
             crossing = side[tails] & ~side[heads] if forward else ~side[tails] & side[heads]
             for arc in np.flatnonzero(crossing):
-                own[arc] += row.weight
+                own[arc] += weight
         price.append(own)
     least = min(cover[rank] for rank in network.ranks)
     if least <= 0:

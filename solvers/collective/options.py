@@ -136,7 +136,6 @@ class AllReduceOption:
 
     @property
     def family(self) -> tuple[str, bool]:
-        """How it was made."""
         return self.method, self.forwarding
 
     def best(self, vector_bytes: int) -> TimeLine:

@@ -238,7 +238,6 @@ def straight_gather(network: RatedNetwork, rate: AllToAllRate, root: int | None 
 
 
 def cut_at_ranks(network: RatedNetwork, path: Path) -> list[Path]:
-    """The messages along a path."""
     stops = [index for index, node in enumerate(path) if not network.is_switch[node]]
     return [path[begin : end + 1] for begin, end in itertools.pairwise(stops)]
 
@@ -332,7 +331,6 @@ MOST_COLUMNS = 40_000
 
 
 def columns(network: RatedNetwork, owners: int, steps: int) -> int:
-    """Variables of the program."""
     return owners * (len(network.arcs) * steps + network.nodes * (steps + 1)) + steps
 
 

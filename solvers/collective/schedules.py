@@ -68,7 +68,6 @@ def one_after_other(first: CollectiveSchedule, second: CollectiveSchedule) -> Co
 def of_rows(
     units: Iterable[int], owner: Iterable[int], rows: list[Row], routes: tuple[Path, ...]
 ) -> CollectiveSchedule:
-    """A schedule of rows."""
     sizes = np.fromiter(units, dtype=np.int64)
     blocks = VectorBlocks(sizes, np.fromiter(owner, dtype=np.int32), np.full(len(sizes), -1, dtype=np.int32))
     return of_columns(blocks, np.array(rows, dtype=np.int32).reshape(-1, 6).T, routes)
@@ -500,7 +499,6 @@ def step_time_s(problem: SwitchedCollective, distance: int, size: float, circuit
 
 
 def least_time(problem: SwitchedCollective, delay_s: float) -> CircuitSchedule:
-    """The fastest schedule of circuits."""
     steps = steps_of(problem)
     states = sorted({NEIGHBOURS, *(distance for distance, _ in steps)}, key=lambda state: (state < 0, abs(state)))
     costs = np.array([[step_time_s(problem, *step, state) for state in states] for step in steps])

@@ -176,7 +176,6 @@ class _Splitting:
         self.residual[self.index[arc]] = units
 
     def _taken(self, arc: Arc, units: int) -> list[tuple[Path, int]]:
-        """Paths taken from an arc."""
         self._set(arc, self.capacity[arc] - units)
         return take(self.paths[arc], units)
 

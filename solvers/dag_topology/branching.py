@@ -89,7 +89,7 @@ class BoxLaws:
         )
 
     def within(self, circuits: Ints) -> bool:
-        """Whether the ports suffice."""
+        """Whether the ports of all pods suffice for these circuits."""
         used = np.bincount(self.ends.ravel(), np.repeat(circuits, 2), minlength=len(self.ports))
         return bool((used <= self.ports).all())
 
@@ -310,7 +310,6 @@ class PathPool:
         return path in self._members
 
     def add(self, path: StepPath, pairs: int) -> None:
-        """Take in a path."""
         moved, fixed = np.zeros(pairs), 0.0
         for step in (step for group in path for step in group):
             pair = int(self.pair[step])

@@ -39,19 +39,23 @@ from topoopt.core.errors import InfeasibleError, LimitError
 from topoopt.core.llm_training import LlmTrainingProblem, PodSettings
 from topoopt.core.llm_training_plan import (
     POD_CIRCUITS,
+    FabricPlan,
+    NetworkPlan,
+    PlannedFabric,
     PodCandidate,
     PodClaims,
     PodDecisions,
     PodVerdict,
     RankedStrategy,
     StrategyShape,
+    pods_certificates,
 )
 from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.proofs import StopReason
+from topoopt.core.result import SearchResult
 from topoopt.simulate.dag import makespan, ordered_by_name
 from topoopt.simulate.llm_training.costs import GroupRates, ledger, total_bytes
 from topoopt.simulate.llm_training.ranks import PodSetting, pod_graph, program_of
-from topoopt.simulate.llm_training.step import estimate
 from topoopt.simulate.llm_training.strategies import Column, StrategyColumns
 from topoopt.simulate.llm_training.times import GATHERED, REDUCED, StageParts, order_bounds, stage_parts
 
@@ -117,7 +121,6 @@ def _blocks(problem: LlmTrainingProblem) -> Iterator[tuple[list[StrategyShape], 
 
 
 def pod_bounds(problem: LlmTrainingProblem, columns: StrategyColumns) -> Floats:
-    """Seconds, one value a strategy."""
     pods = problem.pods
     assert pods is not None
     freed = replace(problem, overlap=replace(problem.overlap, data=True))
@@ -320,31 +323,7 @@ GRAPH_SHARE = 0.3
 """Part of the time left for the graphs of strategies; the rest is for circuits."""
 
 
-@dataclass(frozen=True, eq=False)
-class PodResult:
-    """The best strategy in pods.
-
-    Attributes
-    ----------
-    ranked : the strategy, with its time over the circuits of the plan.
-    circuits : of the plan, and of the other candidates.
-    claims : what is proven of them.
-    limited : why no more was considered; None: the search came to its end.
-    """
-
-    ranked: RankedStrategy
-    circuits: PodDecisions
-    claims: PodClaims
-    limited: StopReason | None
-    fabric: str = POD_CIRCUITS
-
-    @property
-    def iteration_time_s(self) -> float:
-        """Seconds."""
-        return self.ranked.iteration_time_s
-
-
-def best_in_pods(problem: LlmTrainingProblem, candidates: Iterable[RankedStrategy], stop: Stop) -> PodResult:
+def best_in_pods(problem: LlmTrainingProblem, candidates: Iterable[RankedStrategy], stop: Stop) -> PlannedFabric:
     """Search strategies and circuits together.
 
     Args:
@@ -368,11 +347,15 @@ def best_in_pods(problem: LlmTrainingProblem, candidates: Iterable[RankedStrateg
     fewest = fewest_circuits(row.graph, row.early, stop)
     makespan_s = _seconds(row.graph, fewest[0])
     circuits, claims = _decided(rows, best, least, fewest)
-    limited = None
+    stopped_by = StopReason.CONVERGED
     if claims.bound_s(makespan_s) < row.reached_s * (1 - CLOSE) or fewest[2] is not StopReason.CONVERGED:
-        limited = stop.reason() or StopReason.BUDGET
-    memory = estimate(problem, row.strategy).memory.total
-    return PodResult(RankedStrategy(row.strategy, makespan_s, memory), circuits, claims, limited)
+        stopped_by = stop.reason() or StopReason.BUDGET
+    return SearchResult(
+        plan=FabricPlan(row.strategy, NetworkPlan(POD_CIRCUITS), pods=circuits),
+        certificates=pods_certificates(claims),
+        stopped_by=stopped_by,
+        method="branch-and-bound",
+    ), makespan_s
 
 
 def _rows(problem: LlmTrainingProblem, first: RankedStrategy, least: BoundedStrategies, stop: Stop) -> list[PodRow]:

@@ -45,7 +45,7 @@ from solvers.stop import Stop, first_part
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError, LimitError
-from topoopt.core.failures import Failure, FailureOutcome, LinkEnds, RepairTrial
+from topoopt.core.failures import Failure, FailureOutcome, LinkEnds
 from topoopt.core.network import TopologyProblem
 from topoopt.core.topology import Topology
 from topoopt.core.workload import TaskGraph
@@ -154,7 +154,6 @@ class JobEvaluator(FailureEvaluator[Repaired]):
 
     @property
     def topology(self) -> Topology:
-        """Of the plan."""
         return self.traffic.topology
 
     @property
@@ -200,7 +199,7 @@ class JobEvaluator(FailureEvaluator[Repaired]):
             rerouted_pairs=len(np.unique(self.traffic.route_hops.pair_of_path[damage.paths])),
             value=None if best is None else best[0],
             repair=IMPOSSIBLE if best is None else best[1],
-            trials=tuple(RepairTrial(name, value) for name, value in trials.items()),
+            trials=tuple(trials.items()),
             spare_circuits=self._circuits(failure),
         )
         return outcome, None if best is None else best[2]

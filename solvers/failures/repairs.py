@@ -142,7 +142,6 @@ class RouteHops:
 
 
 def route_hops(topology: Topology, routes: PathTable, demand: Demand) -> RouteHops:
-    """Index a table of routes."""
     hops = np.maximum(np.diff(routes.path_ptr) - 1, 0)
     inside = np.ones(max(len(routes.node) - 1, 0), dtype=bool)
     inside[routes.path_ptr[1:-1] - 1] = False
@@ -227,12 +226,10 @@ class PlanTraffic:
 
     @cached_property
     def route_hops(self) -> RouteHops:
-        """Hops of all routes."""
         return route_hops(self.topology, self.routes, self.demand)
 
     @cached_property
     def ring_hops(self) -> RingSteps:
-        """Hops of all rings."""
         return ring_hops(self.topology, self.rings, self.demand)
 
     @cached_property

@@ -47,7 +47,7 @@ from solvers.stop import Stop
 from topoopt.core.arrays import Floats
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.errors import InfeasibleError
-from topoopt.core.failures import Failure, FailureOutcome, LinkEnds, RepairTrial
+from topoopt.core.failures import Failure, FailureOutcome, LinkEnds
 from topoopt.core.job import ConvergencePoint
 from topoopt.core.plan import Plan
 from topoopt.core.routing import Demand
@@ -91,12 +91,10 @@ class NetworkEvaluator(FailureEvaluator[tuple[Topology, RoutingResult]]):
 
     @property
     def topology(self) -> Topology:
-        """Whose parts fail."""
         return self._topology
 
     @property
     def nominal(self) -> float:
-        """theta without failure."""
         return self._nominal
 
     def _representative(self, failure: Failure) -> Failure:
@@ -145,11 +143,9 @@ class NetworkEvaluator(FailureEvaluator[tuple[Topology, RoutingResult]]):
         try:
             routing = route(topology, demand, accuracy=self.accuracy, stop=self.stop)
         except InfeasibleError:
-            nothing = replace(outcome, value=None, repair=IMPOSSIBLE, trials=(RepairTrial(ROUTED, None),))
+            nothing = replace(outcome, value=None, repair=IMPOSSIBLE, trials=((ROUTED, None),))
             return nothing, None
-        solved = replace(
-            outcome, value=routing.theta, bound=routing.bound, trials=(RepairTrial(ROUTED, routing.theta),)
-        )
+        solved = replace(outcome, value=routing.theta, bound=routing.bound, trials=((ROUTED, routing.theta),))
         return solved, (topology, routing)
 
 

@@ -40,7 +40,6 @@ def single_links(topology: Topology) -> tuple[Failure, ...]:
 
 
 def single_servers(topology: Topology) -> tuple[Failure, ...]:
-    """Each server failing alone."""
     return tuple(Failure(servers=(server,)) for server in range(topology.hosts))
 
 
@@ -96,25 +95,25 @@ def failure_problems(topology: Topology, failure: Failure) -> list[Problem]:
         tail, head = link
         if max(link) >= n or min(link) < 0:
             problems.append(
-                Problem("unknown server", path="--link", value=f"{tail}-{head}", allowed=f"servers 0 to {n - 1}")
+                Problem("unknown server", path="--fail", value=f"{tail}-{head}", allowed=f"servers 0 to {n - 1}")
             )
         elif there[link] == 0:
             near = sorted({b if a == tail else a for a, b in there if tail in (a, b)} - {tail})
             shown = ", ".join(str(server) for server in near[:SHOWN]) + (" ..." if len(near) > SHOWN else "")
             allowed = f"server {tail} is linked to {shown or 'nobody'}"
-            problems.append(Problem("no such link", path="--link", value=f"{tail}-{head}", allowed=allowed))
+            problems.append(Problem("no such link", path="--fail", value=f"{tail}-{head}", allowed=allowed))
         elif there[link] < times:
             allowed = f"at most {there[link]} times"
-            problems.append(Problem("more than there are", path="--link", value=f"{tail}-{head}", allowed=allowed))
+            problems.append(Problem("more than there are", path="--fail", value=f"{tail}-{head}", allowed=allowed))
     for server in failure.servers:
         if not 0 <= server < topology.hosts:
             allowed = f"0 to {topology.hosts - 1}"
-            problems.append(Problem("unknown server", path="--server", value=str(server), allowed=allowed))
+            problems.append(Problem("unknown server", path="--fail", value=str(server), allowed=allowed))
     sort = "switch" if topology.packet_switches else "optical switch"
     for plane in failure.planes:
         if not 0 <= plane < planes:
             allowed = f"0 to {planes - 1}"
-            problems.append(Problem(f"unknown {sort}", path="--switch", value=str(plane), allowed=allowed))
+            problems.append(Problem(f"unknown {sort}", path="--fail", value=str(plane), allowed=allowed))
     return problems
 
 
@@ -151,7 +150,9 @@ def ends_of(text: str, topology: Topology) -> LinkEnds:
     """
     words = text.split("-")
     if len(words) != 2 or not all(word.strip().isdecimal() for word in words):
-        raise InputError([Problem("not a link", path="--link", value=repr(text), allowed="A-B, two servers")])
+        raise InputError(
+            [Problem("not a link", path="--fail", value=repr(text), allowed="A-B, two servers; server:N; switch:N")]
+        )
     tail, head = (int(word) for word in words)
     if topology.links is LinkDirection.BIDIRECTIONAL:
         tail, head = min(tail, head), max(tail, head)

@@ -86,7 +86,6 @@ class TrainingFailures(FailureEvaluator[PlacedNetwork]):
 
     @property
     def topology(self) -> Topology:
-        """Whose parts fail."""
         return self._topology
 
     @cached_property
@@ -100,7 +99,6 @@ class TrainingFailures(FailureEvaluator[PlacedNetwork]):
 
     @property
     def rings(self) -> int:
-        """Of all families together."""
         return sum(part.shape[0] * part.shape[1] for classes in self.orders.values() for part in classes)
 
     def routes(self, repair: Repair[PlacedNetwork]) -> PathsByPair:
@@ -195,15 +193,16 @@ class TrainingEvaluator(TrainingFailures):
             (REORDERED, partial(self._toured, surviving.hops()[:hosts, :hosts].astype(np.int64))),
         )
         best: PlacedNetwork | None = None
-        value, repair, trials, moved = np.inf, IMPOSSIBLE, [], 0
+        value, repair, moved = np.inf, IMPOSSIBLE, 0
+        trials: list[RepairTrial] = []
         for name, orders in tries:
             try:
                 placed, changed = self._placed(left, orders(), failure.servers)
             except InfeasibleError:
-                trials.append(RepairTrial(name, None))
+                trials.append((name, None))
                 continue
             time_ms = self.value_ms(placed)
-            trials.append(RepairTrial(name, time_ms))
+            trials.append((name, time_ms))
             moved = changed if name == REROUTED else moved
             if time_ms < value * (1.0 - 1e-9):
                 best, value, repair = placed, time_ms, name
@@ -398,7 +397,7 @@ class RailEvaluator(TrainingFailures):
             rerouted_pairs=int((hurt[source] | hurt[target]).sum()),
             value=None if network is None else value,
             repair=IMPOSSIBLE if network is None else NONE_NEEDED if untouched else REROUTED,
-            trials=() if untouched else (RepairTrial(REROUTED, None if network is None else value),),
+            trials=() if untouched else ((REROUTED, None if network is None else value),),
         )
         return outcome, network
 

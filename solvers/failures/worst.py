@@ -182,7 +182,6 @@ class _WorstSearch:
         return self.result(True, f"a cut of {len(cut)} links") if outcome.value is None else None
 
     def by_enumeration(self) -> WorstFailure:
-        """All of them."""
         failures = every_set(self.evaluator.topology, self.part, self.count)
         for failure in failures:
             self.look(failure)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -90,7 +90,7 @@ def candidates_of(parts: Iterable[Part], steps: SearchSteps, team: Crew | None, 
         for part in parts:
             yield getattr(steps, part[0])(*part[1])
         return
-    for candidate, said in team.in_order([*parts], log.show):
+    for candidate, said in team([*parts], log.show):
         for entry in said:
             log.note(*entry)
         yield candidate
@@ -215,12 +215,17 @@ class Alternation:
         best = self._schedule_steps(best, finalists)
         return self._result(best, self.stop.reason() or spent)
 
-    def _team(self) -> AbstractContextManager[Crew | None]:
-        steps = self.steps
-        arguments = (steps.cluster, steps.workload, steps.settings, steps.seed)
+    @contextmanager
+    def _team(self) -> Iterator[Crew | None]:
+        arguments = (self.cluster, self.workload, self.steps.settings, self.seed)
         if self.crew is not None:
-            return self.crew(part_work, arguments, self.stop)
-        return nullcontext() if self.jobs == 1 else Team(self.jobs, part_work, arguments, self.stop)
+            with self.crew(part_work, arguments, self.stop) as crew:
+                yield crew
+        elif self.jobs > 1:
+            with Team(self.jobs, part_work, arguments, self.stop) as team:
+                yield team.in_order
+        else:
+            yield None
 
     def _explored(self, pool: list[Candidate], team: Crew | None) -> list[Candidate]:
         """Every pair after its first turn, with half of the proposals in all; none where the time is up, or where there

@@ -25,7 +25,7 @@ import numpy as np
 
 from solvers.collective.breadth_first import MOST_DEGREE, search_cayley, step_loads
 from solvers.collective.options import AllReduceOption, GroupOptions, best_option
-from solvers.network.annealing import AnnealPlan, anneal, table_of, table_of_arcs, topology_of
+from solvers.network.annealing import anneal, table_of, table_of_arcs, topology_of
 from solvers.network.assembly import assemble, assign_switches, coset_size
 from solvers.network.finder import find_topology
 from solvers.network.seeds import fits, grouped_links, random_seed
@@ -47,9 +47,9 @@ PROPOSALS, LEAST_PROPOSALS = 16, 2_000
 """Exchanges of links proposed for each server, and at least: ten times as many gain 1 % of the hops at 128 servers."""
 
 
-def plan_for(n: int) -> AnnealPlan:
-    """How hard graphs of n servers are annealed."""
-    return AnnealPlan(max(LEAST_PROPOSALS, PROPOSALS * n))
+def proposals_for(n: int) -> int:
+    """Exchanges of links that are proposed for graphs of n servers."""
+    return max(LEAST_PROPOSALS, PROPOSALS * n)
 
 
 def annealed_topologies(
@@ -75,7 +75,9 @@ def annealed_topologies(
         rng = np.random.default_rng((seed, stream))
         try:
             first = find_topology(cluster, demand) if uneven else random_seed(n, degree, links, traffic, rng)
-            heads = anneal(table_of(first), traffic, allowed, plan_for(n), seed=int(rng.integers(2**31)), stop=stop)
+            heads = anneal(
+                table_of(first), traffic, allowed, proposals_for(n), seed=int(rng.integers(2**31)), stop=stop
+            )
             yield topology_of(heads, links, "annealed random graph")
         except InfeasibleError:  # no such graph, or in pieces that no traffic joins
             continue
@@ -166,7 +168,7 @@ def _annealed(
         table_of_arcs(n, degree, links, np.vstack((within, between))),
         demand.model_parallel_bytes,
         ~same if kept else ~np.eye(n, dtype=np.bool_),
-        plan_for(n),
+        proposals_for(n),
         group=np.arange(n, dtype=np.int64) % (n // size),
         seed=int(rng.integers(2**31)),
         stop=stop,

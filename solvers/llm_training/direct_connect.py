@@ -285,7 +285,6 @@ def _padded(table: PathTable) -> tuple[Ints, Ints]:
 def _amounts(
     groups: FamilyGroups, places: Ints, orders: dict[F, tuple[Ints, ...]], volume: Mapping[F, float], keys: Ints
 ) -> Floats:
-    """Bytes of pairs."""
     amount, n = np.zeros(len(keys)), len(places)
     for family, directions in family_flows(groups, places, orders).items():
         for flows in directions:

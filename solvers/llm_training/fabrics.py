@@ -62,7 +62,6 @@ with their shares."""
 
 
 def regional_problems(cluster: GpuCluster) -> list[Problem]:
-    """Interfaces on both networks."""
     if 0 < cluster.optical_interfaces < cluster.degree:
         return []
     allowed = f"cluster.optical_interfaces of 1 to {cluster.degree - 1}" if cluster.degree > 1 else "degree above 1"
@@ -358,7 +357,6 @@ def _torus_problems(cluster: GpuCluster) -> list[Problem]:
 
 
 def _listed_problems(cluster: GpuCluster, *, fabric: str) -> list[Problem]:
-    """What its builder says."""
     if FABRICS[fabric].kind == "direct" and (alone := _alone_fabrics(cluster)):
         return alone
     other = Cluster(cluster.servers, cluster.gpus_per_server, cluster.degree, cluster.link_gbps, cluster.links)

@@ -11,12 +11,12 @@ from itertools import chain, combinations, islice
 
 import numpy as np
 
-from solvers.dag_topology.pods import PodResult, best_in_pods
+from solvers.dag_topology.pods import best_in_pods
 from solvers.llm_training.evaluation import EvaluatedNetwork, evaluated, iteration_s, no_faster, with_schedules
 from solvers.llm_training.fabrics import TRAINING_FABRICS, FabricNetwork, fabric_problems
 from solvers.llm_training.strategies import columns_of_rows, rows_of_shape, shape_numbers
 from solvers.stop import Stop
-from solvers.switching import RailsResult, best_on_rails
+from solvers.switching import best_on_rails
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.errors import InfeasibleError, InputError, Problem
 from topoopt.core.graphs import moore_bound
@@ -30,6 +30,7 @@ from topoopt.core.llm_training_plan import (
     FamilyReductions,
     GroupReduction,
     NetworkPlan,
+    PlannedFabric,
     RankedStrategy,
     ServerRoute,
     ShapeOutcome,
@@ -38,6 +39,8 @@ from topoopt.core.llm_training_plan import (
     StrategyShape,
 )
 from topoopt.core.parallelism import RANK_ORDERS, ParallelDimension, ParallelStrategy
+from topoopt.core.proofs import StopReason
+from topoopt.core.result import SearchResult
 from topoopt.core.routing import PathTable
 from topoopt.simulate.llm_training.costs import GroupRates, ledger, total_bytes
 from topoopt.simulate.llm_training.links import FamilyGroups, PlacedNetwork, family_groups, rank_coordinates
@@ -227,7 +230,6 @@ class StrategyNetwork:
 
     @property
     def iteration_time_s(self) -> float:
-        """Seconds."""
         return self.evaluated.iteration_time_s
 
 
@@ -387,21 +389,22 @@ def network_plan(fabric: str, network: PlacedNetwork) -> NetworkPlan:
     )
 
 
-Planned = StrategyNetwork | RailsResult | PodResult | None
-"""What was found on a fabric; None: the strategies on an ideal switch say all."""
-
-
 def planned_on(
     problem: LlmTrainingProblem, fabric: str, candidates: Iterable[RankedStrategy], stop: Stop, count: int = 1
-) -> Planned:
-    """Search strategies on a fabric; arguments and errors as of `best_on_fabric`."""
+) -> PlannedFabric | None:
+    """Search strategies on a fabric; None: the strategies on an ideal switch say all.
+
+    Arguments and errors are those of `best_on_fabric`.
+    """
     if fabric == IDEAL_SWITCH:
         return None
     if fabric == PHOTONIC_RAILS:
         return best_on_rails(problem, candidates, stop)
     if fabric == POD_CIRCUITS:
         return best_in_pods(problem, candidates, stop)
-    return best_on_fabric(problem, fabric, candidates, stop, count)
+    network = best_on_fabric(problem, fabric, candidates, stop, count)
+    result = SearchResult(plan=decided(network), stopped_by=StopReason.CONVERGED, method="best-on-fabric")
+    return result, network.iteration_time_s
 
 
 def planned_problems(cluster: GpuCluster, fabrics: tuple[str, ...]) -> list[Problem]:

@@ -360,7 +360,6 @@ def shape_bounds(problem: LlmTrainingProblem, shapes: Sequence[StrategyShape]) -
 
 
 def shape_numbers(shape: StrategyShape) -> tuple[float, ...]:
-    """Its six parts."""
     parts = (shape.tensor, shape.context, shape.pipeline, shape.data, shape.expert, shape.expert_tensor)
     return tuple(float(part) for part in parts)
 
@@ -408,12 +407,10 @@ class SearchedSpace:
 
     @property
     def records(self) -> int:
-        """Strategies gone through."""
         return sum(outcome.records for outcome in self.shapes)
 
     @property
     def fitting(self) -> int:
-        """Those that fit."""
         return sum(outcome.fitting for outcome in self.shapes)
 
     @property
@@ -424,8 +421,6 @@ class SearchedSpace:
 
 @dataclass
 class _Best:
-    """The fastest so far."""
-
     count: int
     strategies: list[tuple[float, int, float, StrategyShape, Column]] = field(default_factory=list)
     seen: int = 0
@@ -445,7 +440,6 @@ class _Best:
         del self.strategies[self.count :]
 
     def ranked(self, problem: LlmTrainingProblem) -> tuple[RankedStrategy, ...]:
-        """As strategies."""
         return tuple(
             RankedStrategy(strategy_of(problem, shape, row), time, memory)
             for time, _, memory, shape, row in self.strategies

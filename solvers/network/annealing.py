@@ -42,7 +42,6 @@ class LinkTable:
 
     @property
     def paired(self) -> bool:
-        """Whether links are fibre pairs."""
         return self.links is LinkDirection.BIDIRECTIONAL
 
 
@@ -60,7 +59,6 @@ def table_of_arcs(n: int, degree: int, links: LinkDirection, arcs: Ints) -> Link
 
 
 def table_of(topology: Topology) -> LinkTable:
-    """Table of a topology."""
     arcs = np.repeat(topology.arcs.astype(np.int64), topology.multiplicity, axis=0)
     return table_of_arcs(topology.servers, topology.degree, topology.links, arcs)
 
@@ -111,18 +109,8 @@ _CONNECT = 1e-6
 """Extra demand of every pair, against its mean: pairs without demand should be joined, too."""
 
 
-@dataclass(frozen=True)
-class AnnealPlan:
-    """How hard to anneal.
-
-    Attributes:
-        proposals: swaps proposed.
-        hot, cold: temperatures at start and end, against the hop total.
-    """
-
-    proposals: int
-    hot: float = 5e-4
-    cold: float = 1e-5
+HOT, COLD = 5e-4, 1e-5
+"""Temperatures at start and end, against the hop total."""
 
 
 def moore_levels(n: int, d: int) -> int:
@@ -144,8 +132,9 @@ def anneal(
     table: LinkTable,
     demand: Floats,
     allowed: Bools,
-    plan: AnnealPlan,
+    proposals: int,
     *,
+    hot: float = HOT,
     group: Ints | None = None,
     parallel: bool = True,
     seed: int = 0,
@@ -155,6 +144,8 @@ def anneal(
 
     Args:
         allowed: bool[n, n], arcs that may be made, False on the diagonal.
+        proposals: swaps proposed.
+        hot: temperature at the start.
         group: int64[n], of each server, which keeps as many links inside its group; None: all are of one.
         parallel: whether a swap may make a parallel link.
     """
@@ -169,16 +160,16 @@ def anneal(
     best_total = hops_of(best, demand)
     scale = search.cut_hop_total(out, demand, full)
     seeds = np.random.default_rng(seed).integers(0, 2**31 - 1, PIECES)
-    ratio = plan.cold / plan.hot
+    ratio = COLD / hot
     group = np.zeros(n, dtype=np.int64) if group is None else group
-    count = max(1, plan.proposals // PIECES)
+    count = max(1, proposals // PIECES)
     for piece in range(PIECES):
         if stop is not None and stop.reason() is not None:
             break
-        hot, cold = (scale * plan.hot * ratio ** ((piece + part) / PIECES) for part in (0, 1))
+        start, end = (scale * hot * ratio ** ((piece + part) / PIECES) for part in (0, 1))
         levels = cut if piece < CUT_SHARE * PIECES else full
         heads = search.anneal(
-            out, into, demand, allowed, group, levels, table.paired, parallel, hot, cold, count, int(seeds[piece])
+            out, into, demand, allowed, group, levels, table.paired, parallel, start, end, count, int(seeds[piece])
         )
         total = hops_of(heads, demand)
         if total < best_total:
@@ -195,13 +186,15 @@ Run = tuple[Floats, int]
 class AnnealRuns:
     """What the runs have in common; a member of a team does one when it is called."""
 
-    def __init__(self, stop: Stop, start: LinkTable, allowed: Bools, plan: AnnealPlan, parallel: bool) -> None:
-        self.stop, self._given = stop, (start, allowed, plan, parallel)
+    def __init__(
+        self, stop: Stop, start: LinkTable, allowed: Bools, proposals: int, hot: float, parallel: bool
+    ) -> None:
+        self.stop, self._given = stop, (start, allowed, proposals, hot, parallel)
 
     def __call__(self, run: Run, tell: Tell | None = None) -> Ints:
-        start, allowed, plan, parallel = self._given
+        start, allowed, proposals, hot, parallel = self._given
         demand, seed = run
-        return anneal(start, demand, allowed, plan, parallel=parallel, seed=seed, stop=self.stop)
+        return anneal(start, demand, allowed, proposals, hot=hot, parallel=parallel, seed=seed, stop=self.stop)
 
     def in_order(self, runs: Sequence[Run], jobs: int) -> Iterator[Ints]:
         """int64[n, d] of every run, heads of its best topology; the same for any number of processes."""
@@ -220,7 +213,7 @@ HOT, COLD = 2e-3, 1e-5
 
 
 def default_proposals(n: int, d: int) -> int:
-    """A few seconds of work."""
+    """Proposals of an annealing run that takes a few seconds."""
     return int(min(200_000, 1.5e9 / (n * n * d)))
 
 

@@ -115,12 +115,10 @@ class Digraph:
 
     @property
     def servers(self) -> int:
-        """n."""
         return len(self.first) - 1
 
     @property
     def columns(self) -> int:
-        """Sources times arcs."""
         return self.servers * len(self.head)
 
     @cached_property

@@ -157,7 +157,6 @@ class _Walk:
         return len(self.nodes) - 1
 
     def proof(self) -> BlockTree:
-        """All nodes written down."""
         servers, bars, states = zip(*self.prices, strict=True)
         price, relief, shift = np.array(states, dtype=np.int64).transpose(1, 0, 2, 3)
         parent = np.array([node.parent for node in self.nodes], dtype=np.int64)

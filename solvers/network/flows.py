@@ -143,7 +143,6 @@ class RoutingResult:
 
     @property
     def plan(self) -> RoutingPlan:
-        """The routing of one demand."""
         return RoutingPlan(flows=(self.flow,))
 
     @property
@@ -166,7 +165,6 @@ _PROVEN = 1e-6
 
 
 def largest_utilisation(network: RoutingNetwork, flow: Floats) -> float:
-    """theta of a flow."""
     return float((flow.sum(axis=0) / network.capacity).max())
 
 
@@ -238,7 +236,7 @@ class RoutingProof:
 
     @property
     def bound(self) -> float:
-        """Largest bound of lengths offered."""
+        """Largest lower bound that the lengths offered so far prove."""
         return self._bound[0]
 
     @property

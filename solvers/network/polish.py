@@ -234,7 +234,7 @@ def default_proposals(n: int) -> int:
 
 
 def default_evaluations(n: int) -> int:
-    """Polish of about ten seconds."""
+    """Evaluations of a polish that takes about ten seconds."""
     return 8_000 if n <= 8 else 12_000 if n <= 20 else 8_000 if n <= 40 else 1_500 if n <= 80 else 200
 
 

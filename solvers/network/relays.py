@@ -44,7 +44,7 @@ _PIECE = 1 << 26
 
 
 def default_two_layer_iterations(n: int) -> int:
-    """Where more hardly helps ."""
+    """Iterations after which the bound hardly improves."""
     return 800 if n <= 32 else 2000 if n <= 64 else 4000
 
 

@@ -395,7 +395,6 @@ def coset_candidates(
 
 
 def bundle_coins(candidate: RingCandidate) -> tuple[int, ...]:
-    """Coins a candidate uses."""
     return tuple(coin for (_, coin), _ in candidate.orbits)
 
 

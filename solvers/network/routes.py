@@ -61,7 +61,6 @@ def circulant_topology(
 
 
 def distances_text(distances: Sequence[int]) -> str:
-    """For people: {1,5}."""
     return "{" + ",".join(str(p) for p in distances) + "}"
 
 

@@ -20,7 +20,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from solvers.network.annealing import (
-    AnnealPlan,
     AnnealRuns,
     LinkTable,
     arcs_of,
@@ -423,9 +422,15 @@ class _Search:
         start = min(tables.values(), key=lambda table: hops_of(table.out, self.demand))
         small = self.problem.servers <= POLISH_SERVERS
         runs = ANNEALS if small else 1
-        plan = AnnealPlan(self.proposals // runs, hot=1e-3 if small else 3e-4)
         demands = self._weighted(runs)
-        given = AnnealRuns(self.stop, start, self.rules.allowed, plan, self.problem.parallel_links)
+        given = AnnealRuns(
+            self.stop,
+            start,
+            self.rules.allowed,
+            self.proposals // runs,
+            1e-3 if small else 3e-4,
+            self.problem.parallel_links,
+        )
         for out in given.in_order(
             [(demand, self.seed * len(demands) + run) for run, demand in enumerate(demands)], self.jobs
         ):

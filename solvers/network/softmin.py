@@ -135,7 +135,6 @@ class Mixtures:
         self._master: Master | None = None
 
     def add(self, routing: Routing) -> None:
-        """One more routing."""
         self._seen.append(routing)
         if routing.theta < self.theta:
             self.theta, self.mixed = routing.theta, [(1.0, routing)]
@@ -261,7 +260,6 @@ class _Search:
 
     @property
     def gap(self) -> float:
-        """Relative."""
         return 1.0 - self.bound / self.mixtures.theta
 
     @property

@@ -433,12 +433,10 @@ class Space:
 
     @property
     def bidirectional(self) -> bool:
-        """Whether links are fibre pairs."""
         return self.problem.links is LinkDirection.BIDIRECTIONAL
 
     @property
     def most_links(self) -> int:
-        """Largest number of parallel links."""
         return self.problem.degree if self.problem.parallel_links else 1
 
     def changed(self, counts: Counts) -> int:

@@ -75,7 +75,6 @@ class Node:
 
     @property
     def chosen(self) -> int:
-        """How many servers have chosen."""
         return len(self.rows)
 
 
@@ -111,7 +110,6 @@ class LinkChoices:
         return np.array(rows, dtype=np.int64)
 
     def root(self) -> Node:
-        """Nobody has chosen."""
         return Node((), np.zeros((self.n, self.n), dtype=np.int64), 0)
 
     def fitting(self, node: Node) -> Ints:

@@ -252,7 +252,7 @@ Judged = tuple[float, Topology, tuple[int, ...]]
 
 
 def exchanges_for(servers: int) -> int:
-    """Swaps tried: some ten seconds."""
+    """Number of link exchanges that take some ten seconds."""
     return 100 if servers <= 16 else 40 if servers <= 32 else 0
 
 

@@ -51,7 +51,7 @@ RING_3 = "links: [[0, 1, 10], [1, 2, 10], [2, 0, 10]]"
         ),
         ((), 0, "The schedule is right, as allgather of 3 ranks; how fast it is was not examined."),
         (
-            ("--topology", RING_3, "--bytes", "3MB", "--claim", "16GB/s"), 6,
+            ("--topology", RING_3, "--bytes", "3MB", "--set", "claim=16GB/s"), 6,
             "The schedule is wrong as allgather of 3 ranks (",
         ),
     ],
@@ -88,4 +88,8 @@ def test_an_audit_says_where_switches_must_copy(tmp_path: Path) -> None:
         .json["answer"]
         .startswith("The schedule is right only where switches copy, as allgather of 4 ranks")
     )
-    assert run(*command, "--multicast").json["answer"].startswith("The schedule is right, as allgather of 4 ranks")
+    assert (
+        run(*command, "--set", "multicast=true")
+        .json["answer"]
+        .startswith("The schedule is right, as allgather of 4 ranks")
+    )

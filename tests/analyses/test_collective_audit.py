@@ -53,7 +53,7 @@ def test_dgx2_allgather_needs_switches_that_copy() -> None:
     assert found["recomputed"]["busiest_link_us"] == pytest.approx(45 * 31_250 / 125e3)
     assert found["claimed"]["algbw_gbytes_per_s"] == pytest.approx(93.0233, abs=1e-4)
     assert found["bound"]["algbw_gbytes_per_s"] == pytest.approx(129.0323, abs=1e-4)
-    granted = audited(DATA / "teccl" / name, "teccl", "--topology", "preset: dgx2, boxes: 2", "--multicast")
+    granted = audited(DATA / "teccl" / name, "teccl", "--topology", "preset: dgx2, boxes: 2", "--set", "multicast=true")
     assert granted["verdict"] == "valid"
     assert granted["reasons"] == []
 
@@ -68,7 +68,9 @@ def test_dgx2_all_to_all_relays() -> None:
     last = max(epoch for _, _, epoch, _ in flows(file.name))
     assert found["recomputed"]["time_us_by_epochs"] == pytest.approx((last + 1) * 2_500)
     assert found["recomputed"]["busiest_link_us"] == pytest.approx(256 * 1e9 / 32 / 12.5e3 / 8)
-    assert audited(file, "teccl", "--topology", "preset: dgx2, boxes: 2", "--relaying")["verdict"] == "valid"
+    assert (
+        audited(file, "teccl", "--topology", "preset: dgx2, boxes: 2", "--set", "relaying=true")["verdict"] == "valid"
+    )
 
 
 @needs_data
@@ -139,7 +141,7 @@ def test_copies_in_a_switch(tmp_path: Path) -> None:
     assert found["verdict"] == "valid-with-multicast"
     assert "given 3 times" in found["reasons"][0]
     assert found["recomputed"]["busiest_link_us"] == pytest.approx(3.0)
-    assert audited(file, "teccl", "--topology", topology, "--multicast")["verdict"] == "valid"
+    assert audited(file, "teccl", "--topology", topology, "--set", "multicast=true")["verdict"] == "valid"
 
 
 def test_a_mesh_has_no_links_across_row_ends(tmp_path: Path) -> None:
@@ -203,14 +205,14 @@ def test_claims(tmp_path: Path) -> None:
     """A ring AllGather of 3 MB at 10 GB/s: two steps of 100 us; the cut into a rank allows 15 GB/s."""
     file = written.msccl(tmp_path / "r.xml", "allgather", 3, written.ring_allgather(3), sizes=(1, 3))
     options = ("--topology", RING_3, "--bytes", "3MB")
-    found = audited(file, "msccl", *options, "--claim", "15GB/s")
+    found = audited(file, "msccl", *options, "--set", "claim=15GB/s")
     assert (found["verdict"], found["recomputed"]["steps"]) == ("valid", 2)
     assert found["recomputed"]["time_us"] == found["recomputed"]["time_us_by_steps"] == pytest.approx(200.0)
     assert found["recomputed"]["part_of_bound"] == pytest.approx(1.0)
-    above = audited(file, "msccl", *options, "--claim", "16 GB/s", code=6)
+    above = audited(file, "msccl", *options, "--set", "claim=16 GB/s", code=6)
     assert "bound" in laws(above)
     assert any("no schedule exceeds 15 GB/s: only 10 GB/s enter rank" in one for one in above["reasons"])
-    slow = audited(file, "msccl", *options, "--claim", "199us", "--message-us", "1", code=6)
+    slow = audited(file, "msccl", *options, "--set", "claim=199us,message_us=1", code=6)
     assert "claim" in laws(slow)
     line = audited(file, "msccl", "--topology", "links: [[0, 1, 10], [1, 2, 10]], directed: false", code=6)
     assert any("no link 2 -> 0" in one for one in line["reasons"])
@@ -276,9 +278,9 @@ def test_refusals(tmp_path: Path) -> None:
     for form, more in (
         ("mscl", ()),
         ("msccl", ("--collective", "gather")),
-        ("msccl", ("--claim", "fast")),
+        ("msccl", ("--set", "claim=fast")),
         ("msccl", ("--bytes", "3 parsecs")),
-        ("msccl", ("--root", "7")),
+        ("msccl", ("--set", "root=7")),
         ("teccl", ()),
         ("sccl", ()),
         ("mscclpp", ()),

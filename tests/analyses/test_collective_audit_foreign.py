@@ -25,7 +25,7 @@ MIB = 1 << 20
 @needs_data
 def test_a_ring_of_astra_sim_takes_what_theory_says() -> None:
     """2 (N-1) steps of M/N bytes over links of 10 GB/s: with a latency a message, and no other cost."""
-    found = audited(RING, "chakra", *RING_OF_8, "--collective", "allreduce", "--bytes", "1MiB", "--message-us", "3")
+    found = audited(RING, "chakra", *RING_OF_8, "--collective", "allreduce", "--bytes", "1MiB", "--set", "message_us=3")
     assert (found["verdict"], found["messages"], found["ranks"]) == ("valid", 14 * 8, 8)
     assert found["recomputed"]["steps"] == 14
     assert found["recomputed"]["time_us"] == pytest.approx(14 * (3 + MIB / 8 / 10e3))
@@ -37,7 +37,7 @@ def test_a_ring_of_astra_sim_takes_what_theory_says() -> None:
 def test_a_time_unlike_theory_is_wrong() -> None:
     """A simulated time below 2 (N-1)/N M over the link is no time of this schedule, nor of any."""
     claim = f"{14 / 8 * MIB / 10e3 * 0.99:.6f}us"
-    more = ("--collective", "allreduce", "--bytes", "1MiB", "--claim", claim)
+    more = ("--collective", "allreduce", "--bytes", "1MiB", "--set", f"claim={claim}")
     assert laws(audited(RING, "chakra", *RING_OF_8, *more, code=6)) == {"bound", "claim"}
 
 

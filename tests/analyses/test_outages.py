@@ -68,8 +68,8 @@ def test_at_the_command_line(tmp_path: Path) -> None:
     """Four copies on two servers each; more spare servers never hurt, and enough of them leave nothing to lose."""
     file = tmp_path / "case.yaml"
     file.write_text(CASE)
-    assert run("solve", file, "--out", tmp_path).code == 0
-    said = run(*DAYS, tmp_path / "solution.json", "--spares", "0,1,2,8", "--json").json
+    assert run("solve", file, "--output", tmp_path).code == 0
+    said = run(*DAYS, tmp_path / "solution.json", "--set", "spares=0,1,2,8", "--json").json
     assert (said["copies"], said["servers_each"]) == (4, 2)
     fixed, *others = said["rows"]
     assert not fixed["circuits"]
@@ -80,27 +80,27 @@ def test_at_the_command_line(tmp_path: Path) -> None:
     assert fixed["exchanged"] == 0.0
     assert others[-1]["exchanged"] > 0.0
     page, table = tmp_path / "outages.html", tmp_path / "outages.csv"
-    told = run(*DAYS, tmp_path / "solution.json", "--spares", "0,1,2,8", "--report", page, "--csv", table)
+    told = run(*DAYS, tmp_path / "solution.json", "--set", "spares=0,1,2,8", "--output", page, "--output", table)
     assert told.code == 0
     assert page.read_text().count("<svg") >= 2
     assert "circuits, 8 spare" in page.read_text()
     assert len(table.read_text().splitlines()) == 6
     assert "…" not in told.stdout
     assert "exchanged" in told.stdout
-    wrong = run(*DAYS, tmp_path / "solution.json", "--spares", "two")
+    wrong = run(*DAYS, tmp_path / "solution.json", "--set", "spares=two")
     assert wrong.code == 2
-    assert "--spares" in wrong.stderr
+    assert "--set spares" in wrong.stderr
 
 
 def test_options_that_do_not_go_together(tmp_path: Path) -> None:
     """Days and single failures are two questions, and only copies of a language model are followed through days."""
     file = tmp_path / "case.yaml"
     file.write_text(CASE)
-    assert run("solve", file, "--out", tmp_path).code == 0
-    both = run(*DAYS, tmp_path / "solution.json", "--server", 1, "--rewire", 2, "--json")
-    assert {path for path, _, _ in refusals(both.json)} == {"--server", "--rewire"}
-    alone = run("resilience", tmp_path / "solution.json", "--spares", "1", "--json")
-    assert [path for path, _, _ in refusals(alone.json)] == ["--spares"]
-    assert run("solve", INSTANCES / "networks" / "uniform-5-2.yaml", "--out", tmp_path / "other").code == 0
+    assert run("solve", file, "--output", tmp_path).code == 0
+    both = run(*DAYS, tmp_path / "solution.json", "--fail", "server:1", "--set", "rewire=2", "--json")
+    assert {path for path, _, _ in refusals(both.json)} == {"--fail", "--set rewire"}
+    alone = run("resilience", tmp_path / "solution.json", "--set", "spares=1", "--json")
+    assert [path for path, _, _ in refusals(alone.json)] == ["--set spares"]
+    assert run("solve", INSTANCES / "networks" / "uniform-5-2.yaml", "--output", tmp_path / "other").code == 0
     other = run(*DAYS, tmp_path / "other" / "solution.json", "--json")
     assert [path for path, _, _ in refusals(other.json)] == ["--days"]

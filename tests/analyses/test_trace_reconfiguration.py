@@ -101,7 +101,7 @@ def test_the_command_end_to_end(tmp_path: Path) -> None:
     """The same with a stored solution as with none; table and page; again the same; a time limit of 0 exits with 4."""
     path = tmp_path / "case.yaml"
     path.write_text(TRACE)
-    wanted = ("--delays", "1us,3d-mems", "--plot", tmp_path / "p.html", "--csv", tmp_path / "t.csv")
+    wanted = ("--delays", "1us,3d-mems", "--output", tmp_path / "p.html", "--output", tmp_path / "t.csv")
     code, document = told(path, *wanted)
     assert code == 0
     schemes = {each["name"]: each for each in document["schemes"]}
@@ -112,8 +112,8 @@ def test_the_command_end_to_end(tmp_path: Path) -> None:
     )
     assert "Theta of every step" in (tmp_path / "p.html").read_text()
     assert len((tmp_path / "t.csv").read_text().splitlines()) == 1 + 4 * 2
-    assert run("solve", path, "--out", tmp_path / "out")[0] == 0
-    again = told(path, *wanted, "--solution", tmp_path / "out" / "solution.json")[1]
+    assert run("solve", path, "--output", tmp_path / "out")[0] == 0
+    again = told(tmp_path / "out" / "solution.json", *wanted)[1]
     assert {**again, "wall_s": 0} == {**document, "wall_s": 0}
     code, early = told(path, "--time-limit", 0)
     assert code == 4
@@ -124,9 +124,9 @@ def test_the_command_end_to_end(tmp_path: Path) -> None:
     "words",
     [
         ("--delays", "-1us,abacus"),
-        ("--period", "1ms"),
+        ("--set", "period=1ms"),
         ("--budget", "10"),
-        ("--iterations", "2"),
+        ("--set", "iterations=2"),
         ("--fabrics", "per-phase"),
     ],
 )

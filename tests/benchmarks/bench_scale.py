@@ -70,7 +70,17 @@ def _solved(model: str, servers: int, folder: Path, options: tuple[str, ...] = (
     document["search"].pop("budget")
     instance = folder / f"{model}-{servers}.yaml"
     instance.write_text(yaml.safe_dump(document, sort_keys=False))
-    command = [sys.executable, "-m", "topoopt.cli.main", "solve", instance, "--out", folder / "out", "--json", *options]
+    command = [
+        sys.executable,
+        "-m",
+        "topoopt.cli.main",
+        "solve",
+        instance,
+        "--output",
+        folder / "out",
+        "--json",
+        *options,
+    ]
     told = folder / "told.json"
     with told.open("w") as stdout, subprocess.Popen(command, stdout=stdout) as process:
         _, status, usage = os.wait4(process.pid, 0)

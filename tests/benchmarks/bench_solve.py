@@ -21,7 +21,7 @@ def solve_figures() -> list[Figure]:
             "topoopt.cli.main",
             "solve",
             "instances/dlrm-128.yaml",
-            "--out",
+            "--output",
             folder,
             "--json",
         ]

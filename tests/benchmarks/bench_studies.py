@@ -6,13 +6,16 @@ import json
 import shutil
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from tests.benchmarks.figures import Figure
-from topoopt.studies.execute import Store
+from topoopt.files import codec
+from topoopt.studies.execute import ROWS_FILE, read_rows
 from topoopt.studies.expand import read_study
-from topoopt.studies.results import collect_rows, write_parquet
-from topoopt.studies.runner import run_study
+from topoopt.studies.results import write_parquet
+from topoopt.studies.runner import collect_rows, run_study
+from topoopt.studies.schema import Run
 
 FINISHED = 10_000
 
@@ -47,13 +50,13 @@ def study_figures() -> list[Figure]:
         rows = collect_rows(folder / "few")
         # The first run of a worker waits for the program to load, so it is left out.
         overhead = [float(row["wall_s"] or 0) - float(row["solve_wall_s"] or 0) for row in rows[1:]]
-        record = Store(folder / "few").record(few.runs[0].identity)
+        record = read_rows(folder / "few")[few.runs[0].identity]
         many = read_study(_study(folder, FINISHED))
-        store = Store(folder / "many")
-        for one in many.runs:
-            place = store.folder(one.identity)
-            place.mkdir(parents=True)
-            (place / "run.json").write_text(json.dumps({**(record or {}), "identity": one.identity}))
+        (folder / "many").mkdir()
+        with (folder / "many" / ROWS_FILE).open("w") as stream:
+            for one in many.runs:
+                row = codec.adapter(Run).dump_python(replace(record, identity=one.identity))
+                stream.write(json.dumps(row) + "\n")
         (folder / "many" / "study.json").write_text(json.dumps({"name": "bench"}))
         began = time.perf_counter()
         again = read_study(_study(folder, FINISHED))
@@ -62,7 +65,7 @@ def study_figures() -> list[Figure]:
         began = time.perf_counter()
         write_parquet(collect_rows(folder / "many"), folder / "t.parquet")
         collected = time.perf_counter() - began
-        if tally.ran or tally.done != FINISHED:
+        if tally["ran"] or tally["done"] != FINISHED:
             raise AssertionError(f"finished runs were not recognised: {tally}")
     finally:
         shutil.rmtree(folder)

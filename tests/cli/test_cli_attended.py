@@ -41,8 +41,8 @@ def words_of(command: str, folder: Path) -> list[object]:
         return ["collective", "find", "--servers", 8, "--degree", 2]
     instance = write(folder, job(6, 2, chain(6)))
     if command == "resilience":
-        assert run("solve", instance, "--out", folder / "out").code == 0
-        return [command, folder / "out" / "solution.json", "--instance", instance]
+        assert run("solve", instance, "--output", folder / "out").code == 0
+        return [command, folder / "out" / "solution.json"]
     return [command, instance, *(["--methods", "alternating"] if command == "compare" else [])]
 
 

@@ -17,7 +17,7 @@ import topoopt
 from tests.support.cli_cases import run, run_apart
 from tests.support.pages import parse_command
 from tests.support.paths import INSTANCES, ROOT
-from topoopt.cli.app import EXAMPLES, app
+from topoopt.cli.app import COMMANDS, MOVED, app
 from topoopt.files.codec import sections_of
 from topoopt.files.untrusted import copied, shipped_files
 from topoopt.kinds import KINDS, TEMPLATES
@@ -43,26 +43,57 @@ def leaves() -> dict[str, Any]:
 
 def test_every_command_has_examples_that_are_understood(leaves: dict[str, Any]) -> None:
     """No command without one, none for a command that is gone; options and values are as the command takes them."""
-    assert set(EXAMPLES) == set(leaves)
-    for words, lines in EXAMPLES.items():
-        for line in lines:
+    assert set(COMMANDS) == set(leaves)
+    for words, command in COMMANDS.items():
+        for line in command.examples:
             first, *rest = shlex.split(line)
             assert first == "topoopt"
             assert rest[: len(words.split())] == words.split()
             parse_command(rest, line)
 
 
-def test_a_place_to_write_need_not_be_named(leaves: dict[str, Any]) -> None:
-    """--out has a default wherever there is one, and --help says which; --json needs none."""
-    places = {
-        words: option
-        for words, leaf in leaves.items()
-        for option in leaf.params
-        if "--out" in getattr(option, "opts", ())
-    }
-    assert len(places) > 15
-    assert [words for words, option in places.items() if option.required] == []
-    assert [words for words, option in places.items() if "default" not in (option.help or "")] == []
+def test_commands_are_few() -> None:
+    """At most 20 names at the top, and 160 options of all commands together, those that all have included."""
+    assert len({words.split()[0] for words in COMMANDS}) <= 20
+
+
+def test_options_are_few(leaves: dict[str, Any]) -> None:
+    """Counted over all commands, with --json and --quiet of each; --help is not an option of ours."""
+    assert sum(param.param_type_name == "option" for leaf in leaves.values() for param in leaf.params) <= 160
+
+
+def test_an_option_is_the_same_everywhere(leaves: dict[str, Any]) -> None:
+    """The same name has the same type, the same limits and the same text; none takes something back."""
+    seen: dict[str, tuple[str, set[object]]] = {}
+    for words, leaf in leaves.items():
+        for param in (param for param in leaf.params if param.param_type_name == "option"):
+            assert not param.secondary_opts, words
+            for name in param.opts:
+                assert not name.startswith("--no-"), words
+                described = (str(param.type_descriptor.annotation), param.min, param.max, param.help, param.multiple)
+                first, values = seen.setdefault(name, (words, set()))
+                values.add(described)
+                assert len(values) == 1, (name, words, first)
+
+
+def test_help_shows_five_groups() -> None:
+    """Start, Solve, Ask, Exchange, Batch, then those of collectives and language models."""
+    shown = run("--help").stdout
+    headings = ["Start", "Solve", "Ask", "Exchange", "Batch", "Collectives", "Language models"]
+    places = [shown.index(f"─ {heading} ─") for heading in headings]
+    assert places == sorted(places)
+
+
+@pytest.mark.parametrize("words", MOVED)
+def test_an_old_name_says_the_new_one(words: str) -> None:
+    """Exit code 2, one line, and the name that stands in its place is one of a command."""
+    told = run(*words.split(), "x", "--help")
+    assert told.code == 2
+    assert told.stdout == ""
+    assert told.stderr.strip() == f"error `topoopt {words}` is `topoopt {MOVED[words]}` now"
+    new = MOVED[words].split(",")[0].split()
+    assert new[0] in COMMANDS or " ".join(new[:2]) in COMMANDS
+    assert run(*words.split(), "--json").json["exit_code"] == 2
 
 
 def test_help_shows_the_examples_within_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,7 +101,7 @@ def test_help_shows_the_examples_within_80_columns(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("COLUMNS", "80")
     told = run("solve", "--help")
     assert "Examples" in told.stdout
-    assert EXAMPLES["solve"][1] in told.stdout
+    assert COMMANDS["solve"].examples[1] in told.stdout
     assert max(map(len, told.stdout.splitlines())) <= 80
 
 
@@ -83,16 +114,17 @@ def test_every_command_takes_quiet(leaves: dict[str, Any]) -> None:
 
 def test_quiet_leaves_errors_and_the_object(tmp_path: Path) -> None:
     """Nothing on either stream where all is well; errors stay; a later command is not quiet for it."""
-    solve = ("solve", INSTANCES / "networks/uniform-5-2.yaml", "--out", tmp_path / "out")
+    solve = ("solve", INSTANCES / "networks/uniform-5-2.yaml", "--output", tmp_path / "out")
     silent = run(*solve, "--quiet")
     assert (silent.code, silent.stdout, silent.stderr) == (0, "", "")
-    assert run(*solve, "-q", "--json").json["status"] == "optimal"
+    assert run(*solve, "-q", "--json", "--force").json["status"] == "optimal"
     refused = run("validate", tmp_path / "absent.yaml", "--quiet")
     assert refused.code == 2
     wrong = run("report", tmp_path / "absent.json", "--quiet")
     assert wrong.code == 2
     assert "absent.json" in wrong.stderr
-    assert run(*solve).stdout
+    assert run(*solve).code == 2
+    assert run(*solve, "--force").stdout
 
 
 def _completed(line: str, shell: str = "bash") -> list[str]:
@@ -121,7 +153,7 @@ def _completed(line: str, shell: str = "bash") -> list[str]:
         ("topoopt solve --bud", ["--budget"]),
         ("topoopt study re", ["report"]),
         ("topoopt describe hier", ["hierarchical-bandwidth"]),
-        ("topoopt examples tiny", ["tiny-4", "tiny-6", "tiny-8"]),
+        ("topoopt init tiny", ["tiny-4", "tiny-6", "tiny-8"]),
         ("topoopt export s.json --to patch", ["patch-list"]),
     ],
 )
@@ -166,15 +198,14 @@ def test_init_knows_every_kind() -> None:
 
 def test_examples_are_those_of_the_folder() -> None:
     """All are listed, each with its kind; one is printed as it is."""
-    listed = run("examples", "--json").json["examples"]
+    listed = run("init", "--list", "--json").json["examples"]
     files = [path for path in INSTANCES.rglob("*") if path.suffix in (".yaml", ".json")]
     assert len(listed) == len(files)
     assert {one["kind"] for one in listed} <= {*KINDS, "study"}
-    assert run("examples", "tiny-6").stdout == (INSTANCES / "tiny-6.yaml").read_text()
-    unknown = run("examples", "tiny-66", "--json")
+    unknown = run("init", "tiny-66", "--json")
     assert unknown.code == 2
     assert "tiny-6" in unknown.json["problems"][0]["allowed"]
-    several = run("examples", "torus-3x3x3", "--json")
+    several = run("init", "torus-3x3x3", "--json")
     assert several.json["problems"][0]["allowed"] == "collectives/torus-3x3x3, networks/torus-3x3x3"
 
 
@@ -182,16 +213,16 @@ def test_examples_are_those_of_the_folder() -> None:
 def test_an_example_comes_with_the_files_that_it_names(name: str, tmp_path: Path) -> None:
     """Into one folder, from which it can be read; nothing is written where one of them is there."""
     file = tmp_path / "mine" / "example.yaml"
-    made = run("examples", name, "-o", file, "--json").json["files"]
+    made = run("init", name, "-o", file, "--json").json["files"]
     assert len(made) > 1
     check = ("study", "validate") if name.startswith("studies/") else ("validate",)
     assert run(*check, file).code == 0
     file.unlink()
-    refused = run("examples", name, "-o", file, "--json")
+    refused = run("init", name, "-o", file, "--json")
     assert refused.code == 2
     assert len(refused.json["problems"]) == len(made) - 1
     assert not file.exists()
-    assert run("examples", name, "-o", file, "--force").code == 0
+    assert run("init", name, "-o", file, "--force").code == 0
 
 
 def test_copies_of_all_examples_can_be_read(tmp_path: Path) -> None:
@@ -229,7 +260,7 @@ def test_describe_one_field() -> None:
 def test_solve_has_a_place_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """out/NAME of the file; report and export go beside the solution; nothing is replaced unless that is said."""
     monkeypatch.chdir(tmp_path)
-    assert run("examples", "uniform-5-2", "-o", "mine.yaml").code == 0
+    assert run("init", "uniform-5-2", "-o", "mine.yaml").code == 0
     assert run("solve", "mine.yaml").code == 0
     solution = Path("out/mine/solution.json")
     page = solution.with_name("report.html")
@@ -249,9 +280,9 @@ def test_solve_has_a_place_of_its_own(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_a_folder_of_an_export_is_replaced_only_by_force(tmp_path: Path) -> None:
     """And only if it holds files of the same sorts: what somebody else put there stays."""
-    assert run("solve", INSTANCES / "tiny-4.yaml", "--budget", 20, "--out", tmp_path).code == 0
+    assert run("solve", INSTANCES / "tiny-4.yaml", "--budget", 20, "--output", tmp_path).code == 0
     out = tmp_path / "patches"
-    export = ("export", tmp_path / "solution.json", "--to", "patch-list", "--out", out)
+    export = ("export", tmp_path / "solution.json", "--to", "patch-list", "--output", out)
     assert run(*export).code == 0
     files = {path.name: path.read_bytes() for path in out.iterdir()}
     first = next(iter(files))

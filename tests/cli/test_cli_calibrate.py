@@ -26,7 +26,7 @@ HEADER = "source,run,seconds,tensor,pipeline,micro_batch"
 )
 def test_shipped_efficiencies_come_from_every_second_published_run(device: str, fitted: int, held_out: int) -> None:
     """At most 10 % error in the mean, and 20 % at worst, on the runs held out; no run at all is further off."""
-    words = ("calibrate", FOLDER / f"{device}.yaml", "--measured", FOLDER / f"runs-{device}.csv", "--json")
+    words = ("llm", "calibrate", FOLDER / f"{device}.yaml", FOLDER / f"runs-{device}.csv", "--json")
     found = run(*words).json
     shipped = astuple(TRAINING_DEVICES[device].reached)
     assert list(found["efficiencies"].values()) == pytest.approx(shipped, rel=0.02)
@@ -61,7 +61,7 @@ def test_the_goal_is_met_with_half_or_twice_the_usual_cost_of_an_expert(
 
 def test_a_device_without_runs_of_its_own_is_judged_with_what_it_has() -> None:
     """One run of H800s, with the efficiencies of H100s: DeepSeek-V3 at 19.9 s (arXiv:2412.19437)."""
-    words = ("calibrate", FOLDER / "h800.yaml", "--measured", FOLDER / "runs-h800.csv")
+    words = ("llm", "calibrate", FOLDER / "h800.yaml", FOLDER / "runs-h800.csv")
     assert run(*words, "--json").code == 2
     found = run(*words, "--keep", "--json").json
     assert [one["measured_s"] for one in found["runs"]] == [19.9]
@@ -87,27 +87,27 @@ def test_a_known_truth_is_found_again(tmp_path: Path) -> None:
         writer.writeheader()
         for row, one in zip(rows, runs, strict=True):
             writer.writerow({**row, "seconds": predicted_s(one, truth)})
-    before = run("calibrate", instance, "--measured", made, "--keep", "--json").json
-    after = run("calibrate", instance, "--measured", made, "--json").json
+    before = run("llm", "calibrate", instance, made, "--keep", "--json").json
+    after = run("llm", "calibrate", instance, made, "--json").json
     assert after["held_out"]["mean_percent"] < 2
     assert before["held_out"]["mean_percent"] > 2 * after["held_out"]["mean_percent"]
 
 
 def test_fitted_efficiencies_go_into_an_instance(tmp_path: Path) -> None:
-    words = ("calibrate", FOLDER / "a100.yaml", "--measured", FOLDER / "runs-a100.csv")
+    words = ("llm", "calibrate", FOLDER / "a100.yaml", FOLDER / "runs-a100.csv")
     found = run(*words, "--keep", "--json").json["efficiencies"]
     path = tmp_path / "own.yaml"
     path.write_text((FOLDER / "a100.yaml").read_text() + f"efficiencies: {found}\n")
-    options = ("--tensor", 8, "--pipeline", 2, "--json")
-    base = run("evaluate", FOLDER / "a100.yaml", *options).json
-    own = run("evaluate", path, *options).json
+    options = ("--set", "tensor=8,pipeline=2", "--json")
+    base = run("llm", "evaluate", FOLDER / "a100.yaml", *options).json
+    own = run("llm", "evaluate", path, *options).json
     assert own["iteration_time_s"] == base["iteration_time_s"]
     path.write_text(path.read_text().replace(f"'products': {found['products']}", "'products': 0.4"))
-    assert run("evaluate", path, *options).json["iteration_time_s"] > base["iteration_time_s"]
+    assert run("llm", "evaluate", path, *options).json["iteration_time_s"] > base["iteration_time_s"]
 
 
 def test_text_names_every_run() -> None:
-    words = ("calibrate", FOLDER / "h800.yaml", "--measured", FOLDER / "runs-h800.csv", "--keep")
+    words = ("llm", "calibrate", FOLDER / "h800.yaml", FOLDER / "runs-h800.csv", "--keep")
     result = run(*words)
     assert result.code == 0
     assert "held out: 1 run," in result.stdout
@@ -135,7 +135,7 @@ def test_tables_that_are_refused(tmp_path: Path, text: str, where: str | None) -
     """Exit code 2, with the file, the line and the column."""
     path = tmp_path / "runs.csv"
     path.write_text(text)
-    result = run("calibrate", FOLDER / "h100.yaml", "--measured", path, "--json")
+    result = run("llm", "calibrate", FOLDER / "h100.yaml", path, "--json")
     assert result.code == 2
     assert refusals(result.json)
     problem = result.json["problems"][0]
@@ -146,5 +146,5 @@ def test_tables_that_are_refused(tmp_path: Path, text: str, where: str | None) -
 def test_all_bad_lines_are_told(tmp_path: Path) -> None:
     path = tmp_path / "runs.csv"
     path.write_text(f"{HEADER}\na,b,-1,8,1,1\na,c,1,7,1,1\na,d,1,8,1,1\n")
-    result = run("calibrate", FOLDER / "h100.yaml", "--measured", path, "--json")
+    result = run("llm", "calibrate", FOLDER / "h100.yaml", path, "--json")
     assert {problem["line"] for problem in result.json["problems"]} == {2, 3}

@@ -22,7 +22,7 @@ def solved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with an instance and its solution."""
     folder = tmp_path_factory.mktemp("solved")
     instance = write(folder, job(6, 2, chain(6)))
-    assert run("solve", instance, "--out", folder).code == 0
+    assert run("solve", instance, "--output", folder).code == 0
     return folder
 
 
@@ -47,7 +47,7 @@ def test_a_solution_alone_is_checked_against_the_instance_it_carries(solved: Pat
 
 def test_a_check_begins_with_what_it_has_shown(tmp_path: Path) -> None:
     """An optimum that is known: theta of 2.5, which its bound reaches; in the terminal and in the JSON object."""
-    assert run("solve", INSTANCES / "networks" / "k4-4.yaml", "--out", tmp_path).code == 0
+    assert run("solve", INSTANCES / "networks" / "k4-4.yaml", "--output", tmp_path).code == 0
     words = ("check", tmp_path / "solution.json")
     said = run(*words, "--json").json["answer"]
     assert said.startswith("The solution holds: theta 2.5 link capacity follows from what is in the file; bound 2.5 is")
@@ -76,7 +76,7 @@ def test_files_that_are_too_large_stay_outside(solved: Path, tmp_path: Path, mon
                "topology": {"family": "ring", "servers": 3}}  # fmt: skip
     monkeypatch.setattr("topoopt.files.results.MAX_BYTES", 5)
     instance = write(tmp_path, routing)
-    assert run("solve", instance, "--out", tmp_path / "out").code == 0
+    assert run("solve", instance, "--output", tmp_path / "out").code == 0
     solution = tmp_path / "out" / "solution.json"
     assert "instance" not in json.loads(solution.read_text())
     assert run("check", instance, solution).code == 0
@@ -153,7 +153,7 @@ def test_missing_files_and_folders_are_refused(solved: Path, swap: bool) -> None
 def test_the_library_writes_the_same_file(name: str, tmp_path: Path) -> None:
     """`solve` and `write_solution` carry the instance as the command line does, and the file is checked alone."""
     instance = INSTANCES / f"{name}.yaml"
-    assert run("solve", instance, "--seed", 1, "--out", tmp_path).code == 0
+    assert run("solve", instance, "--seed", 1, "--output", tmp_path).code == 0
     file = tmp_path / "library.json"
     topoopt.write_solution(topoopt.solve(topoopt.read_instance(instance), seed=1), file)
     assert file.read_bytes() == (tmp_path / "solution.json").read_bytes()

@@ -41,7 +41,7 @@ def circuits(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the solution of a small instance, bound by prices of circuits."""
     folder = tmp_path_factory.mktemp("circuits")
     (folder / "case.yaml").write_text(CIRCUITS, encoding="utf-8")
-    assert run("solve", folder / "case.yaml", "--out", folder).code == 0
+    assert run("solve", folder / "case.yaml", "--output", folder).code == 0
     return folder
 
 
@@ -74,7 +74,7 @@ def test_a_bound_that_is_left_out_is_claimed(circuits: Path) -> None:
 def test_false_bounds_of_old_files_are_rejected_or_claimed(tmp_path: Path, instance: str, solution: str) -> None:
     """A lie of format 2 is not converted; in the present format it passes no check."""
     folder, file = _claims("left_out_bound"), tmp_path / "solution.json"
-    assert run("convert", folder / solution, "--instance", folder / instance, "-o", file).code == 6
+    assert run("convert", folder / instance, folder / solution, "-o", file).code == 6
     assert not file.exists()
     lie = converted(folder / solution, folder / instance, FULL)
     claim = replace(lie, check=UNCHECKED, status=Status.OPTIMAL, stopped_by=StopReason.CONVERGED)
@@ -104,7 +104,7 @@ def test_padding_of_proofs_is_refused(circuits: Path) -> None:
 
 def test_padding_of_trees_is_refused(tmp_path: Path) -> None:
     """A mean that closes no box, and one that stands twice."""
-    assert run("solve", INSTANCES / "dag-topology" / "two-stages.yaml", "--out", tmp_path).code == 0
+    assert run("solve", INSTANCES / "dag-topology" / "two-stages.yaml", "--output", tmp_path).code == 0
 
     def needless(document: Document) -> None:
         arrays = document["certificates"][0]["arrays"]
@@ -125,7 +125,7 @@ def solved_job(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a job and its solution."""
     folder = tmp_path_factory.mktemp("job")
     tables = [operator(f"o{i}", 6, [f"o{i - 1}"] if i else [], parts=[1], pinned_offset=i) for i in range(4)]
-    assert run("solve", write(folder, job(6, 3, tables)), "--out", folder).code == 0
+    assert run("solve", write(folder, job(6, 3, tables)), "--output", folder).code == 0
     return folder
 
 
@@ -198,7 +198,7 @@ def test_a_check_says_for_which_instance_it_is(solved_job: Path) -> None:
 def test_a_solve_whose_check_leaves_its_value_out_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Exit code 8; its file says so too, and a whole check of it holds."""
     monkeypatch.setattr(pipeline_of_kinds, "BRIEF", CheckDepth(events=1))
-    found = run("solve", write(tmp_path, job(6, 2, chain(6))), "--out", tmp_path, "--json")
+    found = run("solve", write(tmp_path, job(6, 2, chain(6))), "--output", tmp_path, "--json")
     assert found.code == 8
     assert found.json["status"] == "feasible"
     assert "value" in {each["decides"] for each in found.json["check"]["not_recomputed"]}
@@ -211,7 +211,7 @@ def test_a_solve_whose_check_leaves_its_bound_out_says_so(tmp_path: Path, monkey
     """The bound in the file is not verified; a whole check verifies it."""
     monkeypatch.setattr(pipeline_of_kinds, "BRIEF", CheckDepth(events=0))
     (tmp_path / "case.yaml").write_text(CIRCUITS, encoding="utf-8")
-    found = run("solve", tmp_path / "case.yaml", "--out", tmp_path, "--json")
+    found = run("solve", tmp_path / "case.yaml", "--output", tmp_path, "--json")
     assert (found.code, found.json["status"], found.json["bound"]["verified"]) == (8, "feasible", False)
     assert "(proven)" not in found.json["answer"]
     assert json.loads((tmp_path / "solution.json").read_text())["bound"]["derived"] is False

@@ -90,7 +90,7 @@ def test_rows_and_gaps_of_hand_made_runs(tmp_path: Path, contest: Callable[..., 
         }
     )
     table = tmp_path / "table.csv"
-    found = run("compare", write(tmp_path, RING), "--seeds", 2, "--csv", table, "--json")
+    found = run("compare", write(tmp_path, RING), "--seeds", 2, "--output", table, "--json")
     rows = rows_of(found)
     assert found.code == 0
     assert [(row["method"], row["seed"], row["outcome"]) for row in rows] == [
@@ -123,7 +123,9 @@ def test_kinds_of_all_sorts_together(tmp_path: Path) -> None:
         write(tmp_path, job(4, 2, chain(4, 2)), "job.json"),
     ]
     plot = tmp_path / "plot.svg"
-    found = run("compare", *files, "--methods", "simplex,exact,data-parallel", "--budget", 20, "--plot", plot, "--json")
+    found = run(
+        "compare", *files, "--methods", "simplex,exact,data-parallel", "--budget", 20, "--output", plot, "--json"
+    )
     assert found.code == 0
     rows = rows_of(found)
     outcomes = {(row["kind"], row["method"]): row["outcome"] for row in rows}
@@ -189,10 +191,10 @@ def test_a_kind_with_one_method_is_compared_by_it(tmp_path: Path, contest: Calla
 @pytest.mark.parametrize(
     ("option", "name", "words"),
     [
-        ("--plot", "plot.png", ".html, .svg"),
-        ("--plot", "nowhere/plot.svg", "cannot be written"),
-        ("--csv", "nowhere/table.csv", "cannot be written"),
-        ("--csv", ".", "cannot be written"),
+        ("--output", "plot.png", ".html, .svg"),
+        ("--output", "nowhere/plot.svg", "cannot be written"),
+        ("--output", "nowhere/table.csv", "cannot be written"),
+        ("--output", ".", "cannot be written"),
     ],
 )
 def test_files_that_cannot_be_written_are_refused_first(
@@ -285,7 +287,7 @@ def test_interrupt_keeps_the_rows_so_far(tmp_path: Path, contest: Callable[..., 
     last = (lambda _: result(2.0, 1.0, stopped_by=StopReason.INTERRUPTED)) if keeps else raising(KeyboardInterrupt())
     contest({"a": lambda _: result(3.0, 1.0), "b": last, "c": raising(AssertionError("ran"))})
     table, plot = tmp_path / "t.csv", tmp_path / "p.html"
-    found = run("compare", write(tmp_path, RING), "--csv", table, "--plot", plot, "--json")
+    found = run("compare", write(tmp_path, RING), "--output", table, "--output", plot, "--json")
     assert found.code == 130
     expected = ["a", "b"] if keeps else ["a"]
     assert [row["method"] for row in rows_of(found)] == expected
@@ -299,7 +301,7 @@ def test_interrupt_before_the_first_row(tmp_path: Path, contest: Callable[..., N
     """Even then an empty table with its head is written."""
     contest({"a": raising(KeyboardInterrupt())})
     table = tmp_path / "t.csv"
-    found = run("compare", write(tmp_path, RING), "--csv", table, "--plot", tmp_path / "p.svg")
+    found = run("compare", write(tmp_path, RING), "--output", table, "--output", tmp_path / "p.svg")
     assert found.code == 130
     assert "no run was made" in found.stdout
     assert table.read_text() == ",".join(COLUMNS) + "\n"
@@ -310,7 +312,7 @@ def test_ctrl_c_of_a_real_comparison(tmp_path: Path) -> None:
     """A search without end is interrupted: its best so far is a row, beside those of the methods before it."""
     hard = {**FIVE, "servers": 16, "degree": 4, "demand": {"family": "balanced-skew", "seed": 1}}
     table = tmp_path / "t.csv"
-    words = ("compare", write(tmp_path, hard), "--methods", "kautz,portfolio", "--time-limit", 1000, "--csv", table)
+    words = ("compare", write(tmp_path, hard), "--methods", "kautz,portfolio", "--time-limit", 1000, "--output", table)
     with searching(*words, "--json") as child:
         await_search(child)  # the second run begins only after the first has its row
         time.sleep(0.3)

@@ -18,7 +18,7 @@ from tests.support.paths import INSTANCES
 from topoopt.costs import FABRIC_COSTS
 from topoopt.costs.bills import DEFAULT_BOOK
 
-SIZE = ("--servers", 128, "--degree", 4, "--rate", 100)
+SIZE = ("--servers", 128, "--degree", 4, "--link-gbps", 100)
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -43,7 +43,7 @@ def book(tmp_path: Path) -> Callable[..., Path]:
 def solution(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A plan of six servers with two interfaces: the only connected network is one ring."""
     folder = tmp_path_factory.mktemp("plan")
-    assert run("solve", write(folder, job(6, 2, chain(3))), "--out", folder / "out").code == 0
+    assert run("solve", write(folder, job(6, 2, chain(3))), "--output", folder / "out").code == 0
     return folder / "out" / "solution.json"
 
 
@@ -67,11 +67,11 @@ def test_every_fabric_of_a_size() -> None:
 
 def test_rates_of_equal_cost_against_any_fabric() -> None:
     """Set to the cost of the ideal switch, each fabric costs as much at the rate that is told."""
-    document = run("cost", *SIZE, "--equal-to", "ideal-switch", "--json").json
+    document = run("cost", *SIZE, "--set", "equal_to=ideal-switch", "--json").json
     reference = document["fabrics"]["ideal-switch"]["usd"]
     for name in ("direct-connect", "direct-connect-ocs", "random-regular"):
         rate = document["fabrics"][name]["equal_cost_port_gbps"]
-        again = run("cost", *SIZE[:4], "--rate", rate, "--fabrics", name, "--json").json
+        again = run("cost", *SIZE[:4], "--link-gbps", rate, "--fabrics", name, "--json").json
         assert again["fabrics"][name]["usd"] == pytest.approx(reference)
 
 
@@ -79,6 +79,8 @@ def test_text_names_parts_and_what_is_not_known() -> None:
     """People see bills, devices, how it was counted, and which parts have no power in the book."""
     found = run("cost", *SIZE)
     assert found.code == 0
+    assert "patch panel port" not in found.stdout
+    found = run("cost", *SIZE, "--verbose")
     for text in ("patch panel port", "589,824", "213.2 Gbit/s", "left out: hypercube", "power not in the price book"):
         assert text in found.stdout
 
@@ -90,8 +92,8 @@ def test_instances_and_solutions_have_the_same_bill(tmp_path: Path, solution: Pa
     bills = [
         run("cost", write(tmp_path, job(6, 2, chain(3))), "--json").json["fabrics"],
         run("cost", solution, "--json").json["fabrics"],
-        run("cost", "--servers", 6, "--degree", 2, "--rate", 100, "--json").json["fabrics"],
-        run("cost", write(tmp_path, five), "--rate", 100, "--json").json["fabrics"],
+        run("cost", "--servers", 6, "--degree", 2, "--link-gbps", 100, "--json").json["fabrics"],
+        run("cost", write(tmp_path, five), "--link-gbps", 100, "--json").json["fabrics"],
     ]
     assert all(found["direct-connect"]["bill"] == bills[0]["direct-connect"]["bill"] for found in bills)
     refused = run("cost", write(tmp_path, five), "--json")
@@ -134,7 +136,7 @@ def test_only_fabrics_asked_for_must_be_cabled(solution: Path, tmp_path: Path) -
 
 def test_more_servers_than_any_device_has_ports() -> None:
     """2000 servers: counted, and said that circuits cannot join all of them."""
-    found = run("cost", "--servers", 2000, "--degree", 4, "--rate", 100, "--json")
+    found = run("cost", "--servers", 2000, "--degree", 4, "--link-gbps", 100, "--json")
     devices = found.json["fabrics"]["direct-connect"]["devices"]
     assert found.code == 0
     assert (devices["cabled"], devices["devices_per_plane"]) == (None, 2)
@@ -143,7 +145,7 @@ def test_more_servers_than_any_device_has_ports() -> None:
 
 def test_a_rate_beyond_the_book_is_a_multiple() -> None:
     """800 Gbit/s are four links of 200 with all their parts, and the notes say so."""
-    document = run("cost", "--servers", 10, "--degree", 1, "--rate", 800, "--json").json
+    document = run("cost", "--servers", 10, "--degree", 1, "--link-gbps", 800, "--json").json
     direct = document["fabrics"]["direct-connect"]
     assert direct["usd"] == pytest.approx(10 * 4 * (815 + 198 + 150 + 225))
     assert direct["notes"] == ["800 Gbit/s is beyond the price book: counted as 4 links of 200 Gbit/s"]
@@ -152,11 +154,11 @@ def test_a_rate_beyond_the_book_is_a_multiple() -> None:
 @pytest.mark.parametrize(
     ("words", "paths"),
     [
-        ((), ["--servers", "--degree", "--rate"]),
-        (("--servers", 16), ["--degree", "--rate"]),
-        ((*SIZE, "--fabrics", "fat-tree,fat-tre", "--equal-to", "gold"), ["--fabrics", "--equal-to"]),
-        ((*SIZE, "--counting", "beans"), ["--counting"]),
-        ((*SIZE, "--csv", "/nowhere/a.csv", "--plot", "/tmp/plot.doc"), ["--csv", "--plot"]),
+        ((), ["--servers", "--degree", "--link-gbps"]),
+        (("--servers", 16), ["--degree", "--link-gbps"]),
+        ((*SIZE, "--fabrics", "fat-tree,fat-tre", "--set", "equal_to=gold"), ["--fabrics", "--set equal_to"]),
+        ((*SIZE, "--set", "counting=beans"), ["--set counting"]),
+        ((*SIZE, "--output", "/nowhere/a.csv", "--output", "/tmp/plot.doc"), ["--output", "--output"]),
         ((*SIZE, "--fabrics", "hypercube"), [None]),
     ],
 )
@@ -189,26 +191,42 @@ def test_refused_files(tmp_path: Path, solution: Path) -> None:
 def test_csv_and_plots(tmp_path: Path) -> None:
     """The CSV has every line of every bill; plots have four panels, one more for another degree and rate."""
     table, picture, page = tmp_path / "bill.csv", tmp_path / "plot.svg", tmp_path / "plot.html"
-    document = run("cost", *SIZE, "--csv", table, "--plot", picture, "--json").json
+    document = run("cost", *SIZE, "--output", table, "--output", picture, "--json").json
     with table.open(newline="") as stream:
         rows = list(csv.DictReader(stream))
     assert sum(float(row["usd"]) for row in rows) == pytest.approx(
         sum(fabric["usd"] for fabric in document["fabrics"].values())
     )
     tree = ElementTree.parse(picture).getroot()
-    titles = [text.text for text in tree.iter(f"{SVG}text") if text.get("class") == "title"]
+    titles = [text.text for text in tree.iter(f"{SVG}text") if (text.text or "").startswith("d = ")]
     assert titles == ["d = 4, 100 Gbit/s", "d = 4, 200 Gbit/s", "d = 8, 100 Gbit/s", "d = 8, 200 Gbit/s"]
-    words = ("--servers", 64, "--degree", 6, "--rate", 40, "--counting", "devices", "--plot", page)
+    words = ("--servers", 64, "--degree", 6, "--link-gbps", 40, "--set", "counting=devices", "--output", page)
     assert run("cost", *words).code == 0
     html = page.read_text(encoding="utf-8")
     assert html.startswith("<!doctype html>")
     assert "d = 6, 40 Gbit/s" in html
-    assert html.count("<figcaption>") == 5
+    assert html.count("<figcaption>") == html.count('class="vega"') == 5
+
+
+def test_plots_without_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page has its tables, no SVG file is written, and one line names the extra."""
+    monkeypatch.setattr("topoopt.page.vega.find_spec", lambda name: None)
+    picture, page = tmp_path / "plot.svg", tmp_path / "plot.html"
+    answer = run("cost", *SIZE, "--plot", picture, "--json")
+    assert answer.code == 0
+    assert answer.json["plot"] is None
+    assert not picture.exists()
+    assert answer.stderr.count("topoopt[studies]") == 1
+    assert run("cost", *SIZE, "--plot", page).code == 0
+    html = page.read_text(encoding="utf-8")
+    assert "topoopt[studies]" in html
+    assert "<figcaption>" not in html
+    assert "Figures, million USD" in html
 
 
 def test_schema_of_price_books() -> None:
     """`topoopt schema price-book` prints the shape of such files."""
-    found = run("schema", "price-book", "--json")
+    found = run("describe", "price-book", "--schema", "--json")
     assert found.code == 0
     assert found.json["properties"]["kind"]["const"] == "price-book"
 
@@ -216,7 +234,7 @@ def test_schema_of_price_books() -> None:
 def test_prices_in_solve(tmp_path: Path, book: Callable[..., Path]) -> None:
     """Prices of plan and baselines, and what a million dollars buy; a dearer book makes the fat-tree faster."""
     instance = write(tmp_path, job(6, 2, chain(3)))
-    found = run("solve", instance, "--out", tmp_path / "out", "--json").json
+    found = run("solve", instance, "--output", tmp_path / "out", "--json").json
     prices = found["prices"]
     assert set(prices["usd"]) == {"direct-connect", *found["baselines_ms"]}
     assert prices["usd"]["direct-connect"] == pytest.approx(6 * 2 * 1152)
@@ -227,13 +245,13 @@ def test_prices_in_solve(tmp_path: Path, book: Callable[..., Path]) -> None:
     for fabric, time_ms in {"direct-connect": found["iteration_time_ms"], **found["baselines_ms"]}.items():
         assert worth[fabric] == pytest.approx(1e9 / time_ms / prices["usd"][fabric])
     dear = book(patch_panel_port=1000)
-    words = ("solve", instance, "--out", tmp_path / "dear", "--prices", dear, "--json")
+    words = ("solve", instance, "--output", tmp_path / "dear", "--prices", dear, "--json")
     again = run(*words).json
     assert again["iteration_time_ms"] == found["iteration_time_ms"]
     assert again["baselines_ms"]["fat-tree"] < found["baselines_ms"]["fat-tree"]
     assert again["prices"]["book_sha256"] != prices["book_sha256"]
     assert run("check", instance, tmp_path / "dear" / "solution.json").code == 0
-    text = run("solve", instance, "--out", tmp_path / "out").stdout
+    text = run("solve", instance, "--output", tmp_path / "out", "--force").stdout
     assert "USD" in text
 
 
@@ -249,7 +267,7 @@ def test_worth_in_compare(tmp_path: Path) -> None:
     assert worth["ring", "simplex"] is None
     prices = str(files("topoopt.costs").joinpath(DEFAULT_BOOK))
     assert run("compare", files_[1], "--prices", prices).code == 2
-    assert run("solve", files_[1], "--out", tmp_path / "o", "--prices", prices).code == 2
+    assert run("solve", files_[1], "--output", tmp_path / "o", "--prices", prices).code == 2
 
 
 def test_a_language_model_in_training(tmp_path: Path) -> None:
@@ -272,5 +290,5 @@ def test_a_language_model_in_training(tmp_path: Path) -> None:
         assert own["iterations_per_s_per_million_usd"] == pytest.approx(bought)
     assert found["rail-only"]["usd"] == priced["fabrics"]["rail-only"]["usd"]
     assert "an iteration takes" in run("cost", tmp_path / "solution.json").stdout
-    other = run("cost", tmp_path / "solution.json", "--rate", 100, "--json").json["fabrics"]
+    other = run("cost", tmp_path / "solution.json", "--link-gbps", 100, "--json").json["fabrics"]
     assert "iteration_time_s" not in other["rail-only"]

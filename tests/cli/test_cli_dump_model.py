@@ -150,7 +150,7 @@ def optimum(program: LpArrays) -> float:
 def test_files_have_the_optimum_of_the_arrays(name: str, form: str, tmp_path: Path) -> None:
     """Written, read back by HiGHS, solved: the same optimum, and the one known for the problem; names are ours."""
     path, file = instance_for(name, tmp_path), tmp_path / f"model.{form}"
-    result = run("dump-model", path, "--formulation", name, "-o", file, "--json")
+    result = run("export", path, "--to", form, "--set", f"formulation={name}", "-o", file, "--json")
     assert result.code == 0
     program = build_named(name, read_instance(path), {})
     told = result.json
@@ -188,7 +188,9 @@ def test_options_change_the_model(tmp_path: Path) -> None:
 def test_readable_names(tmp_path: Path) -> None:
     """Paths are named by their servers, rows by their law."""
     file = tmp_path / "model.lp"
-    assert run("dump-model", write(tmp_path, ROUTING), "--formulation", "path_split", "-o", file).code == 0
+    assert (
+        run("export", write(tmp_path, ROUTING), "--to", "lp", "--set", "formulation=path_split", "-o", file).code == 0
+    )
     text = file.read_text()
     assert text.startswith("\\ case: path_split\n")
     assert " split_0_3: + share_0_1_3 + share_0_2_3" in text
@@ -197,46 +199,36 @@ def test_readable_names(tmp_path: Path) -> None:
 
 def test_list_names_every_formulation() -> None:
     """Names, kinds and options, as text and as JSON."""
-    listed = run("dump-model", "--list", "--json").json["formulations"]
+    listed = run("export", "--list", "--json").json["formulations"]
     assert list(listed) == list(FORMULATIONS)
     assert listed["concurrent_flow"]["kinds"] == ["routing"]
     assert listed["path_split"]["options"]["paths"]["default"] == 4
-    assert "joint_topology" in run("dump-model", "--list").stdout
+    assert "joint_topology" in run("export", "--list").stdout
 
 
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ([], [("--formulation", None, "missing")]),
+        ([], [("--set formulation", None, "missing")]),
+        (["--set", "formulation=nothing"], [("--set formulation", "nothing", "no such formulation")]),
         (
-            ["--formulation", "nothing", "-o", "m.txt"],
-            [("--out", "m.txt", "the extension says which format to write")],
-        ),
-        (["--formulation", "nothing", "-o", "m.lp"], [("--formulation", "nothing", "no such formulation")]),
-        (
-            ["--formulation", "hop_lp", "-o", "m.lp", "--option", "gues=1"],
+            ["--set", "formulation=hop_lp,gues=1"],
             [
                 ("kind", "routing", "formulation hop_lp takes instances of kind topology"),
-                ("--option", "gues", "no such option"),
+                ("--set", "gues", "no such option"),
             ],
         ),
-        (
-            ["--formulation", "path_split", "-o", "m.lp", "--option", "paths=0.5"],
-            [("--option paths", "0.5", "out of range")],
-        ),
-        (["--formulation", "path_split", "-o", "m.lp", "--option", "paths"], [("--option", "paths", "not an option")]),
-        (
-            ["--formulation", "path_split", "-o", "m.lp", "--option", "paths=nan"],
-            [("--option", "paths=nan", "not an option")],
-        ),
+        (["--set", "formulation=path_split,paths=0.5"], [("--set paths", "0.5", "out of range")]),
+        (["--set", "formulation=path_split", "--set", "paths"], [("--set", "paths", "not a setting")]),
+        (["--set", "formulation=path_split,paths=nan"], [("--set paths", "nan", "wrong value")]),
     ],
-    ids=["missing", "extension", "name", "kind-and-option", "range", "no-number", "nan"],
+    ids=["missing", "name", "kind-and-option", "range", "no-number", "nan"],
 )  # fmt: skip
 def test_refusals(words: list[str], expected: list[tuple[Any, ...]], tmp_path: Path, monkeypatch: Any) -> None:
     """Exit code 2, everything wrong at once, and no file."""
     monkeypatch.chdir(tmp_path)
     path = write(tmp_path, ROUTING)
-    result = run("dump-model", path, *words, "--json")
+    result = run("export", path, "--to", "lp", *words, "--json")
     assert result.code == 2
     assert refusals(result.json) == expected
     assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
@@ -254,7 +246,17 @@ def test_refusals(words: list[str], expected: list[tuple[Any, ...]], tmp_path: P
 )
 def test_what_a_formulation_cannot_state(name: str, document: dict[str, Any], path: str, tmp_path: Path) -> None:
     """The field at fault is named, exit code 2."""
-    result = run("dump-model", write(tmp_path, document), "--formulation", name, "-o", tmp_path / "m.lp", "--json")
+    result = run(
+        "export",
+        write(tmp_path, document),
+        "--to",
+        "lp",
+        "--set",
+        f"formulation={name}",
+        "-o",
+        tmp_path / "m.lp",
+        "--json",
+    )
     assert result.code == 2
     assert [problem["path"] for problem in result.json["problems"]] == [path]
     assert not (tmp_path / "m.lp").exists()
@@ -263,7 +265,7 @@ def test_what_a_formulation_cannot_state(name: str, document: dict[str, Any], pa
 def test_two_servers(tmp_path: Path) -> None:
     """The smallest network gives a model: one link each way, demand 1, lambda 1."""
     path, file = write(tmp_path, {**TOPOLOGY, "servers": 2, "degree": 1}), tmp_path / "m.lp"
-    assert run("dump-model", path, "--formulation", "joint_topology", "-o", file).code == 0
+    assert run("export", path, "--to", "lp", "--set", "formulation=joint_topology", "-o", file).code == 0
     assert optimum(build_named("joint_topology", read_instance(path), {})) == pytest.approx(-1.0)
 
 
@@ -284,5 +286,5 @@ def test_same_bytes(tmp_path: Path) -> None:
     """The same instance gives the same file."""
     path = write(tmp_path, ROUTING)
     for file in ("a.mps", "b.mps"):
-        assert run("dump-model", path, "--formulation", "path_split", "-o", tmp_path / file).code == 0
+        assert run("export", path, "--to", "mps", "--set", "formulation=path_split", "-o", tmp_path / file).code == 0
     assert (tmp_path / "a.mps").read_bytes() == (tmp_path / "b.mps").read_bytes()

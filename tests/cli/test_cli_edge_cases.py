@@ -80,7 +80,7 @@ CASES: dict[str, dict[str, Any]] = {
 
 def solve(folder: Path, document: dict[str, Any], *words: object) -> Run:
     """Solve an instance document."""
-    return run("solve", write(folder, document), "--out", folder / "out", "--json", *words)
+    return run("solve", write(folder, document), "--output", folder / "out", "--json", *words)
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -41,7 +41,7 @@ def instance(folder: Path, model: object, strategy: dict[str, Any], **more: Any)
 def evaluated(folder: Path, config: dict[str, Any], strategy: dict[str, Any], **more: Any) -> dict[str, Any]:
     """The figures of a model by its file."""
     write(folder, config, "config.json")
-    return run("evaluate", instance(folder, {"huggingface": "config.json"}, strategy, **more), "--json").json
+    return run("llm", "evaluate", instance(folder, {"huggingface": "config.json"}, strategy, **more), "--json").json
 
 
 def test_one_group_of_experts_is_no_limit(tmp_path: Path) -> None:
@@ -106,11 +106,11 @@ def test_notes_of_a_file_are_told(tmp_path: Path) -> None:
     """For programs and for people."""
     write(tmp_path, {**MISTRAL, "torch_dtype": "float32"}, "config.json")
     file = instance(tmp_path, {"huggingface": "config.json"}, {"context": 1, "micro_batch": 1})
-    notes = run("evaluate", file, "--json").json["notes"]
+    notes = run("llm", "evaluate", file, "--json").json["notes"]
     assert len(notes) == 2
     assert "sliding_window 4096" in notes[0]
     assert "float32" in notes[1]
-    text = run("evaluate", file).stdout
+    text = run("llm", "evaluate", file).stdout
     assert all(f"note: {note}" in text for note in notes)
 
 
@@ -142,7 +142,7 @@ def test_replicas_that_are_left_out_are_told(tmp_path: Path) -> None:
     assert refusals(run("solve", file, "--json").json)[0][:2] == ("batch.sequences", "8")
     document = json.loads(file.read_text())
     file = write(tmp_path, {**document, "strategy": {"context": 1, "micro_batch": 1, "tensor": [4, 8]}})
-    ended = run("solve", file, "--json", "--out", tmp_path / "out")
+    ended = run("solve", file, "--json", "--output", tmp_path / "out")
     assert ended.code == 0
     solution = json.loads((tmp_path / "out" / "solution.json").read_text())
     assert "strategies of 3, 6 replicas are left out, as these do not divide the 8 sequences" in solution["notes"]
@@ -156,11 +156,11 @@ def test_thirty_layers_on_four_stages(tmp_path: Path) -> None:
     }  # fmt: skip
     pins = {"tensor": 2, "context": 1, "pipeline": 4, "chunks": 1, "micro_batch": 1, "schedule": "1f1b"}
     file = instance(tmp_path, model, pins)
-    found = run("evaluate", file, "--json").json
+    found = run("llm", "evaluate", file, "--json").json
     layer, h = 12 * 4096**2 + 13 * 4096, 4096
     assert found["parameters"] == 30 * layer + 51200 * h + 2048 * h + 2 * h == 6_259_507_200
     out = tmp_path / "out"
-    assert run("solve", file, "--out", out).code == 0
+    assert run("solve", file, "--output", out).code == 0
     solution = json.loads((out / "solution.json").read_text())
     layers = solution["plan"]["fabrics"][0]["strategy"]["stage_layers"]
     assert sorted(layers) == [7, 7, 8, 8]
@@ -182,9 +182,9 @@ def test_groups_of_experts_fold(tmp_path: Path, gpus: int, data: int) -> None:
     cluster = {**CLUSTER, "servers": 2, "gpus_per_server": gpus, "degree": gpus}
     pins = {"tensor": 1, "context": 1, "pipeline": 2, "expert": 2, "expert_tensor": 1, "micro_batch": 1}
     file = instance(tmp_path, OSS, pins, batch={"sequences": 512, "length": 4096}, cluster=cluster)
-    found = run("evaluate", file, "--json").json
+    found = run("llm", "evaluate", file, "--json").json
     assert (found["strategy"]["data"], found["strategy"]["expert"]) == (data, 2)
-    refused = refusals(run("evaluate", file, "--json", "--expert-tensor", 4).json)
+    refused = refusals(run("llm", "evaluate", file, "--json", "--set", "expert_tensor=4").json)
     assert ("expert", "8") in [one[:2] for one in refused]
     assert f"the {gpus} GPUs of a stage" in " ".join(one[2] for one in refused)
 
@@ -195,14 +195,14 @@ def test_layers_are_divided_as_the_instance_pins_them(tmp_path: Path) -> None:
     pins = {"tensor": 1, "context": 1, "pipeline": 4, "micro_batch": 1}
 
     def stages(**more: Any) -> list[int]:
-        found: list[int] = run("evaluate", instance(tmp_path, model, {**pins, **more}), "--json").json["strategy"][
-            "stage_layers"
-        ]
+        found: list[int] = run("llm", "evaluate", instance(tmp_path, model, {**pins, **more}), "--json").json[
+            "strategy"
+        ]["stage_layers"]
         return found
 
     assert stages() == []  # as even as can be
     assert stages(short_ends=1) == [2, 3, 3, 2]
     balanced = stages(layers="balanced")
     assert (len(balanced), sum(balanced)) == (4, 10)
-    refused = run("evaluate", instance(tmp_path, model, {**pins, "short_ends": 9}), "--json")
+    refused = run("llm", "evaluate", instance(tmp_path, model, {**pins, "short_ends": 9}), "--json")
     assert refusals(refused.json)[0][:2] == ("strategy.short_ends", "9")

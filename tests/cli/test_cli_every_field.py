@@ -120,7 +120,7 @@ def _solved(file: Path, out: Path, kind: str) -> None:
     """All commands that take the instance or its solution."""
     assert run("validate", file).code == 0
     budget = ("--budget", 3) if kind_named(kind).takes_budget else ()
-    assert run("solve", file, "--out", out, "--time-limit", 1, *budget, "--force").code in REFUSED
+    assert run("solve", file, "--output", out, "--time-limit", 1, *budget, "--force").code in REFUSED
     solution = out / "solution.json"
     if not solution.exists():
         return
@@ -140,7 +140,7 @@ def test_every_field_of_language_models(configs: Path) -> None:
         changes = [one for one in schema.changes(document, str(configs / name)) if one[0] not in done]
         for field, edits in changes:
             file = write(configs, edited(document, edits))
-            assert run("evaluate", file).code in REFUSED, edits
+            assert run("llm", "evaluate", file).code in REFUSED, edits
             done.add(field)
         for made in _packed(document, changes, str(configs / name)):
             _solved(write(configs, made), configs / f"out{next(number)}", "llm-training")

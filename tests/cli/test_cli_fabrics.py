@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import os
 import signal
 from pathlib import Path
@@ -19,12 +20,12 @@ from topoopt.simulate.circuits import DYNAMIC_FABRICS, simulate_circuits
 from topoopt.simulate.fabrics import FABRICS
 from topoopt.simulate.lower import build_task_graph
 
-SEARCH = ("--budget", 40, "--seed", 3, "--json")
+SEARCH = ("--budget", 40, "--json")
 
 
 def case(servers: int = 8, degree: int = 4, **fields: Any) -> dict[str, Any]:
     """A chain of operators on a small cluster, with more sections."""
-    return {**job(servers, degree, chain(servers, 5)), **fields}
+    return {**job(servers, degree, chain(servers, 5), search={"seed": 3}), **fields}
 
 
 def rows_of(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -35,10 +36,10 @@ def rows_of(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
 def test_all_fabrics_beside_a_plan(tmp_path: Path) -> None:
     """Every fabric of the table is a row; parts sum to the time; what cannot be built says why; files agree."""
     instance = write(tmp_path, case())
-    assert run("solve", instance, "--out", tmp_path / "out", "--json").code == 0
+    assert run("solve", instance, "--output", tmp_path / "out", "--json").code == 0
     solution, table = tmp_path / "out" / "solution.json", tmp_path / "f.csv"
-    words = ("fabrics", instance, "--solution", solution, "--csv", table, *SEARCH)
-    found = run(*words, "--plot", tmp_path / "f.svg")
+    words = ("compare", solution, "--fabrics", "all", "--output", table, *SEARCH)
+    found = run(*words, "--output", tmp_path / "f.svg")
     assert found.code == 0
     rows = rows_of(found.json)
     assert list(rows) == ["plan", *FABRICS]
@@ -62,7 +63,7 @@ def test_all_fabrics_beside_a_plan(tmp_path: Path) -> None:
     texts = [node.text for node in ElementTree.parse(tmp_path / "f.svg").iter() if node.text]
     assert "direct-connect plan" in texts
     assert "hypercube" in texts
-    again = run(*words, "--plot", tmp_path / "f.html")
+    again = run(*words, "--output", tmp_path / "f.html", "--force")
     plain = [{key: value for key, value in row.items() if key != "wall_s"} for row in found.json["rows"]]
     assert [{k: v for k, v in row.items() if k != "wall_s"} for row in again.json["rows"]] == plain
     assert "hypercube" in (tmp_path / "f.html").read_text(encoding="utf-8")
@@ -78,7 +79,7 @@ def test_fabrics_of_the_instance_with_their_settings(tmp_path: Path) -> None:
         "torus-3d",
     ]
     instance = write(tmp_path, case(baselines={"fabrics": listed}))
-    solved = run("solve", instance, "--out", tmp_path / "out", "--json")
+    solved = run("solve", instance, "--output", tmp_path / "out", "--json")
     assert solved.code == 0
     times = solved.json["baselines_ms"]
     assert list(times) == ["ideal-switch", "4:1 above", "slow", "torus-2d", "torus-3d"]
@@ -86,12 +87,12 @@ def test_fabrics_of_the_instance_with_their_settings(tmp_path: Path) -> None:
     assert times["ideal-switch"] < times["slow"]
     assert any("no torus-3d for this cluster" in note for note in solved.json["notes"])
     assert run("check", instance, tmp_path / "out" / "solution.json").code == 0
-    rows = rows_of(run("fabrics", instance, *SEARCH).json)
+    rows = rows_of(run("compare", instance, "--fabrics", "all", *SEARCH).json)
     assert list(rows) == list(times)
     assert "4:1 above the aggregation switches" in rows["4:1 above"]["description"]
     assert "10 Gbit/s" in rows["slow"]["description"]
     assert rows["torus-2d"]["description"].startswith("2 x 4 torus")
-    named = rows_of(run("fabrics", instance, "--fabrics", "slow,hypercube,slow", *SEARCH).json)
+    named = rows_of(run("compare", instance, "--fabrics", "slow,hypercube,slow", *SEARCH).json)
     assert list(named) == ["slow", "hypercube"]
 
 
@@ -99,13 +100,15 @@ def test_the_default_is_what_it_was(tmp_path: Path) -> None:
     """An instance without a list has the hash and the four fabrics it always had; an explicit list counts."""
     names = ["ideal-switch", "fat-tree", "full-fat-tree", "random-regular"]
     plain, listed = write(tmp_path, case(), "a.json"), write(tmp_path, case(baselines={"fabrics": names}), "b.json")
-    one, two = (run("solve", path, "--out", tmp_path / path.stem, "--json").json for path in (plain, listed))
+    one, two = (run("solve", path, "--output", tmp_path / path.stem, "--json").json for path in (plain, listed))
     assert list(one["baselines_ms"]) == names
     assert one["baselines_ms"] == two["baselines_ms"]
     assert one["instance_sha256"] != two["instance_sha256"]
     null = write(tmp_path, case(baselines={"fabrics": None}), "c.json")
     assert run("validate", null, "--json").json["files"][0]["sha256"] == one["instance_sha256"]
-    none = run("solve", write(tmp_path, case(baselines={"fabrics": []}), "d.json"), "--out", tmp_path / "d", "--json")
+    none = run(
+        "solve", write(tmp_path, case(baselines={"fabrics": []}), "d.json"), "--output", tmp_path / "d", "--json"
+    )
     assert (none.code, none.json["baselines_ms"]) == (0, {})
 
 
@@ -113,7 +116,11 @@ def test_everything_wrong_with_a_list_at_once(tmp_path: Path) -> None:
     """Unknown fabrics, settings a fabric does not have and labels used twice, each with its place and line."""
     listed = ["clos", {"fabric": "hypercube", "layer": "rack"}, "fat-tree", {"fabric": "torus-2d", "label": "fat-tree"}]
     instance = write(tmp_path, case(baselines={"fabrics": listed}))
-    for words in (("validate", instance), ("solve", instance, "--out", tmp_path / "out"), ("fabrics", instance)):
+    for words in (
+        ("validate", instance),
+        ("solve", instance, "--output", tmp_path / "out"),
+        ("compare", instance, "--fabrics", "all"),
+    ):
         found = run(*words, "--json")
         assert found.code == 2
         problems = found.json["files"][0]["problems"] if words[0] == "validate" else found.json["problems"]
@@ -139,31 +146,41 @@ def test_everything_wrong_with_a_list_at_once(tmp_path: Path) -> None:
 )
 def test_entries_of_the_wrong_shape(tmp_path: Path, entry: Any, path: str) -> None:
     """Each is refused at its place in the file."""
-    found = run("fabrics", write(tmp_path, case(baselines={"fabrics": [entry]})), "--json")
+    found = run("compare", write(tmp_path, case(baselines={"fabrics": [entry]})), "--fabrics", "all", "--json")
     assert found.code == 2
     assert [where for where, _, _ in refusals(found.json)] == [path]
 
 
 def test_refusals_of_the_command(tmp_path: Path) -> None:
-    """Unknown names, another kind, a solution of another instance, files that cannot be written."""
+    """Unknown names, another kind, a solution with another instance in it, files that cannot be written."""
     instance = write(tmp_path, case())
-    assert "hypercube" in run("fabrics", instance, "--fabrics", "cube", "--json").json["error"]
-    assert run("fabrics", instance, "--fabrics", "", "--json").code == 2
+    assert "hypercube" in run("compare", instance, "--fabrics", "cube", "--json").json["error"]
+    assert run("compare", instance, "--fabrics", "", "--json").code == 2
     ring = {"schema_version": 1, "name": "ring", "kind": "routing", "demand": {"family": "uniform"},
             "topology": {"family": "ring", "servers": 4}}  # fmt: skip
-    assert "only jobs" in run("fabrics", write(tmp_path, ring, "ring.json"), "--json").json["error"]
-    run("solve", instance, "--out", tmp_path / "out", "--json")
-    other = write(tmp_path, case(degree=5), "other.json")
-    found = run("fabrics", other, "--solution", tmp_path / "out" / "solution.json", "--json")
-    assert (found.code, "another instance" in found.json["error"]) == (2, True)
-    found = run("fabrics", instance, "--csv", tmp_path / "no" / "f.csv", "--plot", tmp_path / "f.png", "--json")
-    assert [where for where, _, _ in refusals(found.json)] == ["--csv", "--plot"]
+    assert "only jobs" in run("compare", write(tmp_path, ring, "ring.json"), "--fabrics", "all", "--json").json["error"]
+    run("solve", instance, "--output", tmp_path / "out", "--json")
+    document = json.loads((tmp_path / "out" / "solution.json").read_text())
+    document["instance"]["cluster"]["degree"] = 5
+    assert run("compare", write(tmp_path, document, "other.json"), "--fabrics", "all", "--json").code == 6
+    found = run(
+        "compare",
+        instance,
+        "--fabrics",
+        "all",
+        "--output",
+        tmp_path / "no" / "f.csv",
+        "--output",
+        tmp_path / "f.png",
+        "--json",
+    )
+    assert [where for where, _, _ in refusals(found.json)] == ["--output", "--output"]
 
 
 def test_two_and_three_servers(tmp_path: Path) -> None:
     """The smallest clusters: the fabrics that exist for them are searched, the others named with the reason."""
     for servers, degree in ((2, 1), (3, 1), (3, 4)):
-        found = run("fabrics", write(tmp_path, case(servers, degree)), *SEARCH)
+        found = run("compare", write(tmp_path, case(servers, degree)), "--fabrics", "all", *SEARCH)
         assert found.code == 0
         rows = rows_of(found.json)
         assert rows["ideal-switch"]["outcome"] == rows["fat-tree"]["outcome"] == "found"
@@ -173,7 +190,7 @@ def test_two_and_three_servers(tmp_path: Path) -> None:
 
 def test_no_time_at_all(tmp_path: Path) -> None:
     """With a limit of 0 s every fabric has the time of a starting strategy: exit code 4."""
-    found = run("fabrics", write(tmp_path, case()), "--time-limit", 0, "--budget", 10**6, "--json")
+    found = run("compare", write(tmp_path, case()), "--fabrics", "all", "--time-limit", 0, "--budget", 10**6, "--json")
     assert (found.code, found.json["stopped_by"]) == (4, "time")
     assert all(row["iteration_time_ms"] for row in found.json["rows"] if row["outcome"] != "left out")
 
@@ -189,7 +206,17 @@ def test_interrupt_keeps_the_rows_made(tmp_path: Path, monkeypatch: pytest.Monke
         return original(*values, **named)
 
     monkeypatch.setattr(fabric_strategy, "anneal", counted)
-    found = run("fabrics", write(tmp_path, case()), "--csv", tmp_path / "f.csv", "--budget", 500, "--json")
+    found = run(
+        "compare",
+        write(tmp_path, case()),
+        "--fabrics",
+        "all",
+        "--output",
+        tmp_path / "f.csv",
+        "--budget",
+        500,
+        "--json",
+    )
     assert (found.code, found.json["stopped_by"]) == (130, "interrupted")
     assert [row["name"] for row in found.json["rows"]] == list(FABRICS)[:3]
     assert found.json["missing"] == len(FABRICS) - 3
@@ -202,10 +229,10 @@ def test_circuits_that_follow_demand_beside_fabrics_that_stay(tmp_path: Path) ->
     The flow-level times of the others are there to compare with, and no network beats the switch that has every rate.
     """
     instance, table = write(tmp_path, case(8, 4)), tmp_path / "f.csv"
-    assert run("solve", instance, "--out", tmp_path / "out", "--json").code == 0
-    words = ("fabrics", instance, "--solution", tmp_path / "out" / "solution.json", "--csv", table, *SEARCH)
+    assert run("solve", instance, "--output", tmp_path / "out", "--json").code == 0
+    words = ("compare", tmp_path / "out" / "solution.json", "--output", table, *SEARCH)
     names = "ocs-reconfig,ideal-switch,sip-ml"
-    found = run(*words, "--fabrics", names, "--plot", tmp_path / "f.svg")
+    found = run(*words, "--fabrics", names, "--output", tmp_path / "f.svg")
     assert (found.code, found.json["reconfiguration_delay_ms"], found.json["missing"]) == (0, 10.0, 0)
     rows = rows_of(found.json)
     assert list(rows) == ["plan", *names.split(",")]
@@ -228,40 +255,40 @@ def test_circuits_that_follow_demand_beside_fabrics_that_stay(tmp_path: Path) ->
     with table.open(encoding="utf-8") as stream:
         assert [line["time_model"] for line in csv.DictReader(stream)] == [row["time_model"] for row in rows.values()]
     assert run(*words[:2], "--fabrics", "sip-ml", *SEARCH).json["rows"][0]["proposals"] == 40
-    faster = run(*words, "--fabrics", "sip-ml", "--reconfiguration-delay", "silicon-photonics").json
+    faster = run(*words, "--fabrics", "sip-ml", "--delays", "silicon-photonics").json
     assert faster["reconfiguration_delay_ms"] == pytest.approx(900e-6)
     assert rows_of(faster)["sip-ml"]["iteration_time_ms"] < rows["sip-ml"]["iteration_time_ms"]
-    plain = run("fabrics", instance, "--fabrics", "ideal-switch", *SEARCH).json
+    plain = run("compare", instance, "--fabrics", "ideal-switch", *SEARCH).json
     assert plain["rows"][0]["iteration_time_ms"] > 0
     assert (plain["rows"][0]["flow_level_ms"], plain["notes"]) == (None, [])
 
 
 def test_where_circuits_cannot_be(tmp_path: Path) -> None:
     """One interface a server cannot connect three; an instance's list, unknown delays, delays for nothing: refused."""
-    rows = rows_of(run("fabrics", write(tmp_path, case(3, 1)), "--fabrics", "ocs-reconfig,sip-ml", *SEARCH).json)
+    rows = rows_of(run("compare", write(tmp_path, case(3, 1)), "--fabrics", "ocs-reconfig,sip-ml", *SEARCH).json)
     assert rows["ocs-reconfig"]["outcome"] == "left out"
     assert "one interface per server" in rows["ocs-reconfig"]["description"]
     assert rows["sip-ml"]["outcome"] == "found"
     listed = write(tmp_path, case(baselines={"fabrics": ["sip-ml"]}), "listed.json")
-    for words in (("validate", listed), ("fabrics", listed, "--fabrics", "hypercube")):
+    for words in (("validate", listed), ("compare", listed, "--fabrics", "hypercube")):
         found = run(*words, "--json")
         assert found.code == 2
         problem = (found.json["files"][0] if words[0] == "validate" else found.json)["problems"][0]
         assert problem["path"] == "baselines.fabrics[0].fabric"
         assert "topoopt fabrics --fabrics" in problem["message"]
     instance = write(tmp_path, case())
-    unknown = run("fabrics", instance, "--fabrics", "ocs", "--json")
+    unknown = run("compare", instance, "--fabrics", "ocs", "--json")
     assert all(name in unknown.json["error"] for name in ("ocs-reconfig", "sip-ml", "ideal-switch"))
-    bad = run("fabrics", instance, "--fabrics", "sip-ml", "--reconfiguration-delay", "soon", "--json")
-    unused = run("fabrics", instance, "--fabrics", "torus-2d", "--reconfiguration-delay", "1ms", "--json")
+    bad = run("compare", instance, "--fabrics", "sip-ml", "--delays", "soon", "--json")
+    unused = run("compare", instance, "--fabrics", "torus-2d", "--delays", "1ms", "--json")
     for found in (bad, unused):
         assert found.code == 2
-        assert [where for where, _, _ in refusals(found.json)] == ["--reconfiguration-delay"]
+        assert [where for where, _, _ in refusals(found.json)] == ["--delays"]
 
 
 def test_circuits_without_time(tmp_path: Path) -> None:
     """With a limit of 0 s the first strategy alone is simulated, and the row says why."""
-    found = run("fabrics", write(tmp_path, case()), "--fabrics", "sip-ml", "--time-limit", 0, "--json")
+    found = run("compare", write(tmp_path, case()), "--fabrics", "sip-ml", "--time-limit", 0, "--json")
     assert (found.code, found.json["stopped_by"]) == (4, "time")
     row = found.json["rows"][0]
     assert (row["outcome"], row["proposals"]) == ("time", 0)

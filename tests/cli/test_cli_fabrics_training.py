@@ -19,18 +19,18 @@ def test_fabrics_of_a_language_model(tmp_path: Path) -> None:
     text = (INSTANCES / "llm-training" / "small-16.yaml").read_text()
     case.write_text(text.replace("context: [1, 2]", "context: 1, pipeline: 4, recompute: none"))
     names = ("rail-only", "ideal-switch")
-    found = run("fabrics", case, "--fabrics", ",".join(names), "--json").json
+    found = run("compare", case, "--fabrics", ",".join(names), "--json").json
     assert [row["fabric"] for row in found["rows"]] == list(names)
     assert found["checked"] is True
     for name, row in zip(names, found["rows"], strict=True):
         case.write_text(case.read_text().replace("[ideal-switch]", f"[{name}]").replace("[rail-only]", f"[{name}]"))
         solved = run("solve", case, "-o", tmp_path, "--json").json
         assert (row["iteration_time_s"], row["bound_s"]) == (solved["iteration_time_s"], solved["bound"]["value"])
-    assert "trains fastest on" in run("fabrics", case, "--fabrics", "ideal-switch").stdout
-    refused = run("fabrics", case, "--budget", 3, "--solution", tmp_path / "x.json", "--json")
+    assert "trains fastest on" in run("compare", case, "--fabrics", "ideal-switch").stdout
+    refused = run("compare", case, "--fabrics", "all", "--budget", 3, "--delays", "1ms", "--json")
     assert refused.code == 2
-    assert {path for path, _, _ in refusals(refused.json)} == {"--budget", "--solution"}
-    assert run("fabrics", case, "--fabrics", "moebius", "--json").code == 2
+    assert {path for path, _, _ in refusals(refused.json)} == {"--budget", "--delays"}
+    assert run("compare", case, "--fabrics", "moebius", "--json").code == 2
 
 
 def test_table_and_bars(tmp_path: Path) -> None:
@@ -41,10 +41,10 @@ def test_table_and_bars(tmp_path: Path) -> None:
         INSTANCES / "llm-training" / "small-16.yaml",
         "--fabrics",
         "ideal-switch,torus-2d",
-        "--csv",
+        "--output",
         table,
     )
-    found = run(*words, "--plot", tmp_path / "f.svg", "--json").json
+    found = run(*words, "--output", tmp_path / "f.svg", "--json").json
     assert (found["csv"], found["plot"]) == (str(table), str(tmp_path / "f.svg"))
     with table.open(encoding="utf-8") as stream:
         lines = list(csv.DictReader(stream))
@@ -54,7 +54,7 @@ def test_table_and_bars(tmp_path: Path) -> None:
         assert float(line["iteration_time_s"]) == row["iteration_time_s"] == pytest.approx(parts, rel=1e-12)
     texts = {node.text for node in ElementTree.parse(tmp_path / "f.svg").iter() if node.text}
     assert {"ideal-switch", "torus-2d", "pipeline bubble", "time of an iteration, s"} <= texts
-    assert f"written: {table}" in run(*words, "--plot", tmp_path / "f.html").stdout
+    assert f"written: {table}" in run(*words, "--output", tmp_path / "f.html").stdout
     page = re.sub("<[^>]*>", "", (tmp_path / "f.html").read_text(encoding="utf-8"))
     assert all(row["strategy"] in page for row in found["rows"])
-    assert run(*words, "--plot", tmp_path / "f.png").code == 2
+    assert run(*words, "--output", tmp_path / "f.png").code == 2

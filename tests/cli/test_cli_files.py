@@ -43,12 +43,12 @@ def test_validate_file_name_that_is_not_text(tmp_path: Path) -> None:
 
 def test_schema() -> None:
     """The schema of one kind requires its sections; without a kind all are offered; another kind is refused."""
-    one = run("schema", "co-optimisation", "--json")
+    one = run("describe", "co-optimisation", "--schema", "--json")
     assert one.code == 0
     assert {"schema_version", "kind", "name", "cluster", "workload"} <= set(one.json["required"])
-    assert "oneOf" in run("schema", "--json").json
-    assert '"oneOf"' in run("schema").stdout
-    other = run("schema", "nonsense", "--json")
+    assert "oneOf" in run("describe", "--schema", "--json").json
+    assert '"oneOf"' in run("describe", "--schema").stdout
+    other = run("describe", "nonsense", "--schema", "--json")
     assert other.code == 2
     assert [(path, value) for path, value, _ in refusals(other.json)] == [("kind", "'nonsense'")]
 
@@ -63,7 +63,7 @@ def test_report_of_a_solution(tmp_path: Path) -> None:
     document = job(4, 2, chain(4))
     document["workload"]["name"] = "<script>alert(1)</script>"
     out = tmp_path / "out"
-    assert run("solve", write(tmp_path, document), "--out", out).code == 0
+    assert run("solve", write(tmp_path, document), "--output", out).code == 0
     again = tmp_path / "again.html"
     result = run("report", out / "solution.json", "-o", again, "--json")
     assert (result.code, result.json) == (0, {"report": str(again)})
@@ -77,7 +77,7 @@ def test_report_refusals(tmp_path: Path) -> None:
     assert run("report", tmp_path / "none.json", "-o", tmp_path / "r.html", "--json").code == 2
     assert run("report", tmp_path, "-o", tmp_path / "r.html", "--json").code == 2
     out = tmp_path / "out"
-    assert run("solve", write(tmp_path, job(4, 2, chain(4))), "--out", out).code == 0
+    assert run("solve", write(tmp_path, job(4, 2, chain(4))), "--output", out).code == 0
     result = run("report", out / "solution.json", "-o", tmp_path / "none" / "r.html", "--json")
     assert result.code == 2
     assert "cannot be written" in result.json["error"]

@@ -33,7 +33,7 @@ def shared(name: str) -> Path:
 def test_import_as_topology(tmp_path: Path) -> None:
     """The custom ring: demand 0.14680064 links of a millisecond to the successor, so theta is ms."""
     out = tmp_path / "ring.yaml"
-    words = ("--as", "topology", "--degree", 1, "--links", "unidirectional", "-o", out, "--json")
+    words = ("--set", "as=topology,degree=1,links=unidirectional", "-o", out, "--json")
     result = run("import", "chakra", shared("chakra/custom_ring_allreduce_8npus_1MB"), *words)
     assert result.code == 0
     assert result.json["point_to_point_bytes"] == result.json["traffic_bytes"] == 8 * 1_835_008
@@ -42,14 +42,14 @@ def test_import_as_topology(tmp_path: Path) -> None:
     assert isinstance(problem, TopologyProblem)
     assert problem.demand[7, 0] == pytest.approx(0.14680064)
     assert (problem.demand > 0).sum() == 8
-    solved = run("solve", out, "--out", tmp_path / "out", "--json")
+    solved = run("solve", out, "--output", tmp_path / "out", "--json")
     assert solved.json["theta"] == pytest.approx(0.14680064, rel=1e-6)
 
 
 def test_import_as_job(tmp_path: Path) -> None:
     """The all-reduce becomes a job of one operator with a megabyte of weights."""
     out = tmp_path / "job.yaml"
-    result = run("import", "chakra", shared("chakra/all_reduce/8npus_1MB"), "--as", "co-optimisation", "-o", out)
+    result = run("import", "chakra", shared("chakra/all_reduce/8npus_1MB"), "--set", "as=co-optimisation", "-o", out)
     assert result.code == 0
     instance = read_instance(out)
     assert isinstance(instance, CoOptimisation)
@@ -57,21 +57,22 @@ def test_import_as_job(tmp_path: Path) -> None:
     assert instance.cluster.servers == 8
 
 
-@pytest.mark.parametrize("words", [("--dims", "switch:8,ring:2", "--total-gbytes-per-s", 450), ("--network",)])
+@pytest.mark.parametrize("words", [("--set", "dims=switch:8,ring:2,total_gbytes_per_s=450"), ("--set", "network=")])
 @pytest.mark.parametrize("loop", ["no-overlap", "dag"])
 def test_import_as_hierarchy(tmp_path: Path, words: tuple[object, ...], loop: str) -> None:
     """A real trace on sixteen NPUs; the file of the network gives (400 + 50) GiB/s in all."""
-    extra = (*words, shared("astrasim/hgx_h100_16gpu.yml")) if words == ("--network",) else words
+    network = shared("astrasim/hgx_h100_16gpu.yml")
+    extra = ("--set", f"network={network}") if words[-1] == "network=" else words
     out = tmp_path / "h.json"
     trace = shared("chakra/ddp_resnet50_rank0.et")
-    kind = ("--as", "hierarchical-bandwidth", "--loop", loop, "--dependencies", "data")
+    kind = ("--set", "as=hierarchical-bandwidth", "--set", f"loop={loop}", "--set", "dependencies=data")
     result = run("import", "chakra", trace, *kind, *extra, "-o", out, "--json")
     assert result.code == 0, result.stderr
     problem = read_instance(out)
     assert isinstance(problem, HierarchicalProblem)
     network, (workload,) = problem.designs[0].network, problem.designs[0].workloads
     assert [one.size for one in network.dimensions] == [8, 2]
-    total = 450.0 if words[0] == "--dims" else 450 * 2**30 / 1e9
+    total = 450.0 if words[1].startswith("dims") else 450 * 2**30 / 1e9
     assert network.total_gbytes_per_s == pytest.approx(total)
     phases = [one.forward for one in workload.layers] + [one.phase for one in workload.tasks]
     assert sum(one.compute_ns for one in phases) == 292_828_000
@@ -83,7 +84,7 @@ def test_import_network(tmp_path: Path) -> None:
     """Rings of 80 GiB/s links count once with one queue and twice with two."""
     out = tmp_path / "net.yaml"
     for queues, factor in ((1, 1), (2, 2)):
-        words = ("--ring-queues", queues, "-o", out, "--json")
+        words = ("--set", f"ring_queues={queues}", "-o", out, "--json")
         result = run("import", "astrasim-network", shared("astrasim/tpu_v3_32_2dtorus.yml"), *words)
         assert result.code == 0
         expected = [factor * 80 * 2**30 / 1e9] * 2
@@ -96,18 +97,18 @@ def test_import_network(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "path"),
     [
-        (("--as", "routing"), "--as"),
-        (("--as", "topology", "--algorithm", "tree"), "--algorithm"),
-        (("--as", "topology", "--all-to-all", "halving-doubling"), "--all-to-all"),
-        (("--as", "topology", "--link-gbps", 0), "--link-gbps"),
-        (("--as", "topology", "--ranks", 5), "--ranks"),
-        (("--as", "topology", "--gpus-per-server", 3), "--gpus-per-server"),
-        (("--as", "topology", "--comm-groups", "nowhere.json"), None),
-        (("--as", "hierarchical-bandwidth"), "--dims"),
-        (("--as", "hierarchical-bandwidth", "--dims", "ring:8"), "--total-gbytes-per-s"),
-        (("--as", "hierarchical-bandwidth", "--dims", "torus:8", "--total-gbytes-per-s", 1), "--dims"),
-        (("--as", "hierarchical-bandwidth", "--dims", "ring:4", "--total-gbytes-per-s", 1), "dims"),
-        (("--as", "hierarchical-bandwidth", "--loop", "x"), "--loop"),
+        (("--set", "as=routing"), "--set as"),
+        (("--set", "as=topology,algorithm=tree"), "--set algorithm"),
+        (("--set", "as=topology,all_to_all=halving-doubling"), "--set all_to_all"),
+        (("--set", "as=topology,link_gbps=0"), "--set link_gbps"),
+        (("--set", "as=topology,ranks=5"), "--set ranks"),
+        (("--set", "as=topology,gpus_per_server=3"), "--set gpus_per_server"),
+        (("--set", "as=topology,comm_groups=nowhere.json"), None),
+        (("--set", "as=hierarchical-bandwidth"), "--set dims"),
+        (("--set", "as=hierarchical-bandwidth,dims=ring:8"), "--set total_gbytes_per_s"),
+        (("--set", "as=hierarchical-bandwidth,dims=torus:8,total_gbytes_per_s=1"), "--set dims"),
+        (("--set", "as=hierarchical-bandwidth,dims=ring:4,total_gbytes_per_s=1"), "dims"),
+        (("--set", "as=hierarchical-bandwidth,loop=x"), "--set loop"),
     ],
 )
 def test_import_refusals(tmp_path: Path, words: tuple[object, ...], path: str | None) -> None:
@@ -126,7 +127,7 @@ def test_import_damaged(tmp_path: Path, content: bytes) -> None:
     folder.mkdir()
     for rank in range(2):
         (folder / f"job.{rank}.et").write_bytes(content)
-    result = run("import", "chakra", folder, "--as", "topology", "-o", tmp_path / "i.yaml", "--json")
+    result = run("import", "chakra", folder, "--set", "as=topology", "-o", tmp_path / "i.yaml", "--json")
     assert result.code == 2
     assert "job.0.et" in result.json["error"]
     assert [entry.name for entry in tmp_path.iterdir()] == ["traces"]
@@ -138,7 +139,7 @@ def test_other_collectives(tmp_path: Path) -> None:
 
     for rank in range(2):
         (tmp_path / f"job.{rank}.et").write_bytes(trace_bytes([collective_node(0, "x", CommType.GATHER, 5)]))
-    result = run("import", "chakra", tmp_path, "--as", "topology", "-o", tmp_path / "i.yaml", "--json")
+    result = run("import", "chakra", tmp_path, "--set", "as=topology", "-o", tmp_path / "i.yaml", "--json")
     assert refusals(result.json) == [(None, "GATHER", "these collectives are not supported")]
 
 
@@ -154,7 +155,7 @@ def network_solution(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "demand": {"family": "uniform"},
     }
     (folder / "ring.json").write_text(json.dumps(instance))
-    assert run("solve", folder / "ring.json", "--out", folder / "out").code == 0
+    assert run("solve", folder / "ring.json", "--output", folder / "out").code == 0
     return folder / "out" / "solution.json"
 
 
@@ -178,7 +179,7 @@ def test_export_and_back(tmp_path: Path, network_solution: Path) -> None:
         "demand": {"family": "uniform"},
     }
     (tmp_path / "again.json").write_text(json.dumps(instance))
-    again = run("solve", tmp_path / "again.json", "--out", tmp_path / "out", "--json").json
+    again = run("solve", tmp_path / "again.json", "--output", tmp_path / "out", "--json").json
     assert again["theta"] == pytest.approx(json.loads(network_solution.read_text())["objective"]["value"])
 
 
@@ -193,16 +194,16 @@ def test_rate_of_a_network_solution(tmp_path: Path) -> None:
         "link_gbps": 25,
     }
     (tmp_path / "ring.json").write_text(json.dumps(instance))
-    assert run("solve", tmp_path / "ring.json", "--out", tmp_path / "out").code == 0
+    assert run("solve", tmp_path / "ring.json", "--output", tmp_path / "out").code == 0
     words = ("export", tmp_path / "out" / "solution.json", "--to", "astrasim", "-o", tmp_path / "sim")
-    assert run(*words, "--link-gbps", 50).code == 2
+    assert run(*words, "--set", "link_gbps=50").code == 2
     assert run(*words).code == 0
     assert "3 4 25Gbps" in (tmp_path / "sim" / "topology.txt").read_text()
 
 
 def test_export_astrasim(tmp_path: Path, network_solution: Path) -> None:
     """The folder holds the network, the system and what cannot be expressed; a second time it is in the way."""
-    words = ("export", network_solution, "--to", "astrasim", "--link-gbps", 200, "-o", tmp_path / "sim", "--json")
+    words = ("export", network_solution, "--to", "astrasim", "--set", "link_gbps=200", "-o", tmp_path / "sim", "--json")
     result = run(*words)
     assert result.code == 0
     names = {entry.name for entry in (tmp_path / "sim").iterdir()}
@@ -221,8 +222,8 @@ def test_export_of_a_bandwidth_design(tmp_path: Path) -> None:
     """An all-reduce s on switch 8 and ring 2 moves 7/4 s and 1/8 s, so 450 GiB/s are best divided 420 to 30."""
     instance, folder = tmp_path / "net.yaml", tmp_path / "sim"
     assert run("import", "astrasim-network", shared("astrasim/hgx_h100_16gpu.yml"), "-o", instance).code == 0
-    assert run("solve", instance, "--out", tmp_path / "out").code == 0
-    words = ("--to", "astrasim", "--hop-latency-us", 1, "-o", folder, "--json")
+    assert run("solve", instance, "--output", tmp_path / "out").code == 0
+    words = ("--to", "astrasim", "--set", "hop_latency_us=1", "-o", folder, "--json")
     assert run("export", tmp_path / "out" / "solution.json", *words).code == 0
     network = read_network(folder / "network.yml")
     assert network.topology == ("Switch", "Ring")
@@ -236,7 +237,7 @@ def test_job_out_and_in_again(tmp_path: Path) -> None:
     solution = SOLUTION_FILE.read(tmp_path / "solution.json")
     folder, out = tmp_path / "traces", tmp_path / "again.json"
     assert run("export", tmp_path / "solution.json", "--to", "chakra", "-o", folder).code == 0
-    result = run("import", "chakra", folder, "--as", "co-optimisation", "-o", out, "--json")
+    result = run("import", "chakra", folder, "--set", "as=co-optimisation", "-o", out, "--json")
     assert any("comm_groups.json" in note for note in result.json["notes"])
     assert {tuple(one["members"]): one["bytes"] for one in result.json["collectives"]} == {
         one.members: one.payload_bytes for one in solution.figures.demand.allreduce
@@ -258,7 +259,7 @@ def test_job_out_and_in_again(tmp_path: Path) -> None:
         (("--to", "astrasi", "-o", "x"), ["--to"]),
         (("--to", "chakra", "-o", "x"), ["--to"]),
         (("--to", "astrasim", "-o", "x"), ["--link-gbps"]),
-        (("--to", "astrasim", "-o", "x", "--link-gbps", -1), ["--link-gbps"]),
+        (("--to", "astrasim", "-o", "x", "--set", "link_gbps=-1"), ["--set link_gbps"]),
     ],
 )
 def test_export_refusals(

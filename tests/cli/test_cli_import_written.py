@@ -58,8 +58,8 @@ def libra_files(folder: Path) -> Words:
     }
     for name, text in texts.items():
         (folder / name).write_text(text)
-    named = [word for name in ("network", "cost-model", "workload") for word in (f"--{name}", folder / name)]
-    return [*named, "--total-gbytes-per-s", 100]
+    named = f"network={folder / 'network'},cost_model={folder / 'cost-model'},total_gbytes_per_s=100"
+    return [folder / "workload", "--set", named]
 
 
 def traces(folder: Path) -> Words:
@@ -76,17 +76,21 @@ def traces(folder: Path) -> Words:
 
 def as_job(folder: Path) -> Words:
     """Traces as a job with a network that is searched."""
-    return [*traces(folder), "--as", "co-optimisation"]
+    return [*traces(folder), "--set", "as=co-optimisation"]
 
 
 def as_demand(folder: Path) -> Words:
     """Traces as demand for a topology."""
-    return [*traces(folder), "--as", "topology"]
+    return [*traces(folder), "--set", "as=topology"]
 
 
 def as_hierarchy(folder: Path) -> Words:
     """Traces as the workload of a hierarchical network."""
-    return [*traces(folder), "--as", "hierarchical-bandwidth", "--dims", "ring:4", "--total-gbytes-per-s", 100]
+    return [
+        *traces(folder),
+        "--set",
+        "as=hierarchical-bandwidth,dims=ring:4,total_gbytes_per_s=100",
+    ]
 
 
 def network_file(folder: Path) -> Words:
@@ -99,14 +103,14 @@ def network_file(folder: Path) -> Words:
 
 def profile_file(folder: Path) -> Words:
     """A measured profile of sixteen servers."""
-    return [shared("measures/dlrm16.json"), "--model", "dlrm"]
+    return [shared("measures/dlrm16.json"), "--set", "model=dlrm"]
 
 
 def task_graph(folder: Path) -> Words:
     """What our own exporter wrote of a small plan."""
     instance = ROOT / "instances/tiny-4.yaml"
-    assert run("solve", instance, "--budget", 5, "-o", folder / "plan").code == 0
-    words = ("--to", "flexnet-taskgraph", "--instance", instance, "-o", folder / "graph.fbuf", "--force")
+    assert run("solve", instance, "--budget", 5, "-o", folder / "plan", "--force").code == 0
+    words = ("--to", "flexnet-taskgraph", "-o", folder / "graph.fbuf", "--force")
     made = run("export", folder / "plan/solution.json", *words)
     assert made.code == 0, made.stderr
     return [folder / "graph.fbuf"]
@@ -134,98 +138,102 @@ def sccl_topology(folder: Path) -> Words:
     return [folder / "topology.json"]
 
 
-NAME: dict[str, Words] = {"name": ["--name", "yes"]}  # text that YAML 1.1 would take for a truth value
+NAME: dict[str, Words] = {"name": ["--set", "name=yes"]}  # text that YAML 1.1 would take for a truth value
 LINKED: dict[str, Words] = {
-    "degree": ["--degree", 3],
-    "link_gbps": ["--link-gbps", 12.5],
-    "links": ["--links", "unidirectional"],
+    "degree": ["--set", "degree=3"],
+    "link_gbps": ["--set", "link_gbps=12.5"],
+    "links": ["--set", "links=unidirectional"],
 }
 TRACED: dict[str, Words] = {
     **NAME,
-    "ranks": ["--ranks", 4],
-    "comm_groups": ["--comm-groups", "{folder}/groups.json"],
-    "peak_tflops": ["--peak-tflops", 1],
+    "ranks": ["--set", "ranks=4"],
+    "comm_groups": ["--set", "comm_groups={folder}/groups.json"],
+    "peak_tflops": ["--set", "peak_tflops=1"],
 }
 
 SCHEDULED: dict[str, Words] = {
     **NAME,
-    "link_gbytes_per_s": ["--link-gbytes-per-s", 10],
-    "vector_bytes": ["--bytes", 3000],
-    "root": ["--root", 1],
+    "link_gbps": ["--set", "link_gbps=80"],
+    "vector_bytes": ["--set", "bytes=3000B"],
+    "root": ["--set", "root=1"],
 }
-GATHERED: dict[str, Words] = {**SCHEDULED, "collective": ["--collective", "allgather"]}
-SCATTERED: dict[str, Words] = {**SCHEDULED, "collective": ["--collective", "reduce-scatter"]}
+GATHERED: dict[str, Words] = {**SCHEDULED, "collective": ["--set", "collective=allgather"]}
+SCATTERED: dict[str, Words] = {**SCHEDULED, "collective": ["--set", "collective=reduce-scatter"]}
 
 CASES: dict[tuple[str, str], Case] = {
     ("dnn-partitioning", "throughput"): Case(
-        lambda folder: [*graph_file(folder), "--objective", "throughput"],
-        {**NAME, "comm_scale": ["--comm-scale", 0.3], "devices": ["--devices", 3], "no_cpu": ["--no-cpu"]},
+        lambda folder: [*graph_file(folder), "--set", "objective=throughput"],
+        {
+            **NAME,
+            "comm_scale": ["--set", "comm_scale=0.3"],
+            "devices": ["--set", "devices=3"],
+            "cpu": ["--set", "cpu=false"],
+        },
     ),
     ("dnn-partitioning", "latency"): Case(
-        lambda folder: [*graph_file(folder), "--objective", "latency"], {"sharing": ["--sharing", "fair"]}
+        lambda folder: [*graph_file(folder), "--set", "objective=latency"], {"sharing": ["--set", "sharing=fair"]}
     ),
     ("libra", ""): Case(
         libra_files,
         {
             **NAME,
-            "communicator": ["--communicator", "{folder}/groups"],
-            "objective": ["--objective", "time-times-cost"],
-            "loop": ["--loop", "dp-overlap"],
-            "pareto_points": ["--pareto-points", 3],
+            "communicator": ["--set", "communicator={folder}/groups"],
+            "objective": ["--set", "objective=time-times-cost"],
+            "loop": ["--set", "loop=dp-overlap"],
+            "pareto_points": ["--set", "pareto_points=3"],
         },
     ),
-    ("chakra", "job"): Case(as_job, {**TRACED, **LINKED, "gpus_per_server": ["--gpus-per-server", 2]}),
+    ("chakra", "job"): Case(as_job, {**TRACED, **LINKED, "gpus_per_server": ["--set", "gpus_per_server=2"]}),
     ("chakra", "demand"): Case(
-        as_demand, {**LINKED, "algorithm": ["--algorithm", "direct"], "all_to_all": ["--all-to-all", "ring"]}
+        as_demand, {**LINKED, "algorithm": ["--set", "algorithm=direct"], "all_to_all": ["--set", "all_to_all=ring"]}
     ),
-    ("chakra", "hierarchy"): Case(as_hierarchy, {**TRACED, "loop": ["--loop", "dag"]}),
+    ("chakra", "hierarchy"): Case(as_hierarchy, {**TRACED, "loop": ["--set", "loop=dag"]}),
     ("chakra", "graph"): Case(
-        lambda folder: [*as_hierarchy(folder), "--loop", "dag"], {"dependencies": ["--dependencies", "data"]}
+        lambda folder: [*as_hierarchy(folder), "--set", "loop=dag"], {"dependencies": ["--set", "dependencies=data"]}
     ),
     ("chakra", "network"): Case(
-        lambda folder: [*traces(folder), "--as", "hierarchical-bandwidth", "--network", folder / "network.yml"],
-        {"ring_queues": ["--ring-queues", 2]},
+        lambda folder: [*traces(folder), "--set", f"as=hierarchical-bandwidth,network={folder / 'network.yml'}"],
+        {"ring_queues": ["--set", "ring_queues=2"]},
     ),
     ("astrasim-network", ""): Case(
         network_file,
         {
             **NAME,
-            "all_reduce_bytes": ["--all-reduce-bytes", 1e6],
-            "compute_ns": ["--compute-ns", 50],
-            "ring_queues": ["--ring-queues", 2],
+            "vector_bytes": ["--set", "bytes=1MB"],
+            "compute_ns": ["--set", "compute_ns=50"],
+            "ring_queues": ["--set", "ring_queues=2"],
         },
     ),
-    ("flexnet-profile", ""): Case(
+    ("flexnet", "profile"): Case(
         profile_file,
         {
             **NAME,
             **LINKED,
-            "size": ["--size", "tables=16"],
-            "gpus_per_server": ["--gpus-per-server", 2],
-            "gpu_memory_gib": ["--gpu-memory-gib", 40],
-            "intra_server_gbps": ["--intra-server-gbps", 300],
-            "element_sizes": ["--element-sizes", "flexnet"],
-            "local_allreduce": ["--local-allreduce", "flexnet"],
-            "reference": ["--reference"],
+            "size": ["--set", "size.tables=16"],
+            "gpus_per_server": ["--set", "gpus_per_server=2"],
+            "gpu_memory_gib": ["--set", "gpu_memory_gib=40"],
+            "intra_server_gbps": ["--set", "intra_server_gbps=300"],
+            "element_sizes": ["--set", "element_sizes=flexnet"],
+            "local_allreduce": ["--set", "local_allreduce=flexnet"],
+            "reference": ["--set", "reference=true"],
         },
     ),
-    ("flexnet-taskgraph", ""): Case(task_graph, {**NAME, **LINKED}),
+    ("flexnet", "graph"): Case(task_graph, {**NAME, **LINKED}),
     ("msccl", ""): Case(ring_schedule, GATHERED),
     ("mscclpp", ""): Case(lambda folder: exported_schedule(folder, "mscclpp", "plan.json"), SCATTERED),
     ("astrasim-collective", ""): Case(lambda folder: exported_schedule(folder, "astrasim-collective", ""), SCATTERED),
     ("sccl", ""): Case(
         sccl_topology,
-        {**NAME, "chunk_gbytes_per_s": ["--chunk-gbytes-per-s", 12.5], "vector_bytes": ["--bytes", 3000]},
+        {**NAME, "link_gbps": ["--set", "link_gbps=100"], "vector_bytes": ["--set", "bytes=3000B"]},
     ),
     ("teccl", ""): Case(lambda folder: [written.teccl_input(folder, "NDv2", 2)], NAME),
 }
 GIVEN = {
     "chakra": {"path", "kind", "dims", "network", "total_gbytes_per_s"},
     "libra": {"network", "cost_model", "workload", "total_gbytes_per_s"},
-    "flexnet-profile": {"file", "model"},
+    "flexnet": {"file", "model"},
     "dnn-partitioning": {"file", "objective"},
     "astrasim-network": {"file"},
-    "flexnet-taskgraph": {"file"},
     "msccl": {"file"},
     "mscclpp": {"file"},
     "astrasim-collective": {"file"},
@@ -242,7 +250,7 @@ def written_and_read(case: Case, importer: str, folder: Path, options: list[Word
     for chosen in options:
         named = [str(word).replace("{folder}", str(folder)) for word in chosen]
         for target in (path, path.with_suffix(".json")):
-            made = run("import", importer, *words, *named, "-o", target, "--json")
+            made = run("import", importer, *words, *named, "-o", target, "--force", "--json")
             assert made.code == 0, (chosen, made.stderr)
             assert run("validate", target).code == 0, (chosen, target.read_text()[:2000])
         assert load_document(path).data == load_document(path.with_suffix(".json")).data
@@ -260,9 +268,11 @@ def test_every_import_is_read(tmp_path: Path, importer: str, variant: str) -> No
 def test_every_import_is_solved(tmp_path: Path, importer: str, variant: str) -> None:
     """What was written as YAML is solved and checked."""
     path = written_and_read(CASES[importer, variant], importer, tmp_path, [[]])
-    kind = run("import", importer, *CASES[importer, variant].files(tmp_path), "-o", path, "--json").json["kind"]
+    kind = run("import", importer, *CASES[importer, variant].files(tmp_path), "-o", path, "--force", "--json").json[
+        "kind"
+    ]
     if kind == "llm-training":
-        evaluated = run("evaluate", path, "--json")
+        evaluated = run("llm", "evaluate", path, "--json")
         assert evaluated.code == 0, evaluated.stderr
         assert evaluated.json["iteration_time_s"] > 0
         return
@@ -286,15 +296,35 @@ def test_own_imports_are_read(tmp_path: Path) -> None:
     """The job of an instance, to be placed; a split made by hand of a graph that was imported as YAML."""
     job = ROOT / "instances/tiny-4.yaml"
     for objective in ("throughput", "latency"):
-        for more in ([], ["--inference"], ["--name", "no"]):
+        for more in ([], ["--set", "inference=true"], ["--set", "name=no"]):
             for name in ("job.yaml", "job.json"):
-                words = ("import", "job", job, "--objective", objective, *more, "-o", tmp_path / name)
+                words = (
+                    "import",
+                    "job",
+                    job,
+                    "--set",
+                    f"objective={objective}",
+                    *more,
+                    "-o",
+                    tmp_path / name,
+                    "--force",
+                )
                 assert run(*words).code == 0
                 assert run("validate", tmp_path / name).code == 0
     (tmp_path / "split.json").write_text(json.dumps({"cpus": [], "fpgas": [{"nodes": [0, 1]}, {"nodes": [2, 3]}]}))
     graph = tmp_path / "graph.yaml"
-    assert run("import", "dnn-partitioning", *graph_file(tmp_path), "--objective", "throughput", "-o", graph).code == 0
-    split = run("import", "expert-split", graph, tmp_path / "split.json", "-o", tmp_path / "split-solution.json")
+    assert (
+        run("import", "dnn-partitioning", *graph_file(tmp_path), "--set", "objective=throughput", "-o", graph).code == 0
+    )
+    split = run(
+        "import",
+        "expert-split",
+        tmp_path / "split.json",
+        "--set",
+        f"instance={graph}",
+        "-o",
+        tmp_path / "split-solution.json",
+    )
     assert split.code == 0, split.stderr
     assert run("check", graph, tmp_path / "split-solution.json").code == 0
 

@@ -31,7 +31,7 @@ INSTANCE = job(8, 3, chain(8, 6), search={"budget": 10**12})
 def test_signal_in_the_middle_of_the_search(tmp_path: Path, number: signal.Signals) -> None:
     """An endless search is interrupted: exit code 130, solution and report are there, the checker takes the plan."""
     instance = write(tmp_path, INSTANCE)
-    with searching("solve", instance, "--out", tmp_path / "out", "--json") as child:
+    with searching("solve", instance, "--output", tmp_path / "out", "--json") as child:
         time.sleep(0.3)
         child.send_signal(number)
         stdout, stderr = child.communicate(timeout=300)
@@ -54,7 +54,7 @@ def test_interrupt_after_the_search(tmp_path: Path, module: Any, step: str, monk
 
     monkeypatch.setattr(module, step, interrupted)
     instance = write(tmp_path, job(6, 2, chain(6)))
-    result = run("solve", instance, "--out", tmp_path / "out", "--json")
+    result = run("solve", instance, "--output", tmp_path / "out", "--json")
     assert result.code == 130
     assert result.json["check"]["ok"]
     monkeypatch.undo()
@@ -75,7 +75,7 @@ def test_what_has_no_time_is_left_out_and_named(
     """Steps after the search that look at no clock are left at the limit: the plan stands, the notes say what lacks."""
     monkeypatch.setattr(module, endless)
     instance = write(tmp_path, {**INSTANCE, "search": {"budget": 100}})
-    result = run("solve", instance, "--out", tmp_path / "out", "--time-limit", LIMIT_S, "--json")
+    result = run("solve", instance, "--output", tmp_path / "out", "--time-limit", LIMIT_S, "--json")
     assert result.code in (0, 4, 8)
     assert left_out in " ".join(result.json["notes"])
     assert "left out (time limit)" in " ".join(result.json["notes"])
@@ -87,7 +87,7 @@ def test_a_search_that_looks_at_no_clock_is_left(tmp_path: Path, monkeypatch: py
     """The best plan that the loop had is written when its annealing never ends."""
     monkeypatch.setattr("solvers.job.loop.anneal", endless)
     instance = write(tmp_path, INSTANCE)
-    result = run("solve", instance, "--out", tmp_path / "out", "--time-limit", LIMIT_S, "--json")
+    result = run("solve", instance, "--output", tmp_path / "out", "--time-limit", LIMIT_S, "--json")
     assert (result.code, result.json["stopped_by"]) == (4, "time")
     monkeypatch.undo()
     assert run("check", instance, tmp_path / "out" / "solution.json").code == 0
@@ -99,7 +99,7 @@ def test_a_topology_search_that_looks_at_no_clock_is_left(tmp_path: Path, monkey
     shape = {"servers": 12, "degree": 3, "links": "unidirectional", "demand": {"family": "balanced-skew"}}
     instance = write(tmp_path, {"schema_version": 1, "kind": "topology", "name": "n", **shape})
     options = ("--method", "portfolio", "--time-limit", LIMIT_S, "--json")
-    result = run("solve", instance, "--out", tmp_path / "out", *options)
+    result = run("solve", instance, "--output", tmp_path / "out", *options)
     assert (result.code, result.json["stopped_by"]) == (4, "time")
     monkeypatch.undo()
     assert run("check", instance, tmp_path / "out" / "solution.json").code == 0
@@ -116,7 +116,7 @@ def test_a_routing_that_looks_at_no_clock_is_left(tmp_path: Path, monkeypatch: p
     shape = {"topology": {"family": "torus", "dims": [4, 4]}, "demand": {"family": "balanced-skew"}}
     instance = write(tmp_path, {"schema_version": 1, "kind": "routing", "name": "n", **shape})
     options = ("--method", "simplex", "--time-limit", LIMIT_S, "--json")
-    result = run("solve", instance, "--out", tmp_path / "out", *options)
+    result = run("solve", instance, "--output", tmp_path / "out", *options)
     assert (result.code, result.json["stopped_by"]) == (4, "time")
     monkeypatch.undo()
     assert run("check", instance, tmp_path / "out" / "solution.json").code == 0
@@ -126,7 +126,7 @@ def test_a_routing_that_looks_at_no_clock_is_left(tmp_path: Path, monkeypatch: p
 def test_reading_counts_against_the_limit(tmp_path: Path, step: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """An instance that is read for ever, solvers that load for ever: exit code 5 at the limit, nothing written."""
     monkeypatch.setattr(step, endless)
-    words = ("solve", write(tmp_path, INSTANCE), "--out", tmp_path / "out", "--time-limit", LIMIT_S, "--json")
+    words = ("solve", write(tmp_path, INSTANCE), "--output", tmp_path / "out", "--time-limit", LIMIT_S, "--json")
     result = run(*words)
     assert (result.code, result.json["error"]) == (5, "the time limit came before anything was found")
     assert not (tmp_path / "out").exists()
@@ -135,9 +135,9 @@ def test_reading_counts_against_the_limit(tmp_path: Path, step: str, monkeypatch
 def test_a_report_that_has_no_time_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The solution is written without its page, which is named; the page of an older solution is gone."""
     instance, out = write(tmp_path, {**INSTANCE, "search": {"budget": 100}}), tmp_path / "out"
-    assert run("solve", instance, "--out", out).code == 0
+    assert run("solve", instance, "--output", out).code == 0
     monkeypatch.setattr("topoopt.page.render.render_page", endless)
-    result = run("solve", instance, "--out", out, "--time-limit", LIMIT_S, "--json")
+    result = run("solve", instance, "--output", out, "--time-limit", LIMIT_S, "--json")
     assert (result.code, result.json["report"]) == (0, None)
     assert "left out (no time): report.html" in result.stderr
     assert [path.name for path in out.iterdir()] == ["solution.json"]
@@ -150,7 +150,7 @@ def test_a_check_that_was_cut_off_is_said(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr("topoopt.kinds.pipeline.BRIEF", None)
     monkeypatch.setattr("topoopt.kinds.pipeline.replace", _endless_for(None))
     instance = write(tmp_path, {**INSTANCE, "search": {"budget": 100}})
-    result = run("solve", instance, "--out", tmp_path / "out", "--time-limit", LIMIT_S, "--json")
+    result = run("solve", instance, "--output", tmp_path / "out", "--time-limit", LIMIT_S, "--json")
     assert result.code in (4, 8)
     assert result.json["check"]["not_recomputed"][0]["figure"] == "all figures"
     assert result.json["status"] == "feasible"
@@ -176,11 +176,11 @@ def test_a_memory_limit_that_is_too_small(tmp_path: Path, kind: str) -> None:
         "demand": {"family": "uniform"},
     }
     instance = write(tmp_path, INSTANCE if kind == "co-optimisation" else network)
-    result = run("solve", instance, "--out", tmp_path / "out", "--memory-limit", "1MB", "--json")
+    result = run("solve", instance, "--output", tmp_path / "out", "--memory-limit", "1MB", "--json")
     assert result.code == 5
     assert result.json["error"] == "the memory limit of 0.000931 GiB was reached before anything was found"
     assert not (tmp_path / "out").exists()
-    wrong = run("solve", instance, "--out", tmp_path / "out", "--memory-limit", "much", "--json")
+    wrong = run("solve", instance, "--output", tmp_path / "out", "--memory-limit", "much", "--json")
     assert (wrong.code, wrong.json["problems"][0]["path"]) == (2, "--memory-limit")
 
 
@@ -192,7 +192,7 @@ def test_memory_that_is_refused_keeps_the_best(tmp_path: Path, monkeypatch: pyte
 
     monkeypatch.setattr("solvers.job.loop.anneal", hungry)
     instance = write(tmp_path, INSTANCE)
-    result = run("solve", instance, "--out", tmp_path / "out", "--memory-limit", "100GiB", "--json")
+    result = run("solve", instance, "--output", tmp_path / "out", "--memory-limit", "100GiB", "--json")
     assert (result.code, result.json["stopped_by"]) == (4, "memory")
     assert "left out (memory limit)" in " ".join(result.json["notes"])
     monkeypatch.undo()
@@ -214,7 +214,7 @@ def hanging(*values, **named):
             pass
     return original(*values, **named)
 module.{name} = hanging
-sys.argv = ["topoopt", "solve", {instance!r}, "--out", {out!r}, "--json"]
+sys.argv = ["topoopt", "solve", {instance!r}, "--output", {out!r}, "--json"]
 main()
 """
 

@@ -35,7 +35,7 @@ def test_the_solution_is_the_same_to_the_byte(tmp_path: Path, name: str) -> None
     instance = write(tmp_path, INSTANCES[name])
     files = []
     for jobs in (1, 2):
-        result = run("solve", instance, "--out", tmp_path / str(jobs), "--seed", 3, "--jobs", jobs, "--json")
+        result = run("solve", instance, "--output", tmp_path / str(jobs), "--seed", 3, "--jobs", jobs, "--json")
         assert (result.code, result.json["check"]["ok"]) == (0, True)
         files.append((tmp_path / str(jobs) / "solution.json").read_bytes())
     assert files[0] == files[1]
@@ -46,8 +46,8 @@ def test_the_solution_is_the_same_to_the_byte(tmp_path: Path, name: str) -> None
 def test_the_solution_is_the_same_from_other_machines(tmp_path: Path, executor: str, options: tuple[str, ...]) -> None:
     """Parts done by dask and by jobs of submitit, two at a time; nothing is left of them in the folder."""
     instance = write(tmp_path, job(6, 2, chain(6, 3), search={"budget": 60, "method": "alternating"}))
-    assert run("solve", instance, "--out", tmp_path / "here").code == 0
-    words = ("--out", tmp_path / "there", "--jobs", 2, "--executor", executor, *options, "--json")
+    assert run("solve", instance, "--output", tmp_path / "here").code == 0
+    words = ("--output", tmp_path / "there", "--jobs", 2, "--executor", executor, *options, "--json")
     result = run("solve", instance, *words)
     assert result.code == 0, result.stderr
     files = {path.name for path in (tmp_path / "there").iterdir()}
@@ -62,7 +62,7 @@ def _options(*texts: str) -> tuple[str, ...]:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--executor", "abacus"), "unknown executor (value: abacus); allowed: dask, slurm"),
+        (("--executor", "abacus"), "no such executor (value: abacus); allowed: local, slurm, dask or MODULE:CALLABLE"),
         (("--executor-option", "scheduler=a"), "options of no executor (value: scheduler=a)"),
         (
             ("--executor", "dask", *_options("colour=red")),
@@ -77,7 +77,7 @@ def _options(*texts: str) -> tuple[str, ...]:
 def test_executors_that_are_not_there(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
     """Exit code 2 and a message that names it; nothing is written, not even the folder."""
     instance = write(tmp_path, job(4, 2, chain(4, 2), search={"budget": 10, "method": "alternating"}))
-    result = run("solve", instance, "--out", tmp_path / "out", *words, "--json")
+    result = run("solve", instance, "--output", tmp_path / "out", *words, "--json")
     assert result.code == 2
     assert said in result.json["error"]
     assert not (tmp_path / "out").exists()
@@ -88,14 +88,14 @@ def test_options_that_are_wrong_are_listed_together(tmp_path: Path, texts: tuple
     """Each is a problem of its own."""
     instance = write(tmp_path, job(4, 2, chain(4, 2), search={"budget": 10, "method": "alternating"}))
     words = ("--executor", "dask", *_options(*texts), "--json")
-    result = run("solve", instance, "--out", tmp_path / "out", *words)
+    result = run("solve", instance, "--output", tmp_path / "out", *words)
     assert result.code == 2
     assert [each["path"] for each in result.json["problems"]] == ["--executor-option"] * len(texts)
 
 
 def test_other_kinds_refuse_an_executor(tmp_path: Path) -> None:
     """Their parts, where they have any, run on this machine."""
-    result = run("solve", write(tmp_path, TOPOLOGY), "--out", tmp_path / "out", "--executor", "dask", "--json")
+    result = run("solve", write(tmp_path, TOPOLOGY), "--output", tmp_path / "out", "--executor", "dask", "--json")
     assert result.code == 2
     assert [path for path, _, _ in refusals(result.json)] == ["--executor"]
 
@@ -103,7 +103,7 @@ def test_other_kinds_refuse_an_executor(tmp_path: Path) -> None:
 def test_a_signal_ends_all_processes_and_keeps_the_best(tmp_path: Path) -> None:
     """An endless search by two processes is interrupted: exit code 130, a plan that the checker takes, no orphan."""
     instance = write(tmp_path, job(8, 3, chain(8, 6), search={"budget": 10**12}))
-    with searching("solve", instance, "--out", tmp_path / "out", "--jobs", 2, "--json") as child:
+    with searching("solve", instance, "--output", tmp_path / "out", "--jobs", 2, "--json") as child:
         until = time.monotonic() + 120.0
         while len(members := _children(child.pid)) < 2 and time.monotonic() < until:
             time.sleep(0.02)
@@ -128,7 +128,7 @@ def test_kinds_without_parts_refuse_processes(tmp_path: Path, kind: str, jobs: i
         "demand": {"family": "uniform"},
     }
     instance = write(tmp_path, routing if kind == "routing" else TOPOLOGY)
-    result = run("solve", instance, "--out", tmp_path / "out", "--jobs", jobs, "--json")
+    result = run("solve", instance, "--output", tmp_path / "out", "--jobs", jobs, "--json")
     assert result.code == code
     if code:
         assert not os.path.exists(tmp_path / "out" / "solution.json")

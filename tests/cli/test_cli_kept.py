@@ -62,7 +62,7 @@ def test_what_was_found_is_kept(tmp_path: Path, name: str, monkeypatch: pytest.M
 
     monkeypatch.setattr(Effort, "keep", keep)
     instance = write(tmp_path, {"schema_version": 1, "name": "case", **CASES[name]})
-    result = run("solve", instance, "--out", tmp_path / "out", "--time-limit", LIMIT_S, "--json")
+    result = run("solve", instance, "--output", tmp_path / "out", "--time-limit", LIMIT_S, "--json")
     assert (result.code, result.json["stopped_by"]) == (4, "time"), result.stderr
     monkeypatch.undo()
     assert run("check", instance, tmp_path / "out" / "solution.json").code == 0
@@ -98,7 +98,7 @@ def test_a_signal_keeps_what_was_found(
 
     monkeypatch.setattr(Effort, "keep", keep)
     instance = write(tmp_path, {"schema_version": 1, "name": "case", **CASES[name]})
-    result = run("solve", instance, "--out", tmp_path / "out", "--json")
+    result = run("solve", instance, "--output", tmp_path / "out", "--json")
     assert result.code == 130, result.stderr
     monkeypatch.undo()
     stated = json.loads((tmp_path / "out" / "solution.json").read_text())

@@ -24,7 +24,7 @@ def test_a_limit_holds(tmp_path: Path, name: str) -> None:
     """A second for everything: a plan that passes the check, or a word that there was no time for one."""
     document: dict[str, Any] = {"schema_version": 1, "name": "case", **SMALL[name]}
     instance = write(tmp_path, document)
-    result = run("solve", instance, "--out", tmp_path / "out", "--time-limit", 1, "--json")
+    result = run("solve", instance, "--output", tmp_path / "out", "--time-limit", 1, "--json")
     assert result.code in (0, 4, 5), result.stderr
     assert result.json["wall_s"] < SLOWER * 2.05
     if result.code != 5:
@@ -35,7 +35,7 @@ def test_a_limit_holds(tmp_path: Path, name: str) -> None:
 def test_what_no_file_holds_is_refused(tmp_path: Path, name: str) -> None:
     """Before anything is searched, and before routes of a thousand links each are made."""
     instance = write(tmp_path, {"schema_version": 1, "name": "case", **REFUSED[name]})
-    result = run("solve", instance, "--out", tmp_path / "out", "--time-limit", 600)
+    result = run("solve", instance, "--output", tmp_path / "out", "--time-limit", 600)
     assert result.code == 2
     assert "than a solution file holds" in result.stderr
     assert not (tmp_path / "out").exists()
@@ -58,7 +58,7 @@ def test_a_limit_holds_exactly(tmp_path: Path, name: str, limit_s: float) -> Non
     document: dict[str, Any] = {"schema_version": 1, "name": "case", **{**SMALL, **LARGE}[name]}
     instance = write(tmp_path, document)
     began = time.monotonic()
-    result = run_apart("solve", instance, "--out", tmp_path / "out", "--time-limit", limit_s)
+    result = run_apart("solve", instance, "--output", tmp_path / "out", "--time-limit", limit_s)
     wall_s = time.monotonic() - began
     print(f"{name}: limit {limit_s} s, {wall_s:.2f} s, exit code {result.code}")
     assert result.code in (0, 4, 5), result.stderr

@@ -27,7 +27,7 @@ FILES = {
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind in FILES])
 def test_methods_of_a_kind_are_those_of_its_instances(kind: str) -> None:
     """What the library offers for an instance stands in one of the tables of its kind; every table begins with auto."""
-    groups = run("methods", kind, "--json").json["groups"]
+    groups = run("describe", kind, "--json").json["groups"]
     tables = [{line["name"]: line["summary"] for line in group["methods"]} for group in groups]
     assert all(next(iter(table)) == "auto" for table in tables)
     assert len(groups) == 1 or all(group["problems"] for group in groups)
@@ -43,10 +43,10 @@ def test_methods_for_an_instance_say_what_they_do_not_cover(tmp_path: Path) -> N
     for added, expected in (("", set()), (more, {"assignments"})):
         file = tmp_path / "towers-3.yaml"
         file.write_text(text.replace(line, line + added))
-        (group,) = run("methods", file, "--json").json["groups"]
+        (group,) = run("describe", file, "--json").json["groups"]
         assert group["problems"] == "towers-3 (placement)"
         assert {line["name"] for line in group["methods"] if "not_covered" in line} == expected
-        shown = run("methods", file)
+        shown = run("describe", file)
         assert shown.code == 0
         assert all(line["name"] in shown.stdout for line in group["methods"])
         assert shown.stdout.count("not covered: ") == len(expected)
@@ -64,16 +64,16 @@ def test_routing_methods_that_do_not_cover_a_torus(tmp_path: Path, added: str, e
     """Three dimensions are no circulant; few methods know limits of hops."""
     file = tmp_path / "torus-3x3x3.yaml"
     file.write_text((INSTANCES / "networks/torus-3x3x3.yaml").read_text() + added)
-    (group,) = run("methods", file, "--json").json["groups"]
+    (group,) = run("describe", file, "--json").json["groups"]
     assert {line["name"] for line in group["methods"] if "not_covered" in line} == expected
-    refused = run("solve", file, "--method", "circulant", "--out", tmp_path / "out", "--json")
+    refused = run("solve", file, "--method", "circulant", "--output", tmp_path / "out", "--json")
     assert refused.code == 2
     assert not (tmp_path / "out").exists()
 
 
 def test_an_unknown_kind_is_refused() -> None:
     """With what is allowed, exit code 2."""
-    refused = run("methods", "nonsense", "--json")
+    refused = run("describe", "nonsense", "--json")
     assert refused.code == 2
     assert "topology" in refused.json["problems"][0]["allowed"]
 

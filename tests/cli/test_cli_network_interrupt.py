@@ -32,7 +32,7 @@ ENDLESS = [
 def test_interrupt_keeps_the_best(tmp_path: Path, document: dict[str, Any], method: str) -> None:
     """A signal a second after the search began: the file is there, the checker takes it, no traceback."""
     instance = write(tmp_path, document)
-    with searching("solve", instance, "--out", tmp_path / "out", "--json", "--method", method) as child:
+    with searching("solve", instance, "--output", tmp_path / "out", "--json", "--method", method) as child:
         time.sleep(1.5)
         child.send_signal(SIGINT)
         stdout, stderr = child.communicate(timeout=600)
@@ -48,7 +48,7 @@ def test_limits_hold_where_solvers_are_slow(tmp_path: Path, method: str) -> None
     """A limit of a second on a program that takes far longer: exit code 4 with a routing that passes the check."""
     topology = {"family": "random-regular", "servers": 160, "degree": 4, "links": "unidirectional"}
     instance = write(tmp_path, {**ROUTING, "topology": topology})
-    options = ("--out", tmp_path / "out", "--json", "--method", method, "--time-limit", 1)
+    options = ("--output", tmp_path / "out", "--json", "--method", method, "--time-limit", 1)
     result = run("solve", instance, *options)
     assert result.code == 4
     assert result.json["stopped_by"] == "time"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from pathlib import Path
 
 import pytest
@@ -60,7 +61,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_sweep_of_a_small_job(small: Path, tmp_path: Path) -> None:
     """One-shot is flat, schedules by phase only get slower with the delay, verdicts are true, files agree."""
     table, page = tmp_path / "s.csv", tmp_path / "s.html"
-    words = ("reconfigure", small, "--delays", "1us,3d-mems,1ms,1us", "--csv", table, "--plot", page, "--json")
+    words = ("reconfigure", small, "--delays", "1us,3d-mems,1ms,1us", "--output", table, "--output", page, "--json")
     done = run(*words)
     assert done.code == 0, done.stderr
     sweep = done.json
@@ -89,7 +90,7 @@ def test_sweep_of_a_small_job(small: Path, tmp_path: Path) -> None:
 def test_delays_alone(small: Path) -> None:
     """Without break-even delays the points are the same, and the answer names the fastest of them."""
     words = ("reconfigure", small, "--delays", "1us,1ms", "--fabrics", "sip-ml,ocs-reconfig", "--budget", 30)
-    judged, alone = run(*words, "--json"), run(*words, "--no-break-even", "--json")
+    judged, alone = run(*words, "--json"), run(*words, "--set", "break_even=false", "--json")
     assert alone.code == 0, alone.stderr
     assert [scheme["points"] for scheme in alone.json["schemes"]] == [
         scheme["points"] for scheme in judged.json["schemes"]
@@ -100,25 +101,26 @@ def test_delays_alone(small: Path) -> None:
         for scheme in alone.json["schemes"][1:]
         for point in scheme["points"]
     ]
-    said = run(*words, "--no-break-even").stdout
+    said = run(*words, "--set", "break_even=false").stdout
     assert "When does reconfiguring pay?" not in said
     assert f"at best ({min(anew)[1]} at " in said
 
 
 def test_a_given_plan_is_checked_and_used(small: Path, tmp_path: Path) -> None:
-    """With --solution nothing is searched: one-shot is the plan's own network; a plan of another job is refused."""
-    assert run("solve", small, "--out", tmp_path / "out", "--budget", "30").code == 0
+    """Of a solution nothing is searched: one-shot is the plan's own network; with another job in it, it is refused."""
+    assert run("solve", small, "--output", tmp_path / "out", "--budget", "30").code == 0
     solution = tmp_path / "out" / "solution.json"
-    done = run("reconfigure", small, "--solution", solution, "--delays", "1ms", "--fabrics", "sip-ml", "--json")
+    done = run("reconfigure", solution, "--delays", "1ms", "--fabrics", "sip-ml", "--json")
     assert done.code == 0, done.stderr
     assert [scheme["name"] for scheme in done.json["schemes"]] == ["one-shot", "sip-ml"]
-    other = write(tmp_path, job(4, 2, chain(4, 4)), "other.json")
-    assert run("reconfigure", other, "--solution", solution, "--delays", "1ms").code == 6
+    document = json.loads(solution.read_text())
+    other = write(tmp_path, {**document, "instance": job(4, 2, chain(4, 4))}, "other.json")
+    assert run("reconfigure", other, "--delays", "1ms").code == 6
 
 
 def test_svg_and_text(small: Path, tmp_path: Path) -> None:
     """The picture alone, and a table with the answer for people."""
-    done = run("reconfigure", small, "--delays", "1us,60s", "--fabrics", "per-phase", "--plot", tmp_path / "s.svg")
+    done = run("reconfigure", small, "--delays", "1us,60s", "--fabrics", "per-phase", "--output", tmp_path / "s.svg")
     assert done.code == 0, done.stderr
     assert "When does reconfiguring pay?" in done.stdout
     assert (tmp_path / "s.svg").read_text().startswith("<svg")
@@ -133,14 +135,14 @@ def test_a_time_limit_of_zero_still_says_what_is_there(small: Path) -> None:
 
 def test_refusals(small: Path, tmp_path: Path) -> None:
     """Bad delays are all told, and unknown schemes, no delay, a period of 0, another kind of instance: exit code 2."""
-    done = run("reconfigure", small, "--delays", "-1us,abacus,10", "--period", "soon", "--json")
+    done = run("reconfigure", small, "--delays", "-1us,abacus,10", "--set", "period=soon", "--json")
     assert done.code == 2
     assert [problem["value"] for problem in done.json["problems"]] == ["'-1us'", "'abacus'", "'10'", "'soon'"]
     for words in (
         ("--fabrics", "sip-ml,token-ring"),
         ("--delays", ","),
-        ("--period", "0us"),
-        ("--plot", tmp_path / "s.gif"),
+        ("--set", "period=0us"),
+        ("--output", tmp_path / "s.gif"),
     ):
         done = run("reconfigure", small, *words, "--json")
         assert (done.code, bool(done.json["problems"])) == (2, True), words

@@ -36,7 +36,17 @@ def test_a_sweep_of_delays(tmp_path: Path) -> None:
     table, page = tmp_path / "s.csv", tmp_path / "s.html"
     file = written(tmp_path)
     result = run(
-        "reconfigure", file, "--delays", "0s,10ms,1s", "--json", "--csv", table, "--plot", page, "--straggler", 2
+        "reconfigure",
+        file,
+        "--delays",
+        "0s,10ms,1s",
+        "--json",
+        "--output",
+        table,
+        "--output",
+        page,
+        "--set",
+        "straggler=2",
     )
     assert result.code == 0, result.stderr
     document = result.json
@@ -94,10 +104,10 @@ def test_refusals_name_file_line_and_value(tmp_path: Path, switching: str, tenso
 def test_evaluate_says_what_a_step_takes(tmp_path: Path) -> None:
     """The step of `reconfigure` at the delay and in the mode of the instance."""
     file = written(tmp_path, "{delay: 10ms, provisioned: false}")
-    one = run("evaluate", file, "--json").json["switching"]
+    one = run("llm", "evaluate", file, "--json").json["switching"]
     assert (one["mode"], one["switches"]) == ("on-demand", 4)
     assert one["step_s"] == pytest.approx(one["electrical_s"] + 0.02, rel=1e-9)
-    assert "ports are set 4 times" in " ".join(run("evaluate", file).stdout.split())
+    assert "ports are set 4 times" in " ".join(run("llm", "evaluate", file).stdout.split())
 
 
 def test_an_unknown_scheme_is_refused(tmp_path: Path) -> None:
@@ -107,6 +117,6 @@ def test_an_unknown_scheme_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_slow_stage_needs_a_training_job() -> None:
-    result = run("reconfigure", INSTANCES / "tiny-4.yaml", "--straggler", 2, "--json")
+    result = run("reconfigure", INSTANCES / "tiny-4.yaml", "--set", "straggler=2", "--json")
     assert result.code == 2
-    assert result.json["problems"][0]["path"] == "--straggler"
+    assert result.json["problems"][0]["path"] == "--set straggler"

@@ -26,13 +26,13 @@ def run(*words: str) -> tuple[int, str]:
 def solved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with a solution of the trace."""
     out = tmp_path_factory.mktemp("shared")
-    assert run("solve", TRACE, "--out", str(out))[0] == 0
+    assert run("solve", TRACE, "--output", str(out))[0] == 0
     return out
 
 
 def test_solve_prints_figures_of_all_fabrics(tmp_path: Path) -> None:
     """One JSON object with a mapping for each fabric."""
-    code, text = run("solve", TRACE, "--out", str(tmp_path), "--json", "--method", "backfill")
+    code, text = run("solve", TRACE, "--output", str(tmp_path), "--json", "--method", "backfill")
     document = json.loads(text)
     assert code == 0
     assert document["check"]["ok"]
@@ -44,7 +44,7 @@ def test_solve_prints_figures_of_all_fabrics(tmp_path: Path) -> None:
 def test_check_and_report(solved: Path, tmp_path: Path) -> None:
     """The checker takes what solve wrote, and the report can be made again to the same bytes."""
     assert run("check", TRACE, str(solved / "solution.json"))[0] == 0
-    assert run("report", str(solved / "solution.json"), "--out", str(tmp_path / "again.html"))[0] == 0
+    assert run("report", str(solved / "solution.json"), "--output", str(tmp_path / "again.html"))[0] == 0
     assert (tmp_path / "again.html").read_bytes() == (solved / "report.html").read_bytes()
 
 
@@ -58,7 +58,7 @@ def test_a_changed_solution_fails_the_check(solved: Path, tmp_path: Path) -> Non
 
 def test_no_time(tmp_path: Path) -> None:
     """A limit that ends before any job: exit code 5, nothing written."""
-    code, _ = run("solve", TRACE, "--out", str(tmp_path / "out"), "--time-limit", "0")
+    code, _ = run("solve", TRACE, "--output", str(tmp_path / "out"), "--time-limit", "0")
     assert code == 5
     assert not (tmp_path / "out").exists()
 
@@ -89,7 +89,7 @@ def test_a_study_sees_the_metrics(tmp_path: Path) -> None:
         "schema_version: 1\nkind: study\nname: queues\n"
         f"instances: [{{file: '{TRACE}'}}]\nmethods: [fifo, backfill]\nseeds: [0]\n"
     )
-    assert run("study", "run", str(study), "--out", str(tmp_path / "out"))[0] == 0
+    assert run("study", "run", str(study), "--output", str(tmp_path / "out"))[0] == 0
     rows = pq.read_table(tmp_path / "out" / "results.parquet").to_pylist()
     assert [row["method"] for row in rows] == ["fifo", "backfill"]
     assert all(row["fabrics.oversubscribed-fat-tree.iteration_ms.p99"] > 250.0 for row in rows)

@@ -53,7 +53,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Solutions to ask about."""
     folder = tmp_path_factory.mktemp("made")
     for name, words in {"tiny": (TINY, "--budget", 100), "network": (NETWORK,), "model": (MODEL,)}.items():
-        assert run("solve", *words, "--out", folder / name).code == 0
+        assert run("solve", *words, "--output", folder / name).code == 0
     return folder
 
 

@@ -32,7 +32,7 @@ SIX = job(6, 2, chain(6), search={"seed": 3})
 def test_json_of_a_solve_has_every_key(tmp_path: Path) -> None:
     """All keys a program may rely on are there, agree with each other and with the files written."""
     instance = write(tmp_path, SIX)
-    result = run("solve", instance, "--out", tmp_path / "out", "--json")
+    result = run("solve", instance, "--output", tmp_path / "out", "--json")
     document = result.json
     assert result.code == 0
     assert set(document) >= SOLVING_KEYS | {"iteration_time_ms", "breakdown_ms", "bandwidth_tax", "diameter"}
@@ -65,7 +65,7 @@ def test_text_goes_to_standard_output(tmp_path: Path) -> None:
     """Without --json people get a summary on standard output, also on a terminal that knows ASCII only."""
     name = "[red]" if os.name == "posix" else "red"  # not to be read as markup
     instance = write(tmp_path, SIX)
-    result = run_apart("solve", instance, "--out", tmp_path / name, env={"PYTHONIOENCODING": "ascii"})
+    result = run_apart("solve", instance, "--output", tmp_path / name, env={"PYTHONIOENCODING": "ascii"})
     assert result.code == 0
     assert "check" in result.stdout
     assert "passed" in result.stdout
@@ -77,7 +77,7 @@ def test_same_seed_same_bytes(tmp_path: Path) -> None:
     """Two processes with other hash seeds write the same solution, byte for byte, and print nothing but JSON."""
     instance = write(tmp_path, job(8, 3, chain(8, 5), search={"budget": 300, "seed": 2**63 - 1}))
     children = [
-        process("solve", instance, "--out", tmp_path / seed, "--json", env={"PYTHONHASHSEED": seed})
+        process("solve", instance, "--output", tmp_path / seed, "--json", env={"PYTHONHASHSEED": seed})
         for seed in ("1", "2")
     ]
     for child in children:
@@ -92,7 +92,7 @@ def test_same_seed_same_bytes(tmp_path: Path) -> None:
 def test_time_limit_of_zero_gives_a_checked_plan(tmp_path: Path) -> None:
     """The limit passes at once: exit code 4, stopped by time, and still a plan the checker takes."""
     instance = write(tmp_path, SIX)
-    result = run("solve", instance, "--out", tmp_path / "out", "--time-limit", 0, "--budget", 10**9, "--json")
+    result = run("solve", instance, "--output", tmp_path / "out", "--time-limit", 0, "--budget", 10**9, "--json")
     assert result.code == 4
     assert result.json["stopped_by"] == "time"
     assert result.json["check"]["ok"]
@@ -102,9 +102,9 @@ def test_time_limit_of_zero_gives_a_checked_plan(tmp_path: Path) -> None:
 def test_small_time_limit_ends_an_endless_search(tmp_path: Path) -> None:
     """A budget of 10^12 proposals ends with the time limit, exit code 4, no worse than the start."""
     instance = write(tmp_path, SIX)
-    run("solve", instance, "--out", tmp_path / "out", "--budget", 10)  # loads what a search needs
+    run("solve", instance, "--output", tmp_path / "out", "--budget", 10)  # loads what a search needs
     words = ("--time-limit", 2.0, "--budget", 10**12, "--json")
-    result = run("solve", instance, "--out", tmp_path / "out", *words)
+    result = run("solve", instance, "--output", tmp_path / "out", *words)
     assert result.code == 4
     assert result.json["iteration_time_ms"] <= result.json["initial_ms"]
 
@@ -115,7 +115,7 @@ def test_small_time_limit_ends_an_endless_search(tmp_path: Path) -> None:
 )
 def test_every_method_gives_a_checked_plan(tmp_path: Path, method: str) -> None:
     """Each method of the table works from the command line."""
-    result = run("solve", write(tmp_path, SIX), "--out", tmp_path / "out", "--method", method, "--json")
+    result = run("solve", write(tmp_path, SIX), "--output", tmp_path / "out", "--method", method, "--json")
     assert result.code == 0
     assert result.json["method"] == method
     assert result.json["check"]["ok"]
@@ -124,14 +124,14 @@ def test_every_method_gives_a_checked_plan(tmp_path: Path, method: str) -> None:
 def test_the_joint_method_says_how_far_the_loop_is(tmp_path: Path) -> None:
     """On three servers: a checked plan, and the joint optimum beside the loop's plan in the notes; six are refused."""
     instance = write(tmp_path, job(3, 2, chain(3)))
-    result = run("solve", instance, "--out", tmp_path / "out", "--method", "joint", "--json")
+    result = run("solve", instance, "--output", tmp_path / "out", "--method", "joint", "--json")
     assert result.code == 0
     assert result.json["check"]["ok"]
     notes = " ".join(result.json["notes"])
     assert "by the bulk-synchronous model" in notes
     assert "the joint optimum" in notes
     assert run("check", instance, tmp_path / "out" / "solution.json").code == 0
-    result = run("solve", write(tmp_path, SIX), "--out", tmp_path / "out", "--method", "joint", "--json")
+    result = run("solve", write(tmp_path, SIX), "--output", tmp_path / "out", "--method", "joint", "--json")
     assert result.code == 2
     assert refusals(result.json) == [("cluster.servers", "6", "too large for the method `joint`")]
 
@@ -141,7 +141,7 @@ def test_unknown_method_is_refused(tmp_path: Path) -> None:
     document = job(6, 2, chain(6), search={"method": "magic"})
     instance = write(tmp_path, document)
     line = 1 + instance.read_text().splitlines().index('  "method": "magic"')
-    result = run("solve", instance, "--out", tmp_path / "out", "--json")
+    result = run("solve", instance, "--output", tmp_path / "out", "--json")
     assert result.code == 2
     assert refusals(result.json) == [("search.method", "'magic'", "unknown method")]
     problem = result.json["problems"][0]
@@ -150,7 +150,7 @@ def test_unknown_method_is_refused(tmp_path: Path) -> None:
     names += ", robust, joint"
     assert problem["allowed"] == names
     assert run("validate", instance).code == 2
-    result = run("solve", write(tmp_path, SIX), "--out", tmp_path / "out", "--method", "magic", "--json")
+    result = run("solve", write(tmp_path, SIX), "--output", tmp_path / "out", "--method", "magic", "--json")
     assert refusals(result.json) == [("search.method", "'magic'", "unknown method")]
     assert not (tmp_path / "out").exists()
 
@@ -160,13 +160,13 @@ def test_unknown_method_is_refused(tmp_path: Path) -> None:
     [
         ("solve",),
         ("solve", "x.json"),
-        ("solve", "x.json", "--out", "o", "--nonsense"),
-        ("solve", "x.json", "--out", "o", "--seed", "-1"),
-        ("solve", "x.json", "--out", "o", "--seed", str(2**63)),
-        ("solve", "x.json", "--out", "o", "--budget", "1.5"),
-        ("solve", "x.json", "--out", "o", "--time-limit", "nan"),
-        ("solve", "x.json", "--out", "o", "--time-limit", "-1"),
-        ("solve", "x.json", "y.json", "--out", "o"),
+        ("solve", "x.json", "--output", "o", "--nonsense"),
+        ("solve", "x.json", "--output", "o", "--seed", "-1"),
+        ("solve", "x.json", "--output", "o", "--seed", str(2**63)),
+        ("solve", "x.json", "--output", "o", "--budget", "1.5"),
+        ("solve", "x.json", "--output", "o", "--time-limit", "nan"),
+        ("solve", "x.json", "--output", "o", "--time-limit", "-1"),
+        ("solve", "x.json", "y.json", "--output", "o"),
         ("nonsense",),
         ("import", "nonsense"),
     ],
@@ -183,7 +183,7 @@ def test_errors_in_the_arguments(words: tuple[str, ...]) -> None:
 @pytest.mark.parametrize("given", ["missing.json", "."])
 def test_unreadable_instance(tmp_path: Path, given: str) -> None:
     """A missing file and a folder are refused by name, and no output folder is made."""
-    result = run("solve", tmp_path / given, "--out", tmp_path / "out", "--json")
+    result = run("solve", tmp_path / given, "--output", tmp_path / "out", "--json")
     assert result.code == 2
     assert len(refusals(result.json)) == 1
     assert str(tmp_path) in result.json["error"]
@@ -204,7 +204,7 @@ def test_place_that_cannot_be_written_is_refused_before_the_search(
     monkeypatch.setattr("topoopt.kinds.pipeline.solve", no_search)
     (tmp_path / "file").write_text("mine")
     (tmp_path / "occupied" / "solution.json").mkdir(parents=True)
-    result = run("solve", write(tmp_path, SIX), "--out", tmp_path / place, "--json")
+    result = run("solve", write(tmp_path, SIX), "--output", tmp_path / place, "--json")
     assert result.code == 2
     assert "cannot be written" in result.json["error"]
     assert (tmp_path / "file").read_text() == "mine"
@@ -216,7 +216,7 @@ def test_folder_without_permission_is_refused_before_the_search(
     """No permission to write: exit code 2, and the folder is named (root may write anywhere, so access is faked)."""
     monkeypatch.setattr("topoopt.kinds.pipeline.solve", no_search)
     monkeypatch.setattr(os, "access", lambda path, mode: not mode & os.W_OK)
-    result = run("solve", write(tmp_path, SIX), "--out", tmp_path / "new" / "out", "--json")
+    result = run("solve", write(tmp_path, SIX), "--output", tmp_path / "new" / "out", "--json")
     assert result.code == 2
     assert f"no permission to write to {tmp_path}" in result.json["error"]
     assert not (tmp_path / "new").exists()
@@ -232,7 +232,7 @@ def test_disk_full_leaves_nothing_half_written(tmp_path: Path, monkeypatch: pyte
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "fsync", full)
-    result = run("solve", write(tmp_path, SIX), "--out", out, "--json")
+    result = run("solve", write(tmp_path, SIX), "--output", out, "--json")
     assert result.code == 7
     assert os.strerror(errno.ENOSPC) in result.json["error"]
     assert [path.name for path in out.iterdir()] == ["solution.json"]
@@ -241,7 +241,7 @@ def test_disk_full_leaves_nothing_half_written(tmp_path: Path, monkeypatch: pyte
 
 def test_infeasible_cluster(tmp_path: Path) -> None:
     """One two-way interface each cannot join three servers: exit code 3, all keys of a solve, no files."""
-    result = run("solve", write(tmp_path, job(3, 1, chain(3))), "--out", tmp_path / "out", "--json")
+    result = run("solve", write(tmp_path, job(3, 1, chain(3))), "--output", tmp_path / "out", "--json")
     assert result.code == 3
     assert set(result.json) >= SOLVING_KEYS
     assert (result.json["status"], result.json["objective"], result.json["solution"]) == ("infeasible", None, None)
@@ -257,11 +257,11 @@ def test_no_plan_within_the_limit(tmp_path: Path) -> None:
         for i, size in enumerate(sizes)
     ]
     instance = write(tmp_path, job(2, 2, operators, gpu_memory_gib=1.0))
-    result = run("solve", instance, "--out", tmp_path / "out", "--time-limit", 0, "--json")
+    result = run("solve", instance, "--output", tmp_path / "out", "--time-limit", 0, "--json")
     assert result.code == 5
     assert (result.json["status"], result.json["solution"]) == ("unknown", None)
     # With time there is one: o0 with o3, o1 with o2, 2 GiB each; o0 and o3 take 2 + 4 ms one after the other.
-    result = run("solve", instance, "--out", tmp_path / "out", "--json")
+    result = run("solve", instance, "--output", tmp_path / "out", "--json")
     assert result.code == 0
     assert result.json["iteration_time_ms"] == pytest.approx(12.0)
 
@@ -271,7 +271,7 @@ def test_plan_the_checker_rejects_is_no_result(tmp_path: Path, monkeypatch: pyte
     rejected = CheckFindings((Violation("route", "made up"),))
     record = replace(RECORDS[0], check=lambda problem, solution, depth: rejected)
     monkeypatch.setattr("topoopt.kinds.job.RECORDS", (record,))
-    result = run("solve", write(tmp_path, SIX), "--out", tmp_path / "out", "--json")
+    result = run("solve", write(tmp_path, SIX), "--output", tmp_path / "out", "--json")
     assert result.code == 6
     assert (result.json["status"], result.json["stopped_by"]) == ("unknown", "error")
     assert result.json["check"] == {"ok": False, "violations": ["route: made up"], "not_recomputed": []}
@@ -285,6 +285,6 @@ def test_out_of_memory_is_a_message(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         raise MemoryError
 
     monkeypatch.setattr("topoopt.kinds.pipeline.solve", exhausted)
-    result = run("solve", write(tmp_path, SIX), "--out", tmp_path / "out", "--json")
+    result = run("solve", write(tmp_path, SIX), "--output", tmp_path / "out", "--json")
     assert result.code == 1
     assert result.json["error"] == "out of memory"

@@ -40,9 +40,9 @@ def test_the_best_and_what_comes_next(few: Path, tmp_path: Path) -> None:
     fits = 0
     for tensor, pipeline in shapes:
         zero = 0 if tensor * pipeline == 64 else 1
-        sizes = ("--tensor", tensor, "--pipeline", pipeline, "--zero", zero, "--json")
+        sizes = ("--set", f"tensor={tensor}", "--set", f"pipeline={pipeline}", "--set", f"zero={zero}", "--json")
         for chunks, schedule in ((1, "1f1b"), (1, "zb-h1"), (2, "interleaved")):
-            one = run("evaluate", few, *sizes, "--chunks", chunks, "--schedule", schedule).json
+            one = run("llm", "evaluate", few, *sizes, "--set", f"chunks={chunks}", "--set", f"schedule={schedule}").json
             if one["fits"]:
                 fits += 1
                 assert one["iteration_time_s"] >= found["iteration_time_s"] * (1 - 1e-12)
@@ -166,13 +166,13 @@ def test_exports_of_a_plan(tmp_path: Path) -> None:
     assert (tmp_path / "p" / "circuits.csv").is_file()
     run("export", solution, "--to", "megatron", "--fabric", "direct-connect", "-o", tmp_path / "m")
     assert len((tmp_path / "m" / "hostfile").read_text().splitlines()) == 8
-    to_chakra = ("export", solution, "--to", "chakra", "-o", tmp_path / "t", "--ranks", "0,63")
-    assert run(*to_chakra, "--instance", file).code == 0
+    to_chakra = ("export", solution, "--to", "chakra", "-o", tmp_path / "t", "--set", "ranks=0,63")
+    assert run(*to_chakra).code == 0
     assert sorted(one.name for one in (tmp_path / "t").glob("*.et")) == [
         "direct-connect-64.0.et",
         "direct-connect-64.63.et",
     ]
-    assert "not the instance that was solved" in run(*to_chakra, "--instance", SMALL, "--force").stderr
+    assert "not the instance that was solved" in run(*to_chakra, "--force").stderr
 
 
 def test_circuits_of_regions_are_exported(tmp_path: Path) -> None:

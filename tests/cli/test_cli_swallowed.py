@@ -79,7 +79,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Solutions, and a schedule to ask about."""
     folder = tmp_path_factory.mktemp("made")
     for name, words in {"tiny": (TINY, "--budget", 20), "network": (NETWORK,), "model": (MODEL,)}.items():
-        assert run("solve", *words, "--out", folder / name).code == 0
+        assert run("solve", *words, "--output", folder / name).code == 0
     schedules.msccl(folder / "ring.xml", "allgather", 3, schedules.ring_allgather(3), sizes=(1, 3))
     return folder
 
@@ -119,7 +119,7 @@ def test_a_signal_while_pydantic_calls_back(tmp_path: Path, made: Path, name: st
 @pytest.mark.parametrize("name", ["tiny", "network"])
 def test_a_signal_while_a_solution_is_written(tmp_path: Path, made: Path, name: str) -> None:
     """Pydantic writes the file after the search: it is there, whole, and the exit code says that a signal came."""
-    words = ("solve", *{"tiny": (TINY, "--budget", 20), "network": (NETWORK,)}[name], "--out", tmp_path, "--json")
+    words = ("solve", *{"tiny": (TINY, "--budget", 20), "network": (NETWORK,)}[name], "--output", tmp_path, "--json")
     assert run(*words).code == 0  # the readers of the classes are made once, and call back, too
     with signalled_callback(0) as called:
         assert run(*words).code == 0
@@ -261,3 +261,19 @@ def _searches(signals: int) -> int:
         for _ in range(signals):
             os.kill(os.getpid(), signal.SIGINT)
         return swallowing(waits)()
+
+
+@pytest.mark.usefixtures("raising")
+def test_a_signal_while_the_object_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between two parts of a large object: the object of an interrupted run is printed in its place, no traceback."""
+    encode = json.JSONEncoder.iterencode
+
+    def interrupted_once(self: json.JSONEncoder, document: object, **options: bool) -> Iterator[str]:
+        monkeypatch.setattr(json.JSONEncoder, "iterencode", encode)
+        os.kill(os.getpid(), signal.SIGINT)
+        return encode(self, document, **options)
+
+    monkeypatch.setattr(json.JSONEncoder, "iterencode", interrupted_once)
+    result = run("calibrate", *CALLED["calibrate"].split(), "--keep", "--json")
+    assert (result.code, result.stderr) == (130, "interrupted\n")
+    assert result.json == {"status": "unknown", "stopped_by": "interrupted", "exit_code": 130}

@@ -1,6 +1,8 @@
-"""`topoopt topology totient` and `topoopt topology metrics`."""
+"""`topoopt describe topology FAMILY`."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 
@@ -21,8 +23,8 @@ def test_distances_of_the_reference(
     servers: int, degree: int, distances: set[int], diameter: int, mean_hops: float
 ) -> None:
     """Ring distances, diameter and mean hops of the released code, and the bound d n^(1/d)."""
-    words = ("--servers", servers, "--degree", degree, "--selection", "flexnet", "--json")
-    result = run("topology", "totient", *words)
+    words = ("--servers", servers, "--degree", degree, "--json")
+    result = run("describe", "topology", "totient-flexnet", *words)
     assert result.code == 0
     both_ways = {min(offset, servers - offset) for offset in result.json["offsets"]}
     assert both_ways == {min(p, servers - p) for p in distances}
@@ -34,30 +36,32 @@ def test_distances_of_the_reference(
 
 def test_one_way_ring() -> None:
     """One one-way interface: a ring, n - 1 hops across, n / 2 on average; the text says the same."""
-    words = ("topology", "totient", "--servers", 7, "--degree", 1, "--links", "unidirectional")
+    words = ("describe", "topology", "totient", "--servers", 7, "--degree", 1, "--links", "unidirectional")
     result = run(*words, "--json")
     assert result.code == 0
     assert (result.json["offsets"], result.json["diameter"]) == ([1], 6)
     assert result.json["mean_hops"] == pytest.approx(3.5)
-    assert "offsets [1]: diameter 6" in run(*words).stdout
+    told = run(*words).stdout
+    assert "offsets [1]" in told
+    assert "diameter 6" in told
 
 
 def test_one_two_way_interface_joins_two_servers_only() -> None:
     """Degree 1 is a cable between two servers; more of them cannot be joined: exit code 3."""
-    pair = run("topology", "totient", "--servers", 2, "--degree", 1, "--json")
+    pair = run("describe", "topology", "totient", "--servers", 2, "--degree", 1, "--json")
     assert (pair.code, pair.json["diameter"]) == (0, 1)
-    result = run("topology", "totient", "--servers", 12, "--degree", 1, "--json")
+    result = run("describe", "topology", "totient", "--servers", 12, "--degree", 1, "--json")
     assert (result.code, result.json["status"]) == (3, "infeasible")
 
 
 def test_wrong_values() -> None:
     """Unknown names are listed together; numbers out of range are refused."""
-    words = ("topology", "totient", "--servers", 12, "--degree", 4)
-    result = run(*words, "--links", "radio", "--selection", "luck", "--json")
+    words = ("describe", "topology", "totient")
+    result = run(*words, "--servers", 12, "--links", "radio", "--json")
     assert result.code == 2
-    assert [path for path, _, _ in refusals(result.json)] == ["links", "selection"]
+    assert [path for path, _, _ in refusals(result.json)] == ["--degree", "--links"]
     for servers, degree in ((1, 4), (10**9, 4), (12, 0), (12, 65)):
-        assert run("topology", "totient", "--servers", servers, "--degree", degree, "--json").code == 2
+        assert run("describe", "topology", "totient", "--servers", servers, "--degree", degree, "--json").code == 2
 
 
 @pytest.mark.parametrize(
@@ -86,17 +90,20 @@ def test_wrong_values() -> None:
 def test_metrics_begin_with_their_answer(words: tuple[str, int, int, str], said: str) -> None:
     """Diameter and mean hops counted by hand, beside the Moore bound; in the JSON object and in the terminal."""
     family, servers, degree, links = words
-    command = ("topology", "metrics", "--family", family, "--servers", servers, "--degree", degree, "--links", links)
+    command = ("describe", "topology", family, "--servers", servers, "--degree", degree, "--links", links)
     assert run(*command, "--json").json["answer"] == said
     assert " ".join(run(*command).stdout.split()).startswith(said)
 
 
-def test_the_answer_comes_first() -> None:
-    """The sentence names distances, diameter and mean hops of the released code for 12 servers of degree 4."""
-    words = ("topology", "totient", "--servers", 12, "--degree", 4, "--selection", "flexnet")
-    said = (
-        "TotientPerms joins 12 servers by rings of distances 1 and 5: every server reaches every other in at most "
-        "3 hops, 1.82 on average."
-    )
-    assert " ".join(run(*words).stdout.split()).startswith(said)
-    assert run(*words, "--json").json["answer"] == said
+def test_a_picture_of_the_links(tmp_path: Path) -> None:
+    """SVG, of circulants and others; not of a bound, and not over a file that is there."""
+    size = ("--servers", 12, "--degree", 4, "--links", "unidirectional")
+    for family, circles in (("totient", 12), ("generalized-kautz", 24)):  # servers of a Kautz graph stand on both sides
+        file = tmp_path / f"{family}.svg"
+        words = ("describe", "topology", family, *size, "-o", file)
+        assert run(*words).code == 0
+        assert file.read_text(encoding="utf-8").count("<circle") == circles
+        assert run(*words).code == 2
+        assert run(*words, "--force").code == 0
+    refused = run("describe", "topology", "moore", "--servers", 12, "--degree", 4, "-o", tmp_path / "moore.svg")
+    assert refused.code == 2

@@ -38,9 +38,9 @@ def test_bandwidth_tax_of_the_published_job(
             instance.write_text(shipped.read_text().replace("degree: 4,", f"degree: {degree},", 1))
         else:
             profile = shared(f"fig12/measure_{batch}_128.json")
-            words = ("--model", "dlrm", "--degree", degree, "--element-sizes", elements)
-            assert run("import", "flexnet-profile", profile, *words, "-o", instance).code == 0
-        found = run("topology", "traffic", instance, "--selection", "flexnet", "--json").json
+            words = ("--set", f"model=dlrm,degree={degree},element_sizes={elements}")
+            assert run("import", "flexnet", profile, *words, "-o", instance).code == 0
+        found = run("report", instance, "--set", "selection=flexnet", "--json").json
         assert found["bandwidth_tax"] == pytest.approx(tax, abs=6e-4)
         assert found["model_parallel_to_allreduce"] == pytest.approx(share, abs=6e-4)
         assert found["demand_bytes"]["allreduce"] == pytest.approx(345.3e9, rel=2e-4)
@@ -56,9 +56,9 @@ def test_bandwidth_tax_of_the_published_job(
 def test_traffic_of_a_plan(tmp_path: Path) -> None:
     """Tax and link loads are those of the summary of the solve; CSV and pictures have the same distributions."""
     instance = write(tmp_path, job(8, 2, chain(8, 5)))
-    solved = run("solve", instance, "--out", tmp_path / "out", "--json").json
+    solved = run("solve", instance, "--output", tmp_path / "out", "--json").json
     solution, table = tmp_path / "out" / "solution.json", tmp_path / "t.csv"
-    found = run("topology", "traffic", solution, "--csv", table, "--plot", tmp_path / "t.svg", "--json").json
+    found = run("report", solution, "--output", table, "--output", tmp_path / "t.svg", "--json").json
     assert found["bandwidth_tax"] == pytest.approx(solved["bandwidth_tax"])
     assert found["demand_bytes"] == pytest.approx(solved["demand_bytes"])
     assert sum(row["share"] for row in found["pair_hops"]) in (0, pytest.approx(1.0))
@@ -69,16 +69,17 @@ def test_traffic_of_a_plan(tmp_path: Path) -> None:
     assert sum(loads) == pytest.approx(found["carried_bytes"])
     assert (loads[-1], float(rows[-1]["cumulative"])) == (found["link_bytes"]["max"], 1.0)
     assert ElementTree.parse(tmp_path / "t.svg").getroot().tag.endswith("svg")
-    text = run("topology", "traffic", solution, "--plot", tmp_path / "t.html")
+    text = run("report", solution, "--output", tmp_path / "t.html", "--output", tmp_path / "u.csv")
     assert f"bandwidth tax: {found['bandwidth_tax']:.3f}" in text.stdout
     assert (tmp_path / "t.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert run("report", solution, "--output", tmp_path / "t.html").code == 2
 
 
 def test_the_starting_plan_of_small_clusters(tmp_path: Path) -> None:
     """Two servers, three, a prime and one-way links: data parallelism on direct rings pays no tax."""
     for servers, degree, links in ((2, 1, "bidirectional"), (3, 2, "bidirectional"), (7, 3, "unidirectional")):
         instance = write(tmp_path, job(servers, degree, chain(servers), links=links))
-        found = run("topology", "traffic", instance, "--json")
+        found = run("report", instance, "--json")
         assert found.code == 0
         assert found.json["bandwidth_tax"] == pytest.approx(1.0)
         assert found.json["byte_hops"] == []
@@ -89,51 +90,51 @@ def test_strategies_of_an_instance(tmp_path: Path) -> None:
     demand of the plan that solve finds. The bytes of the pairs are those demanded."""
     document = job(8, 2, chain(8, 5))
     instance = write(tmp_path, document)
-    words = ("topology", "traffic", instance, "--pairs", "--json", "--strategy")
-    whole = run(*words, "replicated").json
+    words = ("report", instance, "--set", "pairs=true", "--json", "--set")
+    whole = run(*words, "strategy=replicated").json
     weights = 4 * sum(sum(one["weight_elements"]) for one in document["workload"]["operators"])
     assert weights > 0
     assert whole["demand_bytes"] == {"allreduce": pytest.approx(14 * weights), "model_parallel": 0.0}
-    assert run(*words, "placed").json == run(*words[:-1]).json
-    solved = run("solve", instance, "--out", tmp_path / "out", "--budget", 30, "--json").json
-    searched = run(*words, "searched", "--budget", 30).json
+    assert run(*words, "strategy=placed").json == run(*words[:-1]).json
+    solved = run("solve", instance, "--output", tmp_path / "out", "--budget", 30, "--json").json
+    searched = run(*words, "strategy=searched,budget=30").json
     assert searched["demand_bytes"] == pytest.approx(solved["demand_bytes"])
     for found in (whole, searched):
         pairs = [value for row in found["pair_bytes"].values() for value in row.values()]
         assert sum(pairs) == pytest.approx(sum(found["demand_bytes"].values()))
         assert found["largest_pair_bytes"] == max(pairs, default=0.0)
-    assert "pair_bytes" not in run(*words[:3], "--json").json
+    assert "pair_bytes" not in run("report", instance, "--json").json
 
 
 def test_refused_strategies(tmp_path: Path) -> None:
     """An unknown one; a budget where nothing is searched; ring distances where a plan has its own; with a solution."""
     instance = write(tmp_path, job(8, 2, chain(8)))
-    run("solve", instance, "--out", tmp_path / "out", "--json")
+    run("solve", instance, "--output", tmp_path / "out", "--json")
     solution = tmp_path / "out" / "solution.json"
     for file, words, where in (
-        (instance, ("--strategy", "x"), "--strategy"),
-        (instance, ("--budget", 5), "--budget"),
-        (instance, ("--strategy", "placed", "--budget", 5), "--budget"),
-        (instance, ("--strategy", "searched", "--selection", "best"), "--selection"),
-        (solution, ("--strategy", "placed"), "--strategy"),
-        (solution, ("--budget", 5), "--budget"),
+        (instance, ("--set", "strategy=x"), "--set strategy"),
+        (instance, ("--set", "budget=5"), "--set budget"),
+        (instance, ("--set", "strategy=placed,budget=5"), "--set budget"),
+        (instance, ("--set", "strategy=searched,selection=best"), "--set selection"),
+        (solution, ("--set", "strategy=placed"), "--set strategy"),
+        (solution, ("--set", "budget=5"), "--set budget"),
     ):
-        found = run("topology", "traffic", file, *words, "--json")
+        found = run("report", file, *words, "--json")
         assert (found.code, [each["path"] for each in found.json["problems"]]) == (2, [where]), words
 
 
 def test_refusals(tmp_path: Path) -> None:
     """An unknown selection, a selection for a solution, another kind, no connected rings, a missing file."""
     instance = write(tmp_path, job(8, 2, chain(8)))
-    assert [where for where, _, _ in refusals(run("topology", "traffic", instance, "--selection", "x", "--json").json)]
-    run("solve", instance, "--out", tmp_path / "out", "--json")
+    assert [where for where, _, _ in refusals(run("report", instance, "--set", "selection=x", "--json").json)]
+    run("solve", instance, "--output", tmp_path / "out", "--json")
     solution = tmp_path / "out" / "solution.json"
-    found = run("topology", "traffic", solution, "--selection", "paper", "--json")
-    assert (found.code, found.json["problems"][0]["path"]) == (2, "--selection")
+    found = run("report", solution, "--set", "selection=paper", "--json")
+    assert (found.code, found.json["problems"][0]["path"]) == (2, "--set selection")
     ring = {"schema_version": 1, "name": "ring", "kind": "routing", "demand": {"family": "uniform"},
             "topology": {"family": "ring", "servers": 4}}  # fmt: skip
-    assert run("topology", "traffic", write(tmp_path, ring, "r.json"), "--json").code == 2
+    assert run("report", write(tmp_path, ring, "r.json"), "--json").code == 2
     apart = write(tmp_path, job(8, 1, chain(8)), "apart.json")
-    assert run("topology", "traffic", apart, "--json").code == 3
-    assert run("topology", "traffic", tmp_path / "none.json", "--json").code == 2
-    assert run("topology", "traffic", instance, "--plot", tmp_path / "x.png", "--json").code == 2
+    assert run("report", apart, "--json").code == 3
+    assert run("report", tmp_path / "none.json", "--json").code == 2
+    assert run("report", instance, "--output", tmp_path / "x.png", "--json").code == 2

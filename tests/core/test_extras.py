@@ -43,7 +43,7 @@ def test_what_is_missing_is_said(bare: None, tmp_path: Path) -> None:
         extra("pyarrow.parquet", "tables of studies")
     file = tmp_path / "s.json"
     file.write_text(instance_text(study({"instance": routing()}), file))
-    told = run("study", "run", file, "--out", tmp_path / "out", "--json")
+    told = run("study", "run", file, "--output", tmp_path / "out", "--json")
     assert told.code == 2
     assert "pip install 'topoopt[studies]'" in told.json["problems"][0]["allowed"]
     assert not (tmp_path / "out").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 
 import networkx as nx
@@ -9,9 +10,19 @@ import numpy as np
 import pytest
 
 import topoopt
+from topoopt.core.arrays import Floats
 from topoopt.core.graphs import kautz_arcs
 from topoopt.core.topology import Topology
-from topoopt.page.networks import SIZE, bent, find_links, layout_of, topology_svg
+from topoopt.page.networks import (
+    MOST_DRAWN,
+    SIZE,
+    adjacency_plot,
+    bent,
+    circle_of_circuits,
+    find_links,
+    layout_of,
+    topology_svg,
+)
 
 
 def lattice(dims: list[int], *, periodic: bool) -> Topology:
@@ -73,3 +84,27 @@ def test_links_bend_round_servers_on_their_way() -> None:
     places = [(0.0, 0.0), (10.0, 0.0), (20.0, 0.0), (30.0, 0.0)]
     assert "Q" not in bent(places[0], places[1], places)
     assert "Q" in bent(places[0], places[3], places)
+
+
+def test_many_nodes_are_a_matrix() -> None:
+    """Up to 64 nodes have lines; of more there is one matrix, of links, loads and circuits alike."""
+    for n, drawn in ((MOST_DRAWN, "topology"), (MOST_DRAWN + 1, "heat")):
+        ring = Topology.of_arcs(n, np.array([(k, (k + 1) % n) for k in range(n)]), degree=None, origin="")
+        circuits = [(k, (k + 1) % n, 2, 0.5, "") for k in range(n)]
+        links = topology_svg(ring, find_links(ring), np.zeros(n), lambda arc: "")
+        for picture in (links, circle_of_circuits(circuits, [""] * n, "Circuits")):
+            assert re.findall(r'class="(topology|heat)[" ]', picture) == [drawn]
+
+
+def test_groups_order_the_matrix() -> None:
+    """Cells stand in the order that is given: servers 0 and 2, which are linked, come first."""
+    values = [cells(adjacency_plot(3, np.array([(0, 2)]), np.array([4]), "", order=order)) for order in ((), (0, 2, 1))]
+    assert [np.argwhere(matrix).tolist() for matrix in values] == [[[0, 2]], [[0, 1]]]
+    assert values[0].max() == 4
+
+
+def cells(picture: str) -> Floats:
+    """The values of a matrix that is drawn."""
+    match = re.search(r'data-values="([^"]*)"', picture)
+    assert match is not None
+    return np.frombuffer(base64.b64decode(match[1]), dtype="<f4").reshape(3, 3).astype(np.float64)

@@ -22,15 +22,18 @@ from topoopt.core.proofs import Argument, Bound, Status
 from topoopt.core.result import CheckResult, Objective
 from topoopt.kinds import kind_named
 from topoopt.kinds.job import page
+from topoopt.page.process import be_verbose
 
 Builder = Callable[..., HandmadeResult]
 
 
-def printed(solution: HandmadeResult, width: int = 150) -> str:
-    """What a user sees."""
+def printed(solution: HandmadeResult, width: int = 150, *, full: bool = False) -> str:
+    """What a user sees, with `--verbose` if it is to be full."""
     out = io.StringIO()
     pages = kind_named("co-optimisation").pages()
+    be_verbose(full)
     pages.show(Console(file=out, width=width, color_system=None), solution, 1.0)
+    be_verbose(False)
     return out.getvalue()
 
 
@@ -108,7 +111,7 @@ def test_terminal_shows_the_figures(make_solution: Builder) -> None:
             replace(plain.figures.baselines[1], iteration_time_ms=170.0),
         ),
     )
-    text = printed(solution)
+    text = printed(solution, full=True)
     for shown in (
         "50.00 ms",
         "compute 30.00 + model-parallel 12.50 + AllReduce 7.500 ms",
@@ -145,7 +148,7 @@ def test_terminal_never_reads_names_as_markup(make_solution: Builder) -> None:
         operators=tuple(replace(op, name=f"[bold]{i}", kind="[link=x]") for i, op in enumerate(operators)),
         check=CheckResult(False, ("[/x] bad",)),
     )
-    text = printed(odd)
+    text = printed(odd, full=True)
     for shown in ("[red]job[/red]", "[/nope]", "[link=x]", "[/x] bad", "1 violation"):
         assert shown in text, shown
 
@@ -158,9 +161,10 @@ def test_terminal_cuts_long_lists(make_solution: Builder) -> None:
     )
     solution = altered(plain, operators=operators, check=CheckResult(False, tuple(f"violation {i}" for i in range(25))))
     text = printed(solution)
-    assert "the first 16 of 100 strategy" in text
+    assert "more with --verbose: strategy" in text
     assert "25 violations" in text
-    assert len(text.splitlines()) < 70
+    assert len(text.splitlines()) < 55
+    assert len(printed(solution, full=True).splitlines()) > 120
 
 
 @pytest.mark.parametrize("width", [60, 80, 200])

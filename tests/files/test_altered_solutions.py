@@ -36,7 +36,7 @@ def hierarchy(folder: Path) -> Path:
     """Four ranks on a ring, one all-reduce."""
     reduce = chakra.node(0, NodeType.COMM_COLL, comm_type=int(CommType.ALL_REDUCE), comm_size=4096)
     chakra.write(folder / "traces", {rank: [reduce] for rank in range(4)})
-    words = ("--as", "hierarchical-bandwidth", "--dims", "ring:4", "--total-gbytes-per-s", 100)
+    words = ("--set", "as=hierarchical-bandwidth,dims=ring:4,total_gbytes_per_s=100")
     assert run("import", "chakra", folder / "traces", *words, "-o", folder / "i.json").code == 0
     assert run("solve", folder / "i.json", "-o", folder / "out").code == 0
     return folder / "out/solution.json"

@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
+from tests.support.cli_cases import run
 from tests.support.file_cases import instance_document
+from tests.support.paths import INSTANCES
 from tests.support.refused import errors, save
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError
@@ -188,9 +190,10 @@ def test_bad_graphs_are_refused_in_place(
 ) -> None:
     """What no schema can say about an operator graph is checked too, and pointed at."""
     change(graph_instance)
-    problems = [
-        problem for problem in errors(save(tmp_path / "a.json", graph_instance)).problems if problem.path == where
-    ]
+    code = 3 if words.startswith("fit the memory") else 2
+    refusal = errors(save(tmp_path / "a.json", graph_instance), code)
+    problems = [problem for problem in refusal.problems if problem.path == where]
+    assert len(refusal.problems) == 1 or code == 2
     assert any(words in str(problem) for problem in problems), problems
 
 
@@ -202,7 +205,22 @@ def test_memory_is_counted_to_the_byte(tmp_path: Path, graph_instance: dict[str,
         if fits:
             assert read_instance(path).cluster.server_memory_bytes == 1500
         else:
-            assert "6000 bytes" in str(errors(path))
+            assert "6000 bytes" in str(errors(path, 3))
+
+
+@pytest.mark.parametrize("gpu_memory_gib", [0.1, 0.2, 1])
+def test_a_language_model_without_memory_is_infeasible(tmp_path: Path, gpu_memory_gib: float) -> None:
+    """Too little for many operators, for a few, or for all together: one line and exit code 3."""
+    path = tmp_path / "gpt.yaml"
+    text = (INSTANCES / "gpt-16.yaml").read_text()
+    path.write_text(text.replace("gpu_memory_gib: 80", f"gpu_memory_gib: {gpu_memory_gib}"))
+    for words in (("solve", path, "--budget", 1, "--out", tmp_path / "out"), ("methods", path)):
+        result = run(*words)
+        assert (result.code, len(result.stderr.splitlines())) == (3, 1)
+        assert "does not fit the memory" in result.stderr
+    assert run("validate", path).code == 3
+    assert run("validate", path, "--json").json["ok"] is False
+    assert run("solve", path, "--budget", 1, "--json").json["status"] == "infeasible"
 
 
 def test_all_problems_of_a_file_are_told_at_once(tmp_path: Path, graph_instance: dict[str, Any]) -> None:
@@ -289,7 +307,7 @@ def test_operators_in_any_order_are_sorted(tmp_path: Path, graph_instance: dict[
     path = save(tmp_path / "a.json", graph_instance)
     assert [operator.name for operator in read_instance(path).workload.operators] == ["first", "second"]
     graph_instance["cluster"]["gpu_memory_gib"] = 1e-7
-    paths = [problem.path for problem in errors(save(path, graph_instance)).problems]
+    paths = [problem.path for problem in errors(save(path, graph_instance), 3).problems]
     assert "workload.operators[1]" in paths
 
 

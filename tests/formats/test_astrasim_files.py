@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.chakra_files import shared
+from tests.support.read_back.plan_files import read_ns3_topology
 from topoopt.core.errors import InputError
 from topoopt.formats.astrasim import (
     AnalyticalNetwork,
-    Ns3Link,
     Ns3Topology,
     analytical_network,
     link_gib_per_s,
@@ -21,7 +21,6 @@ from topoopt.formats.astrasim import (
     npu_gbytes_per_s,
     ns3_text,
     read_network,
-    read_ns3_topology,
 )
 from topoopt.formats.exporter import decimal_text
 
@@ -160,7 +159,7 @@ def test_specified_topology(tmp_path: Path) -> None:
     file.write_text(SPECIFIED)
     topology = read_ns3_topology(file)
     assert (topology.nodes, topology.switches, len(topology.links)) == (20, tuple(range(8, 20)), 24)
-    assert topology.links[-1] == Ns3Link(7, 19, 400.0, 0.001)
+    assert topology.links[-1] == (7, 19, 400.0, 0.001, 0.0)
     assert ns3_text(topology) == SPECIFIED
 
 
@@ -168,7 +167,7 @@ def test_specified_topology(tmp_path: Path) -> None:
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(4, 7), st.floats(1e-9, 1e9), st.floats(0, 1e6)), min_size=1))
 def test_topologies_round_trip(scratch: Path, rows: list[tuple[int, int, float, float]]) -> None:
     """Rates and delays read back as the same numbers, parallel links stay."""
-    topology = Ns3Topology(8, (4, 5, 6, 7), tuple(Ns3Link(*row) for row in rows))
+    topology = Ns3Topology(8, (4, 5, 6, 7), tuple((*row, 0.0) for row in rows))
     file = scratch / "topology.txt"
     file.write_text(ns3_text(topology))
     assert read_ns3_topology(file) == topology

@@ -20,7 +20,7 @@ DATA = SHARED_DATA / "collectives" / "teccl"
 
 def imported(folder: Path, *words: object, code: int = 0) -> Any:
     """The problem that an import makes, and what the command says."""
-    result = run("import", *words, "-o", folder / "i.json", "--json")
+    result = run("import", *words, "-o", folder / "i.json", "--force", "--json")
     assert result.code == code, result.stderr
     return read_instance(folder / "i.json") if code == 0 else result.json
 
@@ -78,7 +78,7 @@ def test_a_topology_of_sccl(tmp_path: Path) -> None:
     links = [[0, 0, 2], [2, 0, 0], [0, 2, 0]]
     path = tmp_path / "t.json"
     path.write_text(json.dumps({"msccl_type": "topology", "name": "ring", "links": links, "switches": []}))
-    problem = imported(tmp_path, "sccl", path, "--chunk-gbytes-per-s", 12.5)
+    problem = imported(tmp_path, "sccl", path, "--set", "link_gbps=100")
     assert problem.network.arcs.tolist() == [[0, 1], [1, 2], [2, 0]]
     assert problem.network.gbytes_per_s.tolist() == [25.0] * 3
     algorithm = written.sccl(tmp_path / "a.json", "Alltoall", 3, [([0], [1], 0)], [], links)
@@ -92,18 +92,18 @@ def test_a_topology_of_sccl(tmp_path: Path) -> None:
 def test_a_schedule_becomes_an_instance(tmp_path: Path) -> None:
     """The links are those that it uses; what is wrong with it is told, and does not matter for them."""
     file = written.msccl(tmp_path / "r.xml", "allgather", 3, written.ring_allgather(3), sizes=(1, 3))
-    problem = imported(tmp_path, "msccl", file, "--link-gbytes-per-s", 10, "--bytes", 3000)
+    problem = imported(tmp_path, "msccl", file, "--set", "link_gbps=80,bytes=3000")
     assert problem.network.arcs.tolist() == [[0, 1], [1, 2], [2, 0]]
     assert (problem.collective.value, problem.vector_bytes) == ("allgather", 3000)
 
 
 def test_what_is_exported_is_imported(tmp_path: Path) -> None:
     """ring-5 is solved, exported and imported again: the same collective over the links of the ring."""
-    run("solve", Path("instances/collectives/ring-5.yaml"), "--method", "bfb", "--out", tmp_path / "s")
+    run("solve", Path("instances/collectives/ring-5.yaml"), "--method", "bfb", "--output", tmp_path / "s")
     for target, file in (("msccl", "ring-5.xml"), ("mscclpp", "plan.json"), ("astrasim-collective", "")):
         out = tmp_path / target
-        assert run("export", tmp_path / "s" / "solution.json", "--to", target, "--out", out).code == 0
-        problem = imported(tmp_path, target, out / file, "--link-gbytes-per-s", 12.5)
+        assert run("export", tmp_path / "s" / "solution.json", "--to", target, "--output", out).code == 0
+        problem = imported(tmp_path, target, out / file, "--set", "link_gbps=100")
         assert problem.collective.value == "reduce-scatter"
         assert sorted(problem.network.arcs.tolist()) == sorted([k, (k + s) % 5] for k in range(5) for s in (1, -1))
         form = {"astrasim-collective": "chakra"}.get(target, target)

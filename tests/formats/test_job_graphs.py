@@ -118,24 +118,31 @@ def test_what_pods_may_not_be() -> None:
 
 def test_written_and_solved(tmp_path: Path) -> None:
     """From the command line: the file reads as what was made; ports and rates as asked for."""
-    run("solve", SMALL, "--out", tmp_path / "plan")
+    run("solve", SMALL, "--output", tmp_path / "plan")
     solution = tmp_path / "plan" / "solution.json"
     words = ("export", solution, "--to", "dag")
     assert "--pod-gpus: needed" in run(*words).stderr
-    assert "--pod-gpus: needed" in run(*words, "--instance", SMALL).stderr
-    said = run(*words, "--pod-gpus", 2, "--pod-ports", 6, "--circuit-gbps", 12.5, "-o", tmp_path / "x.json", "--json")
+    assert "--pod-gpus: needed" in run(*words).stderr
+    said = run(
+        *words,
+        "--set",
+        "pod_gpus=2,pod_ports=6,circuit_gbps=12.5",
+        "-o",
+        tmp_path / "x.json",
+        "--json",
+    )
     assert said.code == 0
     job = read_instance(tmp_path / "x.json")
     assert (set(job.ports), job.rate, job.time_unit) == ({6}, 12.5e9 / 8, "s")
-    solved = run("solve", tmp_path / "x.json", "--method", "equal", "--out", tmp_path, "--json").json
+    solved = run("solve", tmp_path / "x.json", "--method", "equal", "--output", tmp_path, "--json").json
     assert solved["makespan"] >= job.compute_time
 
 
 def test_jobs_of_operators(tmp_path: Path) -> None:
     """Servers are pods: transfers as the demand of the plan has them, AllReduces round the ring of their group."""
     instance = INSTANCES / "tiny-4.yaml"
-    run("solve", instance, "--out", tmp_path, "--method", "data-parallel")
-    said = run("export", tmp_path / "solution.json", "--to", "dag", "--instance", instance, "-o", tmp_path / "x.json")
+    run("solve", instance, "--output", tmp_path, "--method", "data-parallel")
+    said = run("export", tmp_path / "solution.json", "--to", "dag", "-o", tmp_path / "x.json")
     assert said.code == 0
     job = read_instance(tmp_path / "x.json")
     assert (job.pods, job.ports) == (4, (2,) * 4)

@@ -103,7 +103,19 @@ def test_command_line(solution: Path, tmp_path: Path) -> None:
         "  - {server: server0, name: rack1-a, address: 10.9.0.1, links: [{interface: ens1, bridge: data0}]}\n"
     )
     out = tmp_path / "scripts"
-    words = ["export", str(solution), "--to", "ovs", "-o", str(out), "--hosts", str(hosts), "--strict", "--json"]
+    words = [
+        "export",
+        str(solution),
+        "--to",
+        "ovs",
+        "-o",
+        str(out),
+        "--set",
+        f"hosts={hosts!s}",
+        "--set",
+        "strict=true",
+        "--json",
+    ]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
     told = json.loads(done.stdout)
@@ -128,7 +140,9 @@ def test_hosts_that_are_refused(solution: Path, tmp_path: Path, text: str, messa
     hosts = tmp_path / "hosts.yaml"
     hosts.write_text(text)
     out = tmp_path / "scripts"
-    done = CliRunner().invoke(app, ["export", str(solution), "--to", "ovs", "-o", str(out), "--hosts", str(hosts)])
+    done = CliRunner().invoke(
+        app, ["export", str(solution), "--to", "ovs", "-o", str(out), "--set", f"hosts={hosts!s}"]
+    )
     assert done.exit_code == 2
     assert message in done.output
     assert not out.exists()

@@ -20,7 +20,6 @@ from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.parallelism import Experts, ParallelStrategy, PipelineSchedule
 from topoopt.core.switching import (
     PortUse,
-    RailCircuit,
     RailPhase,
     RailTimetable,
     SwitchedStep,
@@ -69,9 +68,9 @@ def test_circuits_of_two_stages_by_hand() -> None:
         (PortUse.PIPELINE, (0, 1), 16),
         (PortUse.PIPELINE, (0, 1), 16),
     ]
-    first = {one for one in timetable.groups[0].circuits if one.rail == 2}
-    assert first == {RailCircuit(2, *pair) for pair in ((0, 3), (2, 5), (4, 7), (1, 6))}
-    across = {(one.port, one.peer) for k in (2, 3) for one in timetable.groups[k].circuits if one.rail == 0}
+    first = {one for one in timetable.groups[0].circuits if one[0] == 2}
+    assert first == {(2, *pair) for pair in ((0, 3), (2, 5), (4, 7), (1, 6))}
+    across = {one[1:] for k in (2, 3) for one in timetable.groups[k].circuits if one[0] == 0}
     assert across == {(port, port + 8) for port in range(8)}
     seen = [uses(timetable, one) for one in timetable.phases]
     assert {PortUse.PIPELINE: 32} in seen
@@ -133,7 +132,7 @@ def _crossed(timetable: RailTimetable) -> RailTimetable:
     groups = list(timetable.groups)
     for place in (2, 3):
         a, b = groups[place].circuits[:2]
-        swapped = (replace(a, peer=b.peer), replace(b, peer=a.peer), *groups[place].circuits[2:])
+        swapped = ((*a[:2], b[2]), (*b[:2], a[2]), *groups[place].circuits[2:])
         groups[place] = replace(groups[place], circuits=swapped)
     return replace(timetable, groups=tuple(groups))
 
@@ -193,7 +192,7 @@ def test_from_the_command_line(tmp_path: Path) -> None:
     due = run("check", solution, "--json").json
     assert due["ok"]
     assert phases[-1].end_ns == pytest.approx(1e9 * result_time(solution), abs=1)
-    for words in (("--previous", solution), ("--fabric", "ideal-switch")):
+    for words in (("--set", f"previous={solution}"), ("--fabric", "ideal-switch")):
         assert run("export", solution, "--to", "patch-list", "-o", tmp_path / "none", *words).code == 2
 
 

@@ -115,7 +115,7 @@ def test_from_the_command_line(tmp_path: Path) -> None:
     """Names of hosts; a previous solution is refused."""
     solved(tmp_path)
     out, instance = tmp_path / "out", tmp_path / "region.yaml"
-    assert run("solve", instance, "--out", out).code == 0
+    assert run("solve", instance, "--output", out).code == 0
     told = run("export", out / "solution.json", "--to", "patch-list", "-o", tmp_path / "patches", "--json")
     assert told.code == 0, told.stderr
     assert sorted(Path(one).name for one in json.loads(told.stdout)["files"]) == [

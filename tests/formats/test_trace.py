@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import json
 from collections import defaultdict
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,17 +19,27 @@ from tests.support.paths import INSTANCES
 from tests.support.read_back.exports import check_export
 from tests.support.smallest import solution_of
 from topoopt.core.dag_topology import DagTask, DagTopologyPlan, DagTopologyProblem, DagTransfer
+from topoopt.core.errors import InputError
 from topoopt.formats.exporter import ExportOptions
 from topoopt.formats.trace import CLOSE_US, EXPORTER, Bar, events_of
 from topoopt.kinds.dag_topology.figures import DagTopologyFigures
 from topoopt.kinds.files import read_instance
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
+from topoopt.kinds.regional_circuits.figures import RegionalCircuitsFigures
+
+
+@cache
+def timed(kind: str) -> Any:
+    """The smallest solution of a kind that has a time line."""
+    if kind != "placement":
+        return solution_of(kind)
+    return solve(read_instance(INSTANCES / "placement/shared-fork-3.yaml"), SolveOptions(seed=1, objective_only=True))
 
 
 def trace_of(kind: str) -> dict[str, Any]:
     """The document in the file of the smallest solution of a kind."""
-    export = EXPORTER.build(solution_of(kind), ExportOptions())
+    export = EXPORTER.build(timed(kind), ExportOptions())
     check_export("trace", export)
     document: dict[str, Any] = json.loads(export.files[0][1])
     return document
@@ -111,6 +123,43 @@ def test_parts_of_training() -> None:
     assert spent_us(lanes["rank 0", "compute"]) == pytest.approx(spent * 1e6)
 
 
+def test_a_schedule_of_operators() -> None:
+    """Devices compute and receive as long as the figures say; the last operator ends with the step."""
+    figures, document = timed("placement").figures, trace_of("placement")
+    assert last_us(document) == pytest.approx(figures.objective.value * 1e3)
+    lanes, names = lanes_of(document), [device.name for device in figures.problem.devices]
+    for name, load in zip(names, figures.loads, strict=True):
+        assert spent_us(lanes[f"device {name}", "compute"]) == pytest.approx(load.compute_ms * 1e3)
+    moved = [event for (_, lane), events in lanes.items() if lane.startswith("from ") for event in events]
+    assert moved
+    assert spent_us(moved) == pytest.approx(sum(row.end_ms - row.start_ms for row in figures.transfers) * 1e3)
+    sizes = [figures.problem.tensors[row.tensor].size_bytes for row in figures.transfers]
+    assert sorted(event["args"]["bytes"] for event in moved) == sorted(sizes)
+
+
+def test_loads_of_a_pipeline_are_refused() -> None:
+    """A placement for throughput has loads, and no times that could be drawn."""
+    with pytest.raises(InputError, match="loads of a pipeline, which have no times"):
+        EXPORTER.build(solution_of("placement"), ExportOptions())
+
+
+def test_steps_of_a_region() -> None:
+    """Stalls of 1 ms and transfers are drawn one behind the other, and end with the objective."""
+    solved = solution_of("regional-circuits")
+    steps = len(solved.plan.steps)
+    figures = RegionalCircuitsFigures(replace(solved.problem, delay_s=1e-3, windows_s=(0.0,) * steps), solved.plan)
+    solution: Any = SimpleNamespace(
+        name="region", kind="regional-circuits", figures=figures, objective=figures.objective
+    )
+    document = json.loads(EXPORTER.build(solution, ExportOptions()).files[0][1])
+    assert last_us(document) == pytest.approx(figures.objective.value * 1e6)
+    lanes = lanes_of(document)
+    assert spent_us(lanes["region", "transfers"]) == pytest.approx(figures.transfer_s * 1e6)
+    assert spent_us(lanes["region", "reconfiguration"]) == pytest.approx(1e3 * (steps - 1))
+    first = lanes["region", "transfers"][0]["args"]
+    assert first == {"topology": figures.plan.steps[0], "busy until the end": figures.bottleneck(0)}
+
+
 def test_rows_by_hand() -> None:
     """Three bars of a lane, the second inside the first: it goes into a second row, the third into the first free."""
     bars = [Bar("s", "t", "a", 0.0, 4.0), Bar("s", "t", "b", 1.0, 2.0, {"bytes": 8}), Bar("s", "t", "c", 4.0, 5.0)]
@@ -141,7 +190,7 @@ def test_a_graph_by_hand() -> None:
 
 def test_a_kind_without_times_is_refused(tmp_path: Path) -> None:
     """The message names the kind and the targets that take it."""
-    assert run("solve", INSTANCES / "networks/k4-4.yaml", "--out", tmp_path / "out").code == 0
+    assert run("solve", INSTANCES / "networks/k4-4.yaml", "--output", tmp_path / "out").code == 0
     made = run("export", tmp_path / "out/solution.json", "--to", "trace")
     assert made.code == 2
     assert "trace does not take solutions of kind routing" in made.stderr

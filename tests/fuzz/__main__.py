@@ -22,7 +22,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1_000_000, help="the first one, of each target")
     parser.add_argument("--target", choices=list(TARGETS), action="append", help="only these")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes")
-    parser.add_argument("--out", type=Path, default=Path("out/fuzz"), help="where files that fail are kept")
+    parser.add_argument("--output", type=Path, default=Path("out/fuzz"), help="where files that fail are kept")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     plan = batches(options.target or tuple(TARGETS), options.mutants, options.seed)

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.paths import INSTANCES
+from tests.support.read_back.plan_files import read_ns3_topology
 from topoopt.analyses.calibrate import read_runs
 from topoopt.files.graph_files import read_graph
-from topoopt.formats.astrasim import read_ns3_topology
 from topoopt.formats.chakra.read import read_comm_groups
 from topoopt.formats.dnn_partitioning import read_expert_split
 from topoopt.formats.hosts import read_hosts

@@ -20,7 +20,8 @@ from topoopt.kinds import kind_named
 from topoopt.kinds.files import read_instance
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
-from topoopt.studies.results import ResultRow, collect_rows, write_parquet
+from topoopt.studies.results import ResultRow, write_parquet
+from topoopt.studies.runner import collect_rows
 from topoopt.verify.checker import CheckDepth
 
 SMALL = 40_000
@@ -163,7 +164,7 @@ def _kept() -> dict[str, tuple[Path, bytes]]:
         file, out = Path(folder) / "study.json", Path(folder) / "out"
         file.write_text(json.dumps(study({"instance": routing(), "vary": {"topology.servers": [4]}})))
         run_study(read_study(file), out, jobs=1)
-        found = [out / "study.json", *sorted(out.rglob("run.json")), *sorted(out.rglob("output.json"))]
+        found = [out / "study.json", out / "results.jsonl", *sorted(out.rglob("output.json"))]
         return {path.name: (path.relative_to(out), path.read_bytes()) for path in found}
 
 

@@ -21,6 +21,7 @@ from tests.support.cli_cases import write
 from tests.support.paths import INSTANCES, ROOT
 from tests.support.sized_instances import SMALL
 from tests.support.study_cases import routing, study
+from topoopt.studies.execute import read_rows
 from topoopt.studies.results import TIMES
 
 FEW = 3
@@ -85,7 +86,7 @@ KINDS = [
 def test_solve(kind: str, moments: list[float], tmp_path: Path) -> None:
     """A solution file is whole or not there; in the end it has the bytes of one that was never disturbed."""
     instance = write(tmp_path, {"schema_version": 1, "name": "case", **SMALL[kind]})
-    words = ("solve", instance, "--seed", 1, "--out")
+    words = ("solve", instance, "--seed", 1, "--output")
     calm, out = tmp_path / "calm", tmp_path / "out"
 
     def look() -> None:
@@ -108,7 +109,7 @@ def a_study(folder: Path) -> tuple[object, ...]:
     """Words that run a small study, but for its folder."""
     file = folder / "study.json"
     file.write_text(json.dumps(study({"instance": routing(), "seeds": {"count": RUNS}})))
-    return ("study", "run", file, "--jobs", 2, "--out")
+    return ("study", "run", file, "--jobs", 2, "--output")
 
 
 @pytest.mark.parametrize("kills", CALLS)
@@ -125,9 +126,9 @@ def test_study(kills: int, tmp_path: Path) -> None:
 
     def look() -> None:
         nonlocal completed
-        records = [path for path in out.rglob("run.json") if "unfinished" not in path.parts]
-        assert all(json.loads(record.read_bytes())["outcome"] == "done" for record in records)
-        if len(records) == RUNS:
+        kept = read_rows(out)
+        assert all(row.outcome == "done" for row in kept.values())
+        if len(kept) == RUNS:
             if not (calm / "results.parquet").exists():
                 finished("study", "report", calm)
             finished(*words, out)
@@ -174,7 +175,7 @@ def test_a_child_that_ignores_sigterm(tmp_path: Path) -> None:
     program = (
         "import sys\nfrom topoopt.studies.expand import read_study\nfrom topoopt.studies.runner import run_study\n"
         "tally = run_study(read_study(sys.argv[1]), sys.argv[2], jobs=2, program='tests.support.misbehave:main')\n"
-        "print(tally.failed)\n"
+        "print(tally['failed'])\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", program, str(file), str(tmp_path / "out")],
@@ -190,7 +191,7 @@ def test_read_only_installation(tmp_path: Path) -> None:
     if probe.returncode:
         pytest.skip("no mount namespaces here")
     out = tmp_path / "out"
-    words = " ".join(command("solve", ROOT / "instances/networks/k4-4.yaml", "--out", out, "--json"))
+    words = " ".join(command("solve", ROOT / "instances/networks/k4-4.yaml", "--output", out, "--json"))
     script = f"mount --bind {ROOT} {ROOT} && mount -o remount,bind,ro {ROOT} && cd {ROOT} && {words}"
     environment = {**os.environ, "XDG_CACHE_HOME": "/proc/nowhere", "HOME": "/proc"}
     done = subprocess.run(
@@ -217,7 +218,7 @@ def small_disk(tmp_path: Path) -> Path:
 def test_full_disk_of_solve(small_disk: Path) -> None:
     """A plan that finds no room is not half there; with room the same command writes it."""
     try:
-        words = ("solve", INSTANCES / "networks/k4-4.yaml", "--seed", 1, "--out", small_disk / "out")
+        words = ("solve", INSTANCES / "networks/k4-4.yaml", "--seed", 1, "--output", small_disk / "out")
         ballast = small_disk / "ballast"
         ballast.write_bytes(b"\0" * 92 * 1024)
         done = subprocess.run(

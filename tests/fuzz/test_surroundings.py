@@ -15,16 +15,16 @@ from tests.fuzz.test_kills import PATIENCE_S, leftovers
 from tests.support.cli_cases import run
 from tests.support.paths import INSTANCES, ROOT
 from tests.support.study_cases import routing, study
-from topoopt.studies.results import collect_rows
+from topoopt.studies.runner import collect_rows
 
 RUNS = 24
 
 RUNNER = """
 import sys
 from topoopt.studies.expand import read_study
-from topoopt.studies.runner import run_study
+from topoopt.studies.runner import collect_rows, run_study
 tally = run_study(read_study(sys.argv[1]), sys.argv[2], jobs=1, program="tests.support.misbehave:quick")
-assert not tally.failed, tally.failed
+assert not tally['failed'], tally
 """
 
 
@@ -49,7 +49,7 @@ def test_two_runners_in_one_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["networks/k4-4", "placement/branches-3"])
 def test_a_clock_that_jumps(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The time of day leaps by years, forth and back, at every look: the plan and the exit code are the same."""
-    words = ("solve", INSTANCES / f"{name}.yaml", "--seed", 1, "--time-limit", 600, "--out")
+    words = ("solve", INSTANCES / f"{name}.yaml", "--seed", 1, "--time-limit", 600, "--output")
     assert run(*words, tmp_path / "calm").code == 0
     leaps = itertools.cycle([1e9, 0.0, -1e9, 5e8])
     true = time.time

@@ -23,22 +23,22 @@ class Size(NamedTuple):
 
 
 CEILINGS: dict[str, Size] = {
-    "formulations": Size(8047, 21, 45),
-    "solvers": Size(30104, 84, 166),
-    "topoopt.analyses": Size(8581, 24, 32),
-    "topoopt.cli": Size(2724, 11, 8),
-    "topoopt.core": Size(10318, 32, 287),
-    "topoopt.costs": Size(741, 4, 7),
-    "topoopt.files": Size(5448, 18, 55),
-    "topoopt.formats": Size(11543, 38, 66),
-    "topoopt.kinds": Size(21082, 70, 124),
-    "topoopt.library": Size(1321, 6, 6),
+    "formulations": Size(8029, 21, 46),
+    "solvers": Size(30044, 84, 162),
+    "topoopt.analyses": Size(8109, 24, 31),
+    "topoopt.cli": Size(2811, 12, 4),
+    "topoopt.core": Size(10032, 32, 272),
+    "topoopt.costs": Size(739, 4, 7),
+    "topoopt.files": Size(5482, 18, 53),
+    "topoopt.formats": Size(11318, 38, 65),
+    "topoopt.kinds": Size(20962, 70, 120),
+    "topoopt.library": Size(1320, 6, 6),
     "topoopt.native": Size(141, 2, 0),
-    "topoopt.page": Size(3165, 13, 23),
-    "topoopt.simulate": Size(8772, 25, 63),
-    "topoopt.studies": Size(3634, 12, 31),
-    "topoopt.verify": Size(19320, 44, 80),
-    "topoopt.workloads": Size(2476, 9, 21),
+    "topoopt.page": Size(3457, 14, 20),
+    "topoopt.simulate": Size(8760, 25, 63),
+    "topoopt.studies": Size(3259, 11, 14),
+    "topoopt.verify": Size(19155, 42, 79),
+    "topoopt.workloads": Size(2468, 9, 21),
 }
 
 

@@ -133,12 +133,11 @@ OWN_FILES: Mapping[str, str] = {
     "topoopt.formats.hosts.script": "parts of scripts of the package",
     "topoopt.native.cmake.build_backend": "wheels that pip asked for",
     "topoopt.studies.expand": "sources of the package",
-    "topoopt.studies.executors": "/proc/meminfo",
+    "topoopt.studies.runner": "/proc/meminfo",
     "solvers.stop": "/proc/PID/statm",
-    "topoopt.studies.execute": "/proc/PID/stat",
+    "topoopt.studies.execute": "/proc/PID/stat, the lock and the table of a study",
     "topoopt.files.atomic": "writes",
     "topoopt.page.output": "writes nowhere",
-    "topoopt.studies.runner": "the lock of a study",
     "topoopt.studies.server": "the streams of a child",
 }
 """Modules that open files themselves, and which; none of them is of unknown origin."""

@@ -30,7 +30,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def plan(folder: Path) -> tuple[CoOptimisation, Result[Any, Any]]:
     """DLRM on 16 servers after few proposals."""
-    result = run("solve", INSTANCES / "dlrm-16.yaml", "--out", folder, "--budget", 300, "--json")
+    result = run("solve", INSTANCES / "dlrm-16.yaml", "--output", folder, "--budget", 300, "--json")
     assert result.code == 0, result.stderr
     instance, solution = read_instance(INSTANCES / "dlrm-16.yaml"), read_solution(folder / "solution.json")
     assert isinstance(instance, CoOptimisation)
@@ -114,7 +114,7 @@ def test_in_words_and_figures(plan: tuple[CoOptimisation, Result[Any, Any]], fol
     """The solution carries its instance; a file of it beside says the same."""
     _, solution = plan
     file = folder / "solution.json"
-    with_it = run("explain", file, "--instance", INSTANCES / "dlrm-16.yaml", "--json").json
+    with_it = run("explain", file, "--json").json
     without = run("explain", file, "--json").json
     for told in (with_it, without):
         parts = told["gap_parts"]

@@ -213,7 +213,7 @@ def test_constraints_from_a_file(tmp_path: Path) -> None:
     hook = tmp_path / "my_constraints.py"
     hook.write_text(HOOK)
     file = INSTANCES / "networks/uniform-5-2.yaml"
-    told = run("solve", file, "--model-hook", hook, "--out", tmp_path, "--json")
+    told = run("solve", file, "--set", f"model_hook={hook}", "--output", tmp_path, "--json")
     assert told.code == 0
     assert f"running the program {hook}" in told.stderr
     model = topoopt.model(topoopt.read_instance(file))
@@ -240,7 +240,9 @@ def test_a_file_of_constraints_that_fails(text: str, line: int | None, words: st
     hook = tmp_path / "hook.py"
     hook.write_text(text)
     out = tmp_path / "out"
-    told = run("solve", INSTANCES / "networks/uniform-5-2.yaml", "--model-hook", hook, "--out", out, "--json")
+    told = run(
+        "solve", INSTANCES / "networks/uniform-5-2.yaml", "--set", f"model_hook={hook}", "--output", out, "--json"
+    )
     assert told.code == 2
     (problem,) = told.json["problems"]
     assert (problem["file"], problem["line"]) == (str(hook), line)
@@ -252,15 +254,15 @@ def test_refusals_at_the_command_line(tmp_path: Path) -> None:
     """Unknown solvers, kinds without such a formulation, a method beside a solver."""
     network = INSTANCES / "networks/uniform-5-2.yaml"
     for words, path in (
-        ((network, "--solver", "gorubi"), "--solver"),
-        ((network, "--solver", "glop"), "--solver"),
-        ((network, "--solver", "ortools:SCIP"), "--solver"),
-        ((network, "--solver", "pyomo:nothing"), "--solver"),
-        ((network, "--solver", "pyomo:highs", "--method", "exact"), "--method"),
-        ((network, "--solver", "pyomo:highs", "--formulation", "hop_lp"), "formulation"),
-        ((INSTANCES / "tiny-4.yaml", "--solver", "pyomo:highs"), "formulation"),
+        ((network, "--set", "solver=gorubi"), "--set solver"),
+        ((network, "--set", "solver=glop"), "--set solver"),
+        ((network, "--set", "solver=ortools:SCIP"), "--set solver"),
+        ((network, "--set", "solver=pyomo:nothing"), "--set solver"),
+        ((network, "--set", "solver=pyomo:highs", "--method", "exact"), "--method"),
+        ((network, "--set", "solver=pyomo:highs,formulation=hop_lp"), "formulation"),
+        ((INSTANCES / "tiny-4.yaml", "--set", "solver=pyomo:highs"), "formulation"),
     ):
-        told = run("solve", *words, "--out", tmp_path, "--json")
+        told = run("solve", *words, "--output", tmp_path, "--json")
         assert told.code == 2
         assert told.json["problems"][0]["path"] == path
 

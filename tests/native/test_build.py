@@ -59,7 +59,7 @@ def test_a_wheel_of_the_source_archive_solves_without_a_compiler(source: Path, t
     modules = installed(wheel, tmp_path / "modules")
     assert not list(modules.rglob("*.cpp"))
     assert (modules / "topoopt" / "instances" / "tiny-4.yaml").is_file()
-    words = (sys.executable, "-m", "topoopt.cli.main", "solve", INSTANCE, "--json", "--out")
+    words = (sys.executable, "-m", "topoopt.cli.main", "solve", INSTANCE, "--json", "--output")
     here, there = tmp_path / "here", tmp_path / "there"
     where = run(sys.executable, "-c", "import topoopt; print(topoopt.__file__)", cwd=tmp_path, modules=modules)
     assert Path(where.strip()).is_relative_to(modules)

@@ -12,14 +12,12 @@ from tests.simulate.test_switching import DENSE, EXPERTS, ON_DEMAND, PROVISIONED
 from tests.support.cli_cases import run
 from tests.support.paths import INSTANCES
 from tests.support.switched_steps import fastest_step
-from topoopt.core.switching import EVERY_STAGE, FailedFigures, RailJob, SwitchedStep, SwitchMode
+from topoopt.core.switching import EVERY_STAGE, ImpairedStep, RailJob, SwitchedStep, SwitchMode
 from topoopt.simulate.switching import failed_figures
 from topoopt.verify.llm_training.rail_steps import check_failed
 
 
-def broken(
-    job: RailJob, delay_s: float, mode: SwitchMode, rank: int, left: float
-) -> tuple[SwitchedStep, FailedFigures]:
+def broken(job: RailJob, delay_s: float, mode: SwitchMode, rank: int, left: float) -> tuple[SwitchedStep, ImpairedStep]:
     """The fastest plan of ports, and its step with a part of the interfaces left."""
     known, step = fastest_step(job, delay_s, mode)
     return step, failed_figures(job, known, step, rank, left)
@@ -58,7 +56,7 @@ def test_the_checker_follows_failures_too(job: RailJob, rank: int) -> None:
 def test_options() -> None:
     """At least one interface of a server is left; other kinds have no rails."""
     file = INSTANCES / "tiny-8.yaml"
-    refused = run("reconfigure", file, "--failed", "1", "--json")
+    refused = run("reconfigure", file, "--set", "failed=1", "--json")
     assert refused.code == 2
     assert "for training jobs only" in refused.stdout + refused.stderr
 
@@ -71,13 +69,13 @@ def test_a_study_with_failures(tmp_path: Path) -> None:
     begin, end = text.index("strategy:"), text.index("switching:")
     file.write_text(text[:begin] + pinned + text[end:])
     page = tmp_path / "page.html"
-    told = run("reconfigure", file, "--delays", "3ms", "--failed", "1", "--plot", page, "--json")
+    told = run("reconfigure", file, "--delays", "3ms", "--set", "failed=1", "--output", page, "--json")
     assert told.code == 0, told.stderr
     rails = json.loads(told.stdout)["rails"]
     assert [one["rank"] for one in rails["failures"]] == [EVERY_STAGE, 0, 1]
     assert all(rails["shown"]["step_s"] <= one["step_s"] for one in rails["failures"])
     assert rails["failed"] == 1
     assert "1 whole rail dead" in page.read_text()
-    refused = run("reconfigure", file, "--delays", "3ms", "--failed", "4", "--json")
+    refused = run("reconfigure", file, "--delays", "3ms", "--set", "failed=4", "--json")
     assert refused.code == 2
     assert "no interface of the server would be left" in refused.stdout + refused.stderr

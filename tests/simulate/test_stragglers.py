@@ -8,14 +8,14 @@ import pytest
 
 from tests.simulate.test_switching import DENSE, EXPERTS, ON_DEMAND, PROVISIONED
 from tests.support.switched_steps import fastest_step
-from topoopt.core.switching import RailJob, StragglerFigures, SwitchedStep, SwitchMode
+from topoopt.core.switching import ImpairedStep, RailJob, SwitchedStep, SwitchMode
 from topoopt.simulate.switching import straggler_figures
 from topoopt.verify.llm_training.rail_steps import check_straggler
 
 
 def slow(
     job: RailJob, delay_s: float, mode: SwitchMode, rank: int, slowdown: float
-) -> tuple[SwitchedStep, StragglerFigures]:
+) -> tuple[SwitchedStep, ImpairedStep]:
     """The fastest plan of ports, and its step with a slow stage."""
     known, step = fastest_step(job, delay_s, mode)
     return step, straggler_figures(job, known, step, rank, slowdown)

@@ -100,6 +100,6 @@ def test_bad_input(tmp_path: Path) -> None:
     file.write_text(CASE.replace("optical_interfaces: 6", "optical_interfaces: 8"))
     assert "cluster.optical_interfaces" in run("validate", file).stdout
     file.write_text(CASE.replace(",\n  optical_interfaces: 6", ""))
-    said = run("solve", file, "--out", tmp_path)
+    said = run("solve", file, "--output", tmp_path)
     assert said.code == 2
     assert "cluster.optical_interfaces of 1 to 7" in said.stderr

@@ -105,13 +105,13 @@ def test_what_is_not_studied_is_refused(tmp_path: Path) -> None:
     file.write_text(CASE.replace("PIPELINE", "1").replace("FABRIC", "direct-connect, rail-only"))
     assert run("solve", file, "-o", tmp_path).code == 0
     for more, option in (
-        (("--fabric", "rail-only", "--rewire", 1), "--rewire"),
+        (("--fabric", "rail-only", "--set", "rewire=1"), "--set rewire"),
         (("--fabric", "fat-tree"), "--fabric"),
     ):
         answer = run("resilience", tmp_path / "solution.json", *more, "--json")
         assert answer.code == 2
         assert [path for path, _, _ in refusals(answer.json)] == [option]
-    found = run("resilience", tmp_path / "solution.json", "--samples", 0, "--json").json
+    found = run("resilience", tmp_path / "solution.json", "--set", "samples=0", "--json").json
     assert (found["kind"], found["objective"], len(found["links"])) == ("llm-training", "iteration_time", 4)
     assert found["check"]["ok"] is True
 

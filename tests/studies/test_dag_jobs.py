@@ -9,13 +9,15 @@ import pytest
 
 from tests.support.cli_cases import run
 from tests.support.paths import INSTANCES
-from topoopt.studies.results import collect_rows
+from topoopt.studies.runner import collect_rows
 
 
 def test_the_study(tmp_path: Path) -> None:
     """A row for each setting of pods, with the figures of its plan."""
     out = tmp_path / "study"
-    assert run("study", "run", INSTANCES / "studies" / "dag-jobs.yaml", "--small", "--out", out, "--jobs", 1).code == 0
+    assert (
+        run("study", "run", INSTANCES / "studies" / "dag-jobs.yaml", "--small", "--output", out, "--jobs", 1).code == 0
+    )
     rows: list[dict[str, Any]] = collect_rows(out)
     assert [(row["pods.pods"], row["pods.ports"], row["status"]) for row in rows] == [
         (8, 4, "optimal"),

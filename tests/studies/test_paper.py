@@ -15,12 +15,13 @@ import numpy as np
 import pytest
 
 from tests.support.cli_cases import Run, run
-from topoopt.core.comparison import ComparedBy, Figure, Published
+from tests.support.study_cases import drawn, plain_study
 from topoopt.files.untrusted import shipped_folder
-from topoopt.studies.expand import read_study
-from topoopt.studies.figures import Drawing, agreement, draw, matrix_of, published_marks, set_beside
-from topoopt.studies.results import collect_rows, pivot, starred
-from topoopt.studies.schema import cell_of
+from topoopt.studies.expand import cell_of, read_study
+from topoopt.studies.figures import Drawing, agreement, matrix_of, published_marks, set_beside
+from topoopt.studies.results import pivot, starred
+from topoopt.studies.runner import collect_rows
+from topoopt.studies.schema import Figure, Published
 
 ROWS = [
     {"run": "a", "d": 4, "batch": 64, "tax": 1.0, "time": 6.0, "hops.1.part": 0.25, "hops.2.part": 1.0},
@@ -44,12 +45,12 @@ The cost of a network of least time is not what is optimised, and changes freely
 
 
 def _published(value: float, **more: Any) -> Published:
-    return Published("tax", value, "a table", **{"column": "tax", "where": (("d", 4), ("batch", 64)), **more})
+    return Published("tax", value, "a table", **{"column": "tax", "where": {"d": 4, "batch": 64}, **more})
 
 
 def _texts(drawing: Drawing) -> list[str]:
     """Texts of a picture: axes, what marks tell, legend."""
-    return [html.unescape(text) for text in re.findall(">([^<>]+)<", str(drawing.picture))]
+    return [html.unescape(text) for text in re.findall(">([^<>]+)<", str(drawing["picture"]))]
 
 
 def test_ours_is_a_statistic_of_the_rows_that_count() -> None:
@@ -58,9 +59,9 @@ def test_ours_is_a_statistic_of_the_rows_that_count() -> None:
         _published(1.0),
         _published(1.0, statistic="max"),
         _published(1.0, over="time"),
-        _published(1.0, where=(("d", 5),)),
+        _published(1.0, where={"d": 5}),
     ]
-    ours = [each.ours for each in set_beside(asked, ROWS)]
+    ours = [each[1] for each in set_beside(asked, ROWS)]
     assert ours[:2] == pytest.approx([1.1, 1.2])
     assert ours[2] == pytest.approx((1.0 / 6.0 + 1.2 / 3.0) / 2)
     assert ours[3] is None
@@ -69,7 +70,7 @@ def test_ours_is_a_statistic_of_the_rows_that_count() -> None:
 def test_the_sentence_names_what_differs() -> None:
     """10 % is the border; figures that no run gives are counted apart."""
     near, far = _published(1.21), _published(1.5, statistic="min")
-    text = agreement(set_beside([near, far, _published(1.0, where=(("d", 5),))], ROWS))
+    text = agreement(set_beside([near, far, _published(1.0, where={"d": 5})], ROWS))
     assert text == (
         "1 of 2 published figures agree within 10%: tax (ours 1.100, published 1.210, -9.09%); "
         "not tax (ours 1.000, published 1.500, -33.33%); 1 has no run here."
@@ -88,13 +89,12 @@ def test_the_sentence_names_what_differs() -> None:
 def test_published_values_stand_in_the_picture_of_their_case() -> None:
     """As points of their own: not in that of another degree, and not where they are a ratio."""
     figure = Figure("lines", x="batch", y="tax", series="d")
-    marks = published_marks([_published(1.5)], figure, "batch", "tax", {})
+    marks = published_marks(figure, "batch", "tax", plain_study(published=[_published(1.5)]))
     assert [(mark["series"], mark["x"], mark["y"]) for mark in marks] == [("4", 64.0, 1.5)]
-    eight = Figure("lines", x="batch", y="tax", where=(("d", 8),))
-    assert published_marks([_published(1.5)], eight, "batch", "tax", {}) == []
-    assert published_marks([_published(1.5, over="time")], figure, "batch", "tax", {}) == []
-    drawn = draw(figure, ROWS, ("d",), ComparedBy(), [_published(1.5)])
-    assert "published: tax" in str(drawn.picture)
+    eight = Figure("lines", x="batch", y="tax", where={"d": 8})
+    assert published_marks(eight, "batch", "tax", plain_study(published=[_published(1.5)])) == []
+    assert published_marks(figure, "batch", "tax", plain_study(published=[_published(1.5, over="time")])) == []
+    assert "published: tax" in str(drawn(figure, ROWS, published=[_published(1.5)])["picture"])
 
 
 def test_columns_with_a_star_are_drawn_over_what_it_stands_for() -> None:
@@ -103,31 +103,30 @@ def test_columns_with_a_star_are_drawn_over_what_it_stands_for() -> None:
         2.0, 0.5, None, None,
     ]  # fmt: skip
     figure = Figure("across", x="hops", y="part", series="d", columns=("hops.*.part",))
-    asked = Published("near", 0.3, "a table", "hops.1.part", where=(("d", 4),))
-    drawn = draw(figure, ROWS, ("d",), ComparedBy(), [asked])
-    texts = _texts(drawn)
+    asked = Published("near", 0.3, "a table", "hops.1.part", where={"d": 4})
+    drawing = drawn(figure, ROWS, published=[asked])
+    texts = _texts(drawing)
     assert "4\nhops: 1.000\nhops.1.part: 0.250\n2 runs: 0.250 to 0.250" in texts
     assert "published: near\n0.300\na table" in texts
     assert texts[-2:] == ["4", "8"]  # the legend: what is published stands with its series
-    assert drawn.note == "Hollow: published."
-    assert draw(figure, [{"run": "a"}], ("d",), ComparedBy()).note == "No run has values to show here."
+    assert drawing["note"] == "Hollow: published."
+    assert drawn(figure, [{"run": "a"}])["note"] == "No run has values to show here."
 
 
 def test_columns_are_called_by_their_names() -> None:
     """Titles of axes, legends, published points beside their line and heads of tables; patterns with a star too."""
     names = {"batch": "samples", "tax": "extra bytes", "time": "ms", "hops.*.part": "share"}
-    figure = Figure("lines", x="batch", y="bytes", columns=("tax", "time"), where=(("d", 4),))
-    drawn = draw(figure, ROWS, ("d",), ComparedBy(), [_published(1.5)], names)
-    texts = _texts(drawn)
+    figure = Figure("lines", x="batch", y="bytes", columns=("tax", "time"), where={"d": 4})
+    texts = _texts(drawn(figure, ROWS, published=[_published(1.5)], names=names))
     assert {"samples", "bytes", "published: tax\n1.500\na table"} < set(texts)
     assert texts[-2:] == ["extra bytes", "ms"]
-    over = draw(Figure("lines", x="batch", y="tax", series="d"), ROWS, ("d",), ComparedBy(), (), names)
+    over = drawn(Figure("lines", x="batch", y="tax", series="d"), ROWS, names=names)
     assert "extra bytes (mean)" in _texts(over)
-    by_degree = draw(
-        Figure("lines", x="batch", y="tax", series="d"), ROWS, ("d",), ComparedBy(), [_published(1.5)], {"d": "degree"}
+    by_degree = drawn(
+        Figure("lines", x="batch", y="tax", series="d"), ROWS, published=[_published(1.5)], names={"d": "degree"}
     )
     assert _texts(by_degree)[-2:] == ["degree 4", "degree 8"]
-    starry = draw(Figure("across", columns=("hops.*.part",) * 2), ROWS, ("d",), ComparedBy(), (), names)
+    starry = drawn(Figure("across", columns=("hops.*.part",) * 2), ROWS, names=names)
     assert any(text.startswith("share\n") for text in _texts(starry))
     assert pivot(ROWS, ["batch"], ["tax"], None, "mean", names)[0] == ["samples", "extra bytes"]
     assert pivot(ROWS, ["d"], ["tax"], "batch", "mean", names)[0] == ["d / samples", "64"]
@@ -142,15 +141,15 @@ def test_a_heat_map_is_the_matrix_of_one_run() -> None:
     assert matrix_of(row, "pair.*") is None
     assert matrix_of(ROWS[0], "pair.*.*") is None
     figure = Figure("heat-map", columns=("pair.*.*",), log_y=True)
-    drawn = draw(figure, [row, {**row, "run": "b"}], ("d",), ComparedBy())
-    assert drawn.note == "3.001 GB between 2 ordered pairs, 3.000 GB at most. The first of 2 runs."
-    values = re.search('data-values="([^"]+)"', str(drawn.picture))
+    drawing = drawn(figure, [row, {**row, "run": "b"}])
+    assert drawing["note"] == "3.001 GB between 2 ordered pairs, 3.000 GB at most. The first of 2 runs."
+    values = re.search('data-values="([^"]+)"', str(drawing["picture"]))
     assert values is not None
     assert np.frombuffer(base64.b64decode(values[1]), "<f4").reshape(3, 3)[0, 2] == pytest.approx(3e9)
-    assert ("scale-log" in drawn.picture, "scale-lin" in drawn.picture) == (True, False)
-    linear = draw(replace(figure, log_y=False), [row], ("d",), ComparedBy())
-    assert ("scale-log" in linear.picture, "scale-lin" in linear.picture) == (False, True)
-    assert draw(figure, ROWS, ("d",), ComparedBy()).note == "No run has values to show here."
+    assert ("scale-log" in drawing["picture"], "scale-lin" in drawing["picture"]) == (True, False)
+    linear = drawn(replace(figure, log_y=False), [row])
+    assert ("scale-log" in linear["picture"], "scale-lin" in linear["picture"]) == (False, True)
+    assert drawn(figure, ROWS)["note"] == "No run has values to show here."
 
 
 @pytest.fixture(scope="module")
@@ -160,7 +159,7 @@ def small_form(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tupl
     @cache
     def made(name: str) -> tuple[Run, Path]:
         out = tmp_path_factory.mktemp("paper") / "study"
-        told = run("study", "run", STUDIES[name], "--small", "--out", out, "--jobs", 1, "--json")
+        told = run("study", "run", STUDIES[name], "--small", "--output", out, "--jobs", 1, "--json")
         assert run("study", "report", out).code == 0
         return told, out
 
@@ -211,10 +210,10 @@ def test_the_small_form_of_a_figure(name: str, small_form: Callable[[str], tuple
     page = (out / "report.html").read_text()
     assert "<figcaption>" in page
     assert page.count("<figcaption>") == page.count("</figure>") <= page.count("<svg") + page.count("<canvas")
-    found = set_beside(read_study(STUDIES[name], small=True).published, collect_rows(out))
+    found = set_beside(read_study(STUDIES[name], small=True).study.published, collect_rows(out))
     assert agreement(found) in re.sub("<[^>]+>", "", page)
     if name in WITHIN:
-        assert any(each.ours is not None for each in found)
-    for each in found:
-        if name in WITHIN and each.ours is not None and each.published.why is None:
-            assert each.ours == pytest.approx(each.published.value, abs=WITHIN[name]), each.published.what
+        assert any(ours is not None for _, ours, _ in found)
+    for published, ours, _ in found:
+        if name in WITHIN and ours is not None and published.why is None:
+            assert ours == pytest.approx(published.value, abs=WITHIN[name]), published.what

@@ -16,7 +16,7 @@ def test_runs_that_gave_a_value_are_counted(tmp_path: Path) -> None:
     file = tmp_path / "study.json"
     file.write_text(json.dumps(study(*groups)))
     said = "2 of 3 runs gave a value, 1 failed or is missing; 2 results are proven optimal."
-    for words in (("run", file, "--out", tmp_path / "runs", "--jobs", 1), ("report", tmp_path / "runs")):
+    for words in (("run", file, "--output", tmp_path / "runs", "--jobs", 1), ("report", tmp_path / "runs")):
         found = run("study", *words, "--json")
         assert (found.code, found.json["answer"]) == (0, said)
         assert " ".join(run("study", *words).stdout.split()).startswith(said)

@@ -11,14 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from solvers.stop import Stop
 from tests.support.cli_cases import process, run_apart
 from tests.support.sized_instances import topology
 from tests.support.study_cases import routing, study
-from topoopt.studies.attended import SAID
-from topoopt.studies.execute import Store, StudyStop
+from topoopt.studies.execute import read_rows
 from topoopt.studies.expand import read_study
-from topoopt.studies.results import collect_rows
-from topoopt.studies.runner import run_study
+from topoopt.studies.runner import SAID, collect_rows, run_study
 
 HOURS = {"time_limit_s": 7200, "wall_s": 7200, "memory_mib": 4096}
 
@@ -33,7 +32,7 @@ def file(written: Callable[..., Path]) -> Path:
 
 def test_a_limit_for_the_whole_study(tmp_path: Path, file: Path) -> None:
     """Exit code 4 with the table of what is done; the same command goes on with what is missing."""
-    words = ("study", "run", file, "--out", tmp_path / "out", "--jobs", 1, "--json")
+    words = ("study", "run", file, "--output", tmp_path / "out", "--jobs", 1, "--json")
     none = run_apart(*words, "--time-limit", 0)
     assert (none.code, none.json["status"], none.json["done"], none.json["missing"]) == (4, "time", 0, 3)
     some, more = (run_apart(*words, "--time-limit", 6).json for _ in range(2))
@@ -47,9 +46,9 @@ def test_a_limit_for_the_whole_study(tmp_path: Path, file: Path) -> None:
 def test_a_signal_ends_runs_in_flight(tmp_path: Path, file: Path, number: signal.Signals) -> None:
     """Said at once; exit code 130, and what was done before is in the table."""
     out = tmp_path / "out"
-    with process("study", "run", file, "--out", out, "--jobs", 1, "--json") as child:
+    with process("study", "run", file, "--output", out, "--jobs", 1, "--json") as child:
         deadline = time.monotonic() + 300.0
-        while not (out.exists() and len(Store(out).finished()) == 2 and list((out / "unfinished").iterdir())):
+        while not (out.exists() and len(read_rows(out)) == 2 and list((out / "unfinished").iterdir())):
             assert time.monotonic() < deadline, "the endless run never began"
             assert child.poll() is None
             time.sleep(0.05)
@@ -66,24 +65,24 @@ def test_a_signal_ends_runs_in_flight(tmp_path: Path, file: Path, number: signal
 def test_runs_in_flight_keep_the_best_they_have(tmp_path: Path, written: Callable[..., Path]) -> None:
     """Who answers the first signal is in the table, who does not is killed by the second; both are done again."""
     groups = [{"instance": routing(name), "seeds": {"count": 1}} for name in ("polite", "deaf", "never-begun")]
-    found, out, stop = read_study(written(study(*groups))), tmp_path / "out", StudyStop()
+    found, out, stop = read_study(written(study(*groups))), tmp_path / "out", Stop()
 
     def end() -> None:
         while len(list(out.glob("unfinished/*/ready"))) < 2:
             time.sleep(0.01)
         stop.interrupted.set()
-        while not Store(out).finished():
+        while not read_rows(out):
             time.sleep(0.01)
-        stop.kill.set()
+        stop.second_interrupt.set()
 
     thread = threading.Thread(target=end)
     thread.start()
     tally = run_study(found, out, jobs=2, stop=stop, program="tests.support.misbehave:main")
     thread.join()
-    assert (tally.ran, tally.done, tally.failed, tally.missing) == (0, 0, {"interrupted": 1}, 2)
+    assert [tally[key] for key in ("ran", "done", "failed", "missing")] == [0, 0, {"interrupted": 1}, 2]
     rows = [(row["instance"], row["outcome"], row["objective"]) for row in collect_rows(out)]
     assert rows == [("polite", "interrupted", 7.5), ("deaf", "missing", None), ("never-begun", "missing", None)]
     again = run_study(found, out, jobs=2, program="tests.support.misbehave:quick")
-    assert (again.ran, again.done, again.failed, again.missing) == (3, 3, {}, 0)
+    assert [again[key] for key in ("ran", "done", "failed", "missing")] == [3, 3, {}, 0]
     assert [row["objective"] for row in collect_rows(out)] == [1.0, 1.0, 1.0]
     assert not list((out / "unfinished").iterdir())

@@ -12,8 +12,9 @@ import pytest
 from tests.support.cli_cases import run
 from tests.support.study_cases import routing, study
 from topoopt.core.errors import InputError
-from topoopt.studies.expand import outlook, read_study
-from topoopt.studies.schema import Sequence, sequence_values, varied
+from topoopt.files import codec
+from topoopt.studies.expand import outlook, progression_values, read_study, varied
+from topoopt.studies.schema import Progression
 
 Written = Callable[..., Path]
 
@@ -86,24 +87,28 @@ def test_patterns_and_labels(tmp_path: Path, written: Written) -> None:
     assert found.runs[2].document is None
     assert found.runs[0].identity == found.runs[3].identity
     seen = outlook(found)
-    assert (seen.runs, seen.repeated) == (3, 1)
-    assert [problem.file for problem in seen.problems] == [str(tmp_path / "sub" / "c.json")]
+    assert (seen["runs"], seen["repeated"]) == (3, 1)
+    assert [problem.file for problem in seen["problems"]] == [str(tmp_path / "sub" / "c.json")]
 
 
 def test_commands_without_instance(written: Written) -> None:
     """Options of a command become its arguments."""
-    group = {"command": "topology totient", "options": {"degree": 4}, "vary": {"servers": [8, 16]}}
+    group = {
+        "command": "describe topology",
+        "options": {"family": "totient", "degree": 4},
+        "vary": {"servers": [8, 16]},
+    }
     runs = read_study(written(study(group))).runs
     assert [run.arguments for run in runs] == [
         ("--degree", "4", "--servers", "8"),
         ("--degree", "4", "--servers", "16"),
     ]
-    assert runs[0].command == ("topology", "totient")
+    assert runs[0].command == ("describe", "topology", "totient")
 
 
 def test_files_among_the_options(tmp_path: Path, written: Written) -> None:
     """A price book is relative to the study file, its content is part of what a run is; a missing one is said."""
-    group = {"command": "cost", "options": {"servers": 8, "degree": 4, "rate": 100, "prices": "book.yaml"}}
+    group = {"command": "cost", "options": {"servers": 8, "degree": 4, "link-gbps": 100, "prices": "book.yaml"}}
     with pytest.raises(InputError, match="no such file for option prices"):
         read_study(written(study(group)))
     identities = []
@@ -127,7 +132,7 @@ def test_files_among_the_options(tmp_path: Path, written: Written) -> None:
 )
 def test_sequences(rule: dict[str, float], values: list[float]) -> None:
     """Both ends count, whole numbers stay whole."""
-    found = sequence_values(Sequence.model_validate(rule))
+    found = progression_values(codec.read(Progression, rule)[0])
     assert found == values
     assert [type(value) for value in found] == [type(value) for value in values]
 
@@ -178,9 +183,9 @@ def test_outlook_names_bad_instances_and_methods(written: Written) -> None:
     """What will be refused is known before anything runs, with what was varied."""
     group = {"instance": routing(), "vary": {"topology.servers": [4, -1]}, "methods": ["auto", "magic"]}
     seen = outlook(read_study(written(study(group))))
-    assert seen.runs == 4
-    assert seen.longest_s == 4 * 60
-    texts = [str(problem) for problem in seen.problems]
+    assert seen["runs"] == 4
+    assert seen["longest_s"] == 4 * 60
+    texts = [str(problem) for problem in seen["problems"]]
     assert any("topology.servers = -1" in text for text in texts)
     assert any("magic" in text and "simplex" in text for text in texts)
 
@@ -207,7 +212,7 @@ def test_everything_wrong_is_told_at_once(tmp_path: Path, written: Written) -> N
         {"file": "there.json", "vary": {"topology.servers": [4, -4]}},
         {"file": "also-absent.json"},
         {"command": "cost", "options": {"nonsense": 3}},
-        {"command": "topology metrics", "options": {"family": "ring", "servers": "many"}},
+        {"command": "describe topology", "options": {"family": "ring", "servers": "many"}},
         seeds=-3,
         figures=[{"kind": "rings"}],
     )
@@ -225,6 +230,6 @@ def test_everything_wrong_is_told_at_once(tmp_path: Path, written: Written) -> N
         "--budget",
         "topology.servers",
         "instances: cost",
-        "instances: topology-metrics",
+        "instances: describe-topology",
     ]
     assert sorted(paths) == sorted(expected)

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
@@ -20,16 +21,14 @@ from tests.support.cli_cases import run
 from tests.support.paths import ROOT
 from tests.support.study_cases import routing, study
 from topoopt.core.errors import InputError, MachineError
-from topoopt.studies.attended import reproduce
-from topoopt.studies.execute import Store
-from topoopt.studies.expand import FILE_OPTIONS, WRITTEN_OPTIONS, read_study
-from topoopt.studies.results import collect_rows, read_plan
-from topoopt.studies.runner import run_study
-from topoopt.studies.schema import COMMANDS, Sequence, sequence_values
+from topoopt.studies.execute import append_row, read_rows, run_folder
+from topoopt.studies.expand import FILE_OPTIONS, WRITTEN_OPTIONS, progression_values, read_study
+from topoopt.studies.runner import collect_rows, read_plan, reproduce, run_study
+from topoopt.studies.schema import COMMANDS, Progression
 
 Written = Callable[..., Path]
 
-SIZE = {"servers": 16, "degree": 4, "rate": 100}
+SIZE = {"servers": 16, "degree": 4, "link-gbps": 100}
 
 
 def study_run(file: Path, out: Path, most_bytes: int | None = None) -> subprocess.CompletedProcess[str]:
@@ -39,7 +38,7 @@ def study_run(file: Path, out: Path, most_bytes: int | None = None) -> subproces
         if most_bytes is not None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
 
-    words = ["study", "run", file, "--out", out, "--jobs", "2", "--json"]
+    words = ["study", "run", file, "--output", out, "--jobs", "2", "--json"]
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}  # of a file cut short no process could start again
     return subprocess.run(
         [sys.executable, "-m", "topoopt.cli.main", *map(str, words)],
@@ -121,7 +120,7 @@ def done(tmp_path: Path, written: Written) -> tuple[Path, Path, Path]:
     file = written(study({"instance": routing()}))
     found = read_study(file)
     run_study(found, tmp_path / "out", jobs=1)
-    return file, tmp_path / "out", Store(tmp_path / "out").folder(found.runs[0].identity) / "run.json"
+    return file, tmp_path / "out", tmp_path / "out" / "results.jsonl"
 
 
 def test_damaged_records_are_made_again(done: tuple[Path, Path, Path]) -> None:
@@ -134,12 +133,39 @@ def test_damaged_records_are_made_again(done: tuple[Path, Path, Path]) -> None:
         assert [row["outcome"] for row in collect_rows(out)] == ["missing"], name
     kept.write_text(good[: len(good) // 2])
     tally = run_study(read_study(file), out, jobs=1)
-    assert (tally.ran, tally.done, tally.missing) == (1, 1, 0)
+    assert (tally["ran"], tally["done"], tally["missing"]) == (1, 1, 0)
     assert [row["objective"] for row in collect_rows(out)] == [2.0]  # uniform demand on a ring of four
     for odd in ODD.values():
         kept.write_text(json.dumps({**whole, "output": odd(whole["output"])}))
-        assert run("study", "report", out, "--json").code == 0
+        assert run("study", "report", out, "--force", "--json").code == 0
         assert pq.read_table(out / "results.parquet")["outcome"].to_pylist() == ["done"]
+
+
+def test_a_folder_of_an_earlier_format_is_refused(done: tuple[Path, Path, Path]) -> None:
+    """One line says so, whether the study is to go on or its report is to be made; nothing is touched."""
+    file, out, kept = done
+    plan = json.loads((out / "study.json").read_text())
+    (out / "study.json").write_text(json.dumps({**plan, "schema_version": 1}))
+    before = kept.read_bytes()
+    for words in (("run", file, "--out", out), ("report", out)):
+        result = run("study", *words, "--json")
+        assert result.code == 2
+        assert "a study of an earlier version, which is not gone on with" in result.json["error"]
+        assert len(result.json["problems"]) == 1
+    assert kept.read_bytes() == before
+
+
+def test_a_line_cut_short_costs_one_run(done: tuple[Path, Path, Path]) -> None:
+    """What a kill left of a line stands alone: the next line is whole, and older ones count."""
+    file, out, kept = done
+    line = kept.read_text()
+    kept.write_text(line + line[: len(line) // 2])
+    assert [row["outcome"] for row in collect_rows(out)] == ["done"]
+    row = next(iter(read_rows(out).values()))
+    append_row(out, replace(row, outcome="crashed"))
+    assert [row["outcome"] for row in collect_rows(out)] == ["crashed"]
+    assert run_study(read_study(file), out, jobs=1, retry_failed=True)["ran"] == 1
+    assert [row["outcome"] for row in collect_rows(out)] == ["done"]
 
 
 def test_damaged_plans_are_refused(done: tuple[Path, Path, Path]) -> None:
@@ -147,12 +173,13 @@ def test_damaged_plans_are_refused(done: tuple[Path, Path, Path]) -> None:
     study_file, out, _ = done
     plan = json.loads((out / "study.json").read_text())
     wounds: list[dict[str, Any]] = [
-        {"runs": 3}, {"runs": [None]}, {"versions": []}, {"figures": [{}]}, {"comparison": None}, {"notes": None},
-        {"runs": [{**plan["runs"][0], "identity": "../../x"}]}, {"runs": [{**plan["runs"][0], "limits": {}}]},
+        {"runs": 3}, {"runs": [None]}, {"versions": []}, {"study": {**plan["study"], "figures": [{}]}},
+        {"study": {**plan["study"], "compare": None}}, {"study": {**plan["study"], "notes": None}}, {"study": None},
+        {"runs": [{**plan["runs"][0], "identity": "../../x"}]}, {"runs": [{**plan["runs"][0], "limits": 3}]},
     ]  # fmt: skip
     for wound in wounds:
         (out / "study.json").write_text(json.dumps({**plan, **wound}))
-        for words in (("report", out), ("run", study_file, "--out", out, "--again", "0")):
+        for words in (("report", out), ("run", study_file, "--output", out, "--again", "0")):
             result = run("study", *words, "--json")
             assert result.code == 2
             assert result.json["problems"][0]["path"].startswith(next(iter(wound)))
@@ -161,7 +188,7 @@ def test_damaged_plans_are_refused(done: tuple[Path, Path, Path]) -> None:
         read_plan(out)
 
 
-@pytest.mark.parametrize("value", ["/tmp/x.csv", "../x.csv", "a/x.csv", "run.json", ".hidden", "", True, 3])
+@pytest.mark.parametrize("value", ["/tmp/x.csv", "../x.csv", "a/x.csv", "log.txt", ".hidden", "", True, 3])
 @pytest.mark.parametrize("option", WRITTEN_OPTIONS)
 def test_nothing_is_written_outside(written: Written, option: str, value: object) -> None:
     """Options that name a file to write take plain names, which stand in the folder of the run."""
@@ -174,27 +201,28 @@ def test_nothing_is_written_outside(written: Written, option: str, value: object
 
 def test_options_are_options(written: Written) -> None:
     """Neither a name with a value in it, nor a value that begins like an option."""
-    for options in ({"csv=/tmp/x": True}, {"-csv": "x"}, {"fabrics": "--csv"}, {"c s": 1}):
+    for options in ({"output=/tmp/x": True}, {"-output": "x"}, {"fabrics": "--output"}, {"c s": 1}):
         with pytest.raises(InputError, match=r"not an option|begins like an option"):
             read_study(written(study({"command": "cost", "options": options})))
 
 
 def test_options_that_write_are_listed() -> None:
     """Every option of the commands of studies that names a file is listed, as one to read or one to write."""
-    functions = [getattr(importlib.import_module(module), name) for module, name in COMMANDS.values()]
+    functions = [getattr(importlib.import_module(module), name) for module, name, _ in COMMANDS.values()]
     found = set()
     for function in functions:
         for name, kind in get_type_hints(function).items():
-            if Path in (kind, *get_args(kind)):
-                found.add(name.removesuffix("_file"))
-    assert found == {"file", "instance", *FILE_OPTIONS, *WRITTEN_OPTIONS}, "file and instance are arguments"
+            nested = [inner for part in (kind, *get_args(kind)) for inner in (part, *get_args(part))]
+            if Path in nested:
+                found.add(name.removesuffix("_files"))
+    assert found == {"file", "instances", *FILE_OPTIONS, *WRITTEN_OPTIONS}, "file and instances are arguments"
 
 
 def test_a_bill_is_written_beside_its_run(tmp_path: Path, written: Written) -> None:
     """What a command writes is kept with its run."""
-    found = read_study(written(study({"command": "cost", "options": {**SIZE, "csv": "bill.csv"}})))
+    found = read_study(written(study({"command": "cost", "options": {**SIZE, "output": "bill.csv"}})))
     run_study(found, tmp_path / "out", jobs=1)
-    folder = Store(tmp_path / "out").folder(found.runs[0].identity)
+    folder = run_folder(tmp_path / "out", found.runs[0].identity)
     assert (folder / "bill.csv").read_text().count("\n") > 3
 
 
@@ -205,21 +233,22 @@ def test_a_folder_of_a_stranger_is_not_obeyed(done: tuple[Path, Path, Path], tmp
     one = plan["runs"][0]
     target = tmp_path / "mine"
     for changes in (
-        {"command": ["report"]}, {"arguments": ["--out", str(target)]},
-        {"command": ["cost"], "arguments": ["--servers", "16", "--csv", str(target)]}, {"arguments": [f"-o{target}"]},
+        {"command": ["export"]}, {"arguments": ["--output", str(target)]},
+        {"command": ["cost"], "arguments": ["--servers", "16", "--output", str(target)]},
+        {"arguments": [f"-o{target}"]},
     ):  # fmt: skip
         (out / "study.json").write_text(json.dumps({**plan, "runs": [{**one, **changes}]}))
         with pytest.raises(InputError):
-            reproduce(out, one["identity"], tmp_path / "scratch")
+            reproduce(out, one["identity"])
     assert not target.exists()
 
 
 def test_rules_beyond_all_numbers() -> None:
     """Sequences that leave the range of floats end there."""
-    assert sequence_values(Sequence(**{"from": 1e308, "to": 1.7e308, "factor": 2.0})) == [1e308]
-    assert sequence_values(Sequence(**{"from": 1e307, "to": 1e308, "factor": 10})) == [1e307, 1e308]
-    assert sequence_values(Sequence(**{"from": 1e308, "to": 1.7e308, "step": 1e308})) == [1e308]
-    assert len(sequence_values(Sequence(**{"from": 1.0, "to": 1.7e308, "factor": 1e300}))) == 2
+    assert progression_values(Progression(1e308, 1.7e308, factor=2.0)) == [1e308]
+    assert progression_values(Progression(1e307, 1e308, factor=10)) == [1e307, 1e308]
+    assert progression_values(Progression(1e308, 1.7e308, step=1e308)) == [1e308]
+    assert len(progression_values(Progression(1.0, 1.7e308, factor=1e300))) == 2
 
 
 def test_a_leftover_plan_is_removed(done: tuple[Path, Path, Path]) -> None:
@@ -228,7 +257,7 @@ def test_a_leftover_plan_is_removed(done: tuple[Path, Path, Path]) -> None:
     (out / ".study.json.0123456789abcdef.tmp").write_text("half")
     run_study(read_study(file), out, jobs=1)
     assert rest(out) == []
-    assert sorted(os.listdir(out)) == [".lock", "runs", "study.json", "unfinished"]
+    assert sorted(os.listdir(out)) == [".lock", "results.jsonl", "runs", "study.json", "unfinished"]
 
 
 def test_numbers_that_are_none(tmp_path: Path) -> None:

@@ -11,14 +11,14 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.support.study_cases import routing, study
-from topoopt.core.comparison import ComparedBy, Figure
+from tests.support.study_cases import drawn, routing, study
 from topoopt.page.charts import Axis, Point, Series, legend, number_axis
 from topoopt.studies.expand import read_study
-from topoopt.studies.figures import KINDS, draw
+from topoopt.studies.figures import KINDS
 from topoopt.studies.report import study_report
 from topoopt.studies.results import compared, in_order, percentile, performance_profile, pivot
 from topoopt.studies.runner import run_study
+from topoopt.studies.schema import ComparedBy, Figure
 
 Written = Callable[..., Path]
 
@@ -45,14 +45,19 @@ FACTORS = ("instance", "method")
 
 def test_comparison_with_the_best_and_with_a_baseline() -> None:
     """Ratios are to the best, or the baseline, of the same instance; a tie has two winners; a crash none."""
-    best = {(one.row["method"], one.row["instance"]): one for one in compared(ROWS, FACTORS, ComparedBy())}
-    assert best["b", "one"].ratio == pytest.approx(1.0)
-    assert (best["a", "one"].ratio, best["a", "two"].ratio, best["b", "two"].ratio) == (0.0, 0.0, 0.0)
-    assert best["b", "three"].ratio is None
-    assert {key for key, one in best.items() if one.wins} == {("a", "one"), ("a", "two"), ("b", "two"), ("a", "three")}
-    base = {
-        (one.row["method"], one.row["instance"]): one.ratio for one in compared(ROWS, FACTORS, ComparedBy(baseline="b"))
+    found = compared(ROWS, FACTORS, ComparedBy())
+    best = {(group, one["instance"]): ratio for one, group, ratio, _ in found}
+    assert best["b", "one"] == pytest.approx(1.0)
+    assert (best["a", "one"], best["a", "two"], best["b", "two"]) == (0.0, 0.0, 0.0)
+    assert best["b", "three"] is None
+    assert {(group, one["instance"]) for one, group, _, wins in found if wins} == {
+        ("a", "one"),
+        ("a", "two"),
+        ("b", "two"),
+        ("a", "three"),
     }
+    to_b = compared(ROWS, FACTORS, ComparedBy(baseline="b"))
+    base = {(group, one["instance"]): ratio for one, group, ratio, _ in to_b}
     assert base["a", "one"] == pytest.approx(-0.5)
     assert base["a", "three"] is None
 
@@ -105,8 +110,8 @@ def test_lines_that_can_be_told_apart_do_not_coincide() -> None:
     """A difference of 0.1 % is seen where all values lie within 1 %, and not where they lie 100 % apart."""
     first, near = Series("a: one", (Point(1, 100.0, ""),)), Series("b: two", (Point(1, 100.1, ""),))
     for far, told in ((101.0, False), (200.0, True)):
-        drawn = legend(["a: one", "b: two", "c"], [first, near, Series("c", (Point(1, far, ""),))])
-        assert ("(on the line of a)" in drawn) == told
+        text = legend(["a: one", "b: two", "c"], [first, near, Series("c", (Point(1, far, ""),))])
+        assert ("(on the line of a)" in text) == told
     twins = legend(["a: one", "a: two"], [first, replace(first, name="a: two")])
     assert "a: two (on the line of a: one)" in twins
     assert number_axis("t", [3.0, 4.0], zero=True).low == 0
@@ -123,20 +128,20 @@ def test_every_kind_of_figure(kind: str) -> None:
     """
     columns = ("at.*",) if kind == "across" else ()
     figure = Figure(kind, x="size" if kind in {"lines", "scatter"} else None, columns=columns)
-    drawn = draw(figure, [{**one, "at.1": 1.0, "at.2": one["objective"]} for one in ROWS], FACTORS, ComparedBy())
-    root = ElementTree.fromstring(str(drawn.picture))
+    rows = [{**one, "at.1": 1.0, "at.2": one["objective"]} for one in ROWS]
+    root = ElementTree.fromstring(str(drawn(figure, rows, FACTORS)["picture"]))
     tips = [title.text or "" for title in root.iter("{http://www.w3.org/2000/svg}title")]
     assert any("a" in tip for tip in tips)
     assert len(tips) >= 5 - (kind == "bars")
-    empty = draw(figure, [row("a", "one", None)], FACTORS, ComparedBy())
-    assert (str(empty.picture), empty.note) == ("", "No run has values to show here.")
+    empty = drawn(figure, [row("a", "one", None)], FACTORS)
+    assert (str(empty["picture"]), empty["note"]) == ("", "No run has values to show here.")
 
 
 def test_points_at_zero_on_a_logarithmic_axis_are_not_lost_silently() -> None:
     """A linear axis is taken instead when a value is 0."""
-    drawn = draw(Figure("scatter", x="size", y="gap", log_y=True), ROWS, FACTORS, ComparedBy())
-    assert str(drawn.picture).count("<title>") == 5
-    assert drawn.note == ""
+    drawing = drawn(Figure("scatter", x="size", y="gap", log_y=True), ROWS, FACTORS)
+    assert str(drawing["picture"]).count("<title>") == 5
+    assert drawing["note"] == ""
 
 
 def test_report_of_a_real_study(tmp_path: Path, written: Written) -> None:

@@ -16,16 +16,15 @@ from typing import Any
 
 import pytest
 
+from solvers.stop import Stop
 from tests.support.cli_cases import run
 from tests.support.study_cases import routing, study
-from topoopt.core.comparison import RunLimits
 from topoopt.core.errors import InputError, TopooptError
-from topoopt.studies.attended import reproduce
-from topoopt.studies.execute import Store, StudyStop, Worker
-from topoopt.studies.executors import default_jobs
+from topoopt.studies.execute import Worker, read_rows
 from topoopt.studies.expand import read_study
-from topoopt.studies.results import TIMES, collect_rows, column_names, write_parquet
-from topoopt.studies.runner import run_study
+from topoopt.studies.results import TIMES, column_names, write_parquet
+from topoopt.studies.runner import collect_rows, default_jobs, reproduce, run_study
+from topoopt.studies.schema import Limits, Run
 
 Written = Callable[..., Path]
 
@@ -70,12 +69,12 @@ def test_every_fate_is_recorded_and_costs_nothing_else(tmp_path: Path, written: 
     found = read_study(written(mixed_study(each=9)))
     assert len(found.runs) == 50
     tally = run_study(found, tmp_path / "out", jobs=2, program="tests.support.misbehave:main")
-    assert (tally.total, tally.missing, tally.ran) == (50, 0, 50)
+    assert (tally["total"], tally["missing"], tally["ran"]) == (50, 0, 50)
     rows = collect_rows(tmp_path / "out")
     for row in rows:
         assert row["outcome"] == FATES[str(row["instance"]).split("-")[0]], row
         assert bool(row["reason"]) == (row["outcome"] != "done")
-    assert tally.failed == {"crashed": 8, "out-of-memory": 2, "refused": 1, "timed-out": 2}
+    assert tally["failed"] == {"crashed": 8, "out-of-memory": 2, "refused": 1, "timed-out": 2}
     good = [row for row in rows if row["outcome"] == "done"]
     # Uniform demand on a bidirectional ring: theta = n^2 / 8 for even n, (n^2 - 1) / 8 for odd n (distances by hand).
     expected = {3: 1.0, 4: 2.0, 5: 3.0, 6: 4.5}
@@ -83,9 +82,9 @@ def test_every_fate_is_recorded_and_costs_nothing_else(tmp_path: Path, written: 
         assert row["objective"] == pytest.approx(expected[int(str(row["topology.servers"]))], rel=1e-6)
         assert row["check"] is True
     again = run_study(found, tmp_path / "out", jobs=2, program="tests.support.misbehave:main")
-    assert again.ran == 0
+    assert again["ran"] == 0
     retried = run_study(found, tmp_path / "out", jobs=2, retry_failed=True, program="tests.support.misbehave:main")
-    assert retried.ran == 13
+    assert retried["ran"] == 13
     assert figures(collect_rows(tmp_path / "out")) == figures(rows)
     assert not list((tmp_path / "out" / "unfinished").iterdir())
 
@@ -105,18 +104,18 @@ def test_killed_five_times_and_resumed(tmp_path: Path, written: Written) -> None
     seen = []
     for _ in range(5):
         process = subprocess.Popen([sys.executable, "-c", program, str(path), str(out)])
-        before = len(Store(out).finished()) if out.exists() else 0
+        before = len(read_rows(out)) if out.exists() else 0
         deadline = time.monotonic() + 60
-        while len(Store(out).finished()) <= before and process.poll() is None and time.monotonic() < deadline:
+        while len(read_rows(out)) <= before and process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.01)
         time.sleep(rng.uniform(0, 0.3))
         process.send_signal(signal.SIGKILL)
         process.wait()
-        seen.append(len(Store(out).finished()))
+        seen.append(len(read_rows(out)))
     assert 0 < seen[0] < 60
     tally = run_study(found, out, jobs=2, program="tests.support.misbehave:quick")
-    assert tally.missing == 0
-    assert tally.ran == 60 - seen[-1]
+    assert tally["missing"] == 0
+    assert tally["ran"] == 60 - seen[-1]
     assert figures(collect_rows(out)) == figures(collect_rows(tmp_path / "calm"))
     assert not list((out / "unfinished").iterdir())
 
@@ -135,7 +134,7 @@ def test_two_studies_in_one_directory(tmp_path: Path, written: Written) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert [tally.missing for tally in tallies] == [0, 0]
+    assert [tally["missing"] for tally in tallies] == [0, 0]
     rows = collect_rows(tmp_path / "out")
     assert [row["objective"] for row in rows] == [1.0 + seed for seed in range(30)]
 
@@ -143,11 +142,11 @@ def test_two_studies_in_one_directory(tmp_path: Path, written: Written) -> None:
 @pytest.mark.usefixtures("programs")
 @pytest.mark.parametrize(
     ("executor", "jobs", "options"),
-    [("local", 2, ()), ("slurm", 2, (("cluster", "local"),)), ("dask", 2, ())],
+    [("local", 2, {}), ("slurm", 2, {"cluster": "local"}), ("dask", 2, {})],
 )
 @pytest.mark.filterwarnings("ignore")  # dask and submitit warn about this machine, not about us
 def test_the_same_rows_from_every_executor(
-    tmp_path: Path, written: Written, executor: str, jobs: int, options: tuple[tuple[str, str], ...]
+    tmp_path: Path, written: Written, executor: str, jobs: int, options: dict[str, str]
 ) -> None:
     """One job, two jobs, submitit and dask give the same bytes, times apart."""
     group = {"instance": routing(), "vary": {"topology.servers": [3, 4]}, "methods": ["simplex", "ipx", "magic"]}
@@ -183,18 +182,18 @@ def test_dask_worker_killed_in_the_middle(tmp_path: Path, written: Written) -> N
         pids = list(distributed.Client(cluster).run(os.getpid).values())
         killed = []
 
-        def kill_one(event: Any) -> None:
-            if not killed and event.record is not None:
+        def kill_one(run: Run) -> None:
+            if not killed:
                 killed.append(pids[0])
                 os.kill(pids[0], signal.SIGKILL)
 
-        options = (("scheduler", cluster.scheduler_address),)
+        options = {"scheduler": cluster.scheduler_address}
         tally = run_study(
-            found, tmp_path / "out", jobs=2, executor="dask", options=options, on_event=kill_one,
+            found, tmp_path / "out", jobs=2, executor="dask", options=options, on_row=kill_one,
             program="tests.support.misbehave:quick",
         )  # fmt: skip
     assert killed
-    assert tally.missing == 0
+    assert tally["missing"] == 0
     assert [row["objective"] for row in collect_rows(tmp_path / "out")] == [1.0 + seed for seed in range(40)]
 
 
@@ -202,18 +201,18 @@ def test_dask_worker_killed_in_the_middle(tmp_path: Path, written: Written) -> N
 def test_stopping(tmp_path: Path, written: Written) -> None:
     """A stop kills what is in flight, keeps what is done, and says what is missing."""
     found = read_study(written(study({"instance": routing(), "seeds": {"count": 30}})))
-    stop = StudyStop()
+    stop = Stop()
     tally = run_study(
         found,
         tmp_path / "out",
         jobs=2,
         stop=stop,
-        on_event=lambda event: stop.interrupted.set() if event.record is not None else None,
+        on_row=lambda run: stop.interrupted.set(),
         program="tests.support.misbehave:quick",
     )
-    assert tally.missing > 0
-    assert tally.done + tally.missing == 30
-    assert sum(row["outcome"] == "missing" for row in collect_rows(tmp_path / "out")) == tally.missing
+    assert tally["missing"] > 0
+    assert tally["done"] + tally["missing"] == 30
+    assert sum(row["outcome"] == "missing" for row in collect_rows(tmp_path / "out")) == tally["missing"]
 
 
 def test_one_process_and_its_limits(tmp_path: Path, programs: None) -> None:
@@ -221,18 +220,18 @@ def test_one_process_and_its_limits(tmp_path: Path, programs: None) -> None:
     worker = Worker("tests.support.misbehave:main")
     try:
         for name, limits, reason in (
-            ("hang", RunLimits(None, None, 0.5, 1500), "wall-time"),
-            ("eat", RunLimits(None, None, 60.0, 500), "memory"),
+            ("hang", Limits(wall_s=0.5, memory_mib=1500), "wall-time"),
+            ("eat", Limits(wall_s=60.0, memory_mib=500), "memory"),
         ):
             folder = tmp_path / name
             folder.mkdir()
             (folder / "i.json").write_text(json.dumps(routing(name)))
-            ending = worker.run(["solve", "i.json", "--json"], folder, limits, StudyStop())
-            assert ending.ended_for == reason
-            assert ending.exit_code is None
+            ending = worker.run(["solve", "i.json", "--json"], folder, limits, Stop())
+            assert ending["ended_for"] == reason
+            assert ending["exit_code"] is None
         (tmp_path / "i.json").write_text(json.dumps(routing("good")))
-        ending = worker.run(["solve", "i.json", "--out", "."], tmp_path, RunLimits(None, None, 60, 1500), StudyStop())
-        assert ending.exit_code == 0
+        ending = worker.run(["solve", "i.json", "--output", "."], tmp_path, Limits(wall_s=60, memory_mib=1500), Stop())
+        assert ending["exit_code"] == 0
     finally:
         worker.close()
     left = subprocess.run(["pgrep", "-f", "import time; time.sleep(1000)"], capture_output=True, text=True, check=False)
@@ -268,25 +267,25 @@ def test_a_run_done_again_comes_out_the_same(tmp_path: Path, written: Written) -
     found = read_study(written(study({"instance": routing(), "methods": ["simplex", "ipx"]})))
     run_study(found, tmp_path / "out", jobs=1)
     first = found.runs[0].identity
-    again = reproduce(tmp_path / "out", first[:10], tmp_path / "scratch")
-    assert again.same
-    assert again.same_files == {"solution.json": True}
+    again = reproduce(tmp_path / "out", first[:10])
+    assert again["same"]
+    assert again["same_files"] == {"solution.json": True}
     for name in ("", "zzz"):
         with pytest.raises(InputError):
-            reproduce(tmp_path / "out", name, tmp_path / "scratch")
+            reproduce(tmp_path / "out", name)
 
 
 def test_reproduction_sees_a_difference(tmp_path: Path, written: Written) -> None:
     """A figure that was tampered with does not come out again."""
     found = read_study(written(study({"instance": routing()})))
     run_study(found, tmp_path / "out", jobs=1)
-    file = Store(tmp_path / "out").folder(found.runs[0].identity) / "run.json"
+    file = tmp_path / "out" / "results.jsonl"
     record = json.loads(file.read_text())
     record["output"]["objective"]["value"] = 1.5
-    file.write_text(json.dumps(record))
-    again = reproduce(tmp_path / "out", found.runs[0].identity, tmp_path / "scratch")
-    assert not again.same
-    assert set(again.differences) == {"objective"}
+    file.write_text(json.dumps(record) + "\n")
+    again = reproduce(tmp_path / "out", found.runs[0].identity)
+    assert not again["same"]
+    assert set(again["differences"]) == {"objective"}
 
 
 def test_a_run_that_its_limit_ended_is_not_comparable(tmp_path: Path, written: Written) -> None:
@@ -294,13 +293,13 @@ def test_a_run_that_its_limit_ended_is_not_comparable(tmp_path: Path, written: W
     named = written(study({"instance": routing()}))
     found = read_study(named)
     run_study(found, tmp_path / "out", jobs=1)
-    file = Store(tmp_path / "out").folder(found.runs[0].identity) / "run.json"
+    file = tmp_path / "out" / "results.jsonl"
     record = json.loads(file.read_text())
     record["output"]["objective"]["value"] = 1.5
-    command = ("study", "run", named, "--out", tmp_path / "out", "--again", found.runs[0].identity)
+    command = ("study", "run", named, "--output", tmp_path / "out", "--again", found.runs[0].identity)
     for stopped_by, code in (("time", 0), ("memory", 0), ("converged", 6)):
         record["output"]["stopped_by"] = stopped_by
-        file.write_text(json.dumps(record))
+        file.write_text(json.dumps(record) + "\n")
         told = run(*command, "--json")
         assert told.code == code
         assert told.json["same"] is False

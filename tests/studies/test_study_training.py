@@ -12,10 +12,8 @@ from tests.support.cli_cases import run, write
 from tests.support.paths import INSTANCES
 from tests.support.study_cases import study
 from topoopt.files.documents import parse_document
-from topoopt.studies.expand import read_study
-from topoopt.studies.results import collect_rows
-from topoopt.studies.runner import run_study
-from topoopt.studies.schema import varied
+from topoopt.studies.expand import read_study, varied
+from topoopt.studies.runner import collect_rows, run_study
 
 
 def test_a_row_is_what_solve_finds(tmp_path: Path, written: Callable[..., Path]) -> None:
@@ -25,7 +23,7 @@ def test_a_row_is_what_solve_finds(tmp_path: Path, written: Callable[..., Path])
     cases = [("1f1b", ["direct-connect"]), (["1f1b", "zb-h1"], ["ideal-switch"])]
     together = [{"strategy.schedule": schedule, "fabrics": fabrics} for schedule, fabrics in cases]
     file = written(study({"instance": base, "together": together}))
-    assert run_study(read_study(file), tmp_path / "out", jobs=1).missing == 0
+    assert run_study(read_study(file), tmp_path / "out", jobs=1)["missing"] == 0
     rows: list[Any] = [dict(row) for row in collect_rows(tmp_path / "out")]
     assert [(row["outcome"], row["check"]) for row in rows] == [("done", True)] * 2
     for row, case in zip(rows, together, strict=True):

@@ -17,18 +17,18 @@ from topoopt.studies.report import study_report
 from topoopt.studies.runner import run_study
 
 QUESTIONS: Mapping[str, tuple[str, ...]] = {
-    "compare": ("compare", "{instances}/networks/k4-4.yaml", "--methods", "auto,ipx", "--plot", "{page}"),
-    "cost": ("cost", "{instances}/tiny-6.yaml", "--plot", "{page}"),
+    "compare": ("compare", "{instances}/networks/k4-4.yaml", "--methods", "auto,ipx", "--output", "{page}"),
+    "cost": ("cost", "{instances}/tiny-6.yaml", "--output", "{page}"),
     "fabrics": (
-        "fabrics", "{instances}/tiny-4.yaml", "--fabrics", "ideal-switch,fat-tree", "--budget", "2", "--plot", "{page}",
+        "compare", "{instances}/tiny-4.yaml", "--fabrics", "ideal-switch,fat-tree", "--budget", "2", "-o", "{page}",
     ),
-    "resilience": ("resilience", "{topology}", "--rewire", "1", "--report", "{page}"),
+    "resilience": ("resilience", "{topology}", "--set", "rewire=1", "--output", "{page}"),
     "reconfigure": (
-        "reconfigure", "{instances}/tiny-4.yaml", "--delays", "1us,10ms", "--solution", "{job}", "--plot", "{page}",
+        "reconfigure", "{job}", "--delays", "1us,10ms", "--output", "{page}",
     ),
-    "outages": ("resilience", "{training}", "--days", "349", "--spares", "0,1", "--report", "{page}"),
-    "traffic": ("topology", "traffic", "{job}", "--plot", "{page}"),
-    "collective find": ("collective", "find", "--servers", "8", "--degree", "2", "--report", "{page}"),
+    "outages": ("resilience", "{training}", "--days", "349", "--set", "spares=0,1", "--output", "{page}"),
+    "traffic": ("report", "{job}", "--output", "{page}"),
+    "collective find": ("collective", "find", "--servers", "8", "--degree", "2", "--output", "{page}"),
 }  # fmt: skip
 """Commands that write a page; `{job}`, `{topology}` and `{training}` are solution files."""
 

@@ -107,11 +107,11 @@ def make(data: Path, instances: Path) -> None:
     published.mkdir(parents=True, exist_ok=True)
     flexnet = data / "flexnet"
     for model, profile in MODELS.items():
-        words = ("flexnet-profile", flexnet / "measures" / f"{profile}.json", "--model", model, "--degree", 4)
-        imported([*words, "--reference"], measured / f"{model}-16-measured.yaml")
+        words = ("flexnet", flexnet / "measures" / f"{profile}.json", "--set", f"model={model},degree=4")
+        imported([*words, "--set", "reference=true"], measured / f"{model}-16-measured.yaml")
     for per_gpu in (64, 2048):
         file = flexnet / "fig12" / f"measure_{per_gpu * 512}_128.json"
-        words = ("flexnet-profile", file, "--model", "dlrm", "--degree", 4, "--element-sizes", "flexnet")
+        words = ("flexnet", file, "--set", "model=dlrm,degree=4,element_sizes=flexnet")
         imported(list(words), measured / f"dlrm-128-batch-{per_gpu}.yaml")
     for model, graph in GRAPHS.items():
         for gbps in (100, 400):
@@ -123,20 +123,21 @@ def make(data: Path, instances: Path) -> None:
     (measured / "operator-times.csv").write_text(operator_times(data))
     graphs = data / "placement"
     for name, source in PLACEMENT.items():
-        words = ("dnn-partitioning", graphs / f"{source}.json", "--objective", "throughput")
+        words = ("dnn-partitioning", graphs / f"{source}.json", "--set", "objective=throughput")
         imported(list(words), published / f"{name}.json")
     for name, source in LATENCY.items():
-        words = ("dnn-partitioning", graphs / f"{source}.json", "--objective", "latency", "--no-cpu")
-        words = (*words, "--devices", 3) if name.endswith("training") else words
+        words = ("dnn-partitioning", graphs / f"{source}.json", "--set", "objective=latency,cpu=false")
+        words = (*words, "--set", "devices=3") if name.endswith("training") else words
         imported(list(words), published / f"{name}.json")
     libra = data / "libra"
     for name, (model, shape) in HIERARCHIES.items():
         imported(
             [
-                *("libra", "--network", libra / "network" / f"{shape}_network.yml"),
-                *("--communicator", libra / "communicator" / f"{model}_{shape}.yml"),
-                *("--cost-model", libra / "cost_model" / f"{shape}_cost_model.yml"),
-                *("--workload", libra / "workload" / f"{model}.txt", "--total-gbytes-per-s", 500),
+                *("libra", libra / "workload" / f"{model}.txt"),
+                *("--set", f"network={libra / 'network' / f'{shape}_network.yml'}"),
+                *("--set", f"communicator={libra / 'communicator' / f'{model}_{shape}.yml'}"),
+                *("--set", f"cost_model={libra / 'cost_model' / f'{shape}_cost_model.yml'}"),
+                *("--set", "total_gbytes_per_s=500"),
             ],
             published / f"{name}.yaml",
         )

@@ -18,10 +18,10 @@ def save(path: Path, document: dict[str, Any]) -> Path:
     return path
 
 
-def errors(path: Path) -> InputError:
-    """The refusal of a file; every problem has the file and a line."""
+def errors(path: Path, code: int = 2) -> InputError:
+    """The refusal of a file with this exit code; every problem has the file and a line."""
     with pytest.raises(InputError) as caught:
         read_instance(path)
-    assert caught.value.exit_code == 2
+    assert caught.value.exit_code == code
     assert all(problem.line is not None and problem.file == str(path) for problem in caught.value.problems)
     return caught.value

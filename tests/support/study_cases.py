@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
+
+from topoopt.studies.figures import Drawing, draw
+from topoopt.studies.schema import Figure, StudyFile
 
 LIMITS = {"wall_s": 60, "memory_mib": 1500}
 
@@ -29,3 +33,13 @@ def study(*groups: dict[str, Any], **changes: Any) -> dict[str, Any]:
         "limits": LIMITS,
         **changes,
     }
+
+
+def plain_study(**changes: Any) -> StudyFile:
+    """A study for figures of rows made by hand."""
+    return StudyFile(schema_version=1, kind="study", name="tested", instances=[], **changes)
+
+
+def drawn(figure: Figure, rows: Sequence[dict[str, Any]], factors: Sequence[str] = ("d",), **changes: Any) -> Drawing:
+    """A figure of such a study."""
+    return draw(figure, rows, factors, plain_study(**changes))

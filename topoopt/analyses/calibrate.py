@@ -1,4 +1,4 @@
-"""`topoopt calibrate`: efficiencies of a GPU are fitted to measured iterations, and judged on runs that were held
+"""`topoopt llm calibrate`: efficiencies of a GPU are fitted to measured iterations, and judged on runs that were held
 back.
 """
 
@@ -26,7 +26,8 @@ from topoopt.core.parallelism import ParallelStrategy, PipelineSchedule, Recompu
 from topoopt.files.issues import nearest_text, value_text
 from topoopt.files.reader_fields import FieldTable, used
 from topoopt.files.untrusted import read_text
-from topoopt.page.output import JsonOption, Output
+from topoopt.page import options
+from topoopt.page.output import Output
 from topoopt.page.render import TerminalTable
 from topoopt.page.text import counted, percent
 from topoopt.simulate.llm_training.strategies import columns_of, strategy_problems
@@ -36,9 +37,9 @@ from topoopt.workloads.language_models import LANGUAGE_MODELS
 
 def calibrate(
     file: Annotated[Path, typer.Argument(help="Instance of kind llm-training: GPU, rates of the cluster, defaults.")],
-    measured: Annotated[Path, typer.Option(help="Table of runs (CSV): source, run, seconds, and what differs.")],
+    measured: Annotated[Path, typer.Argument(help="Table of runs (CSV): source, run, seconds, and what differs.")],
     keep: Annotated[bool, typer.Option("--keep", help="Judge the efficiencies of the instance, fit none.")] = False,
-    as_json: Annotated[bool, JsonOption] = False,
+    as_json: options.Json = False,
 ) -> None:
     """Fit the efficiencies of a GPU to measured iterations, and say how far off they are on runs held back."""
     output = Output.choose(as_json)
@@ -383,12 +384,11 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, float | int]:
 
 
 def efficiencies(reached: ReachedRates) -> dict[str, float]:
-    """By name."""
     return dict(zip((part.name for part in fields(reached)), astuple(reached), strict=True))
 
 
 def answer(document: Mapping[str, Any], *, kept: bool) -> str:
-    """The errors of the figures of `topoopt calibrate`.
+    """The errors of the figures of `topoopt llm calibrate`.
 
     Args:
         kept: the efficiencies are those of the instance; none was fitted.

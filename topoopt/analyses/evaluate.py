@@ -1,4 +1,4 @@
-"""`topoopt evaluate`: one strategy of a language model is timed, alone or on networks made for it."""
+"""`topoopt llm evaluate`: one strategy of a language model is timed, alone or on networks made for it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from annotated_types import Ge, Le
 from rich.console import Console
 
 from solvers.llm_training.strategies import with_layers
@@ -17,67 +18,65 @@ from topoopt.core.errors import InfeasibleError, InputError, Problem
 from topoopt.core.llm_training import LlmTrainingProblem, StepEstimate
 from topoopt.core.llm_training_plan import PHOTONIC_RAILS, POD_CIRCUITS, RankedStrategy
 from topoopt.core.parallelism import ParallelStrategy, PipelineSchedule, Recompute, StrategySpace
-from topoopt.page.output import JsonOption, Output
+from topoopt.page import options
+from topoopt.page.output import Output
+from topoopt.page.process import verbose
 from topoopt.page.text import counted, percent
 from topoopt.simulate.llm_training.strategies import strategy_problems
 from topoopt.workloads.language_models import active_parameters, parameters
 
+SETTINGS = {
+    **dict.fromkeys(
+        ("tensor", "context", "pipeline", "chunks", "data", "expert", "expert_tensor", "micro_batch"),
+        Annotated[int, Ge(1)],
+    ),
+    "sequence": bool,
+    "zero": Annotated[int, Ge(0), Le(3)],
+    "schedule": PipelineSchedule,
+    "recompute": Recompute,
+}
+"""Parts of a strategy."""
+
 
 def evaluate(
     file: Annotated[Path, typer.Argument(help="Instance of kind llm-training.")],
-    tensor: Annotated[int | None, typer.Option(min=1, help="GPUs that share each matrix.")] = None,
-    sequence: Annotated[
-        bool | None, typer.Option("--sequence/--no-sequence", help="Split what lies between the matrices too.")
-    ] = None,
-    context: Annotated[int | None, typer.Option(min=1, help="Parts of each sequence.")] = None,
-    pipeline: Annotated[int | None, typer.Option(min=1, help="Stages.")] = None,
-    chunks: Annotated[int | None, typer.Option(min=1, help="Runs of layers of a stage.")] = None,
-    data: Annotated[int | None, typer.Option(min=1, help="Replicas; default: what the others leave.")] = None,
-    expert: Annotated[int | None, typer.Option(min=1, help="GPUs that share the experts of a layer.")] = None,
-    expert_tensor: Annotated[int | None, typer.Option(min=1, help="GPUs that share each expert.")] = None,
-    zero: Annotated[int | None, typer.Option(min=0, max=3, help="What replicas share: ZeRO 0 to 3.")] = None,
-    micro_batch: Annotated[int | None, typer.Option(min=1, help="Sequences of a micro-batch.")] = None,
-    schedule: Annotated[str | None, typer.Option(help="gpipe, 1f1b, interleaved, zb-h1, zb-2p or dualpipe.")] = None,
-    recompute: Annotated[str | None, typer.Option(help="none, selective or full.")] = None,
-    fabric: Annotated[
-        list[str] | None,
-        typer.Option(help="Also on this network, e.g. direct-connect, torus-3d, rail-only, photonic-rails."),
-    ] = None,
-    as_json: Annotated[bool, JsonOption] = False,
+    settings: options.Settings = None,
+    fabrics: options.Fabrics = None,
+    as_json: options.Json = False,
 ) -> None:
-    """Time, its parts and memory of one configuration; what is not given is as the instance pins it, else plain."""
+    """Time, its parts and memory of one configuration; what is not set is as the instance pins it, else plain.
+
+    Exit code 3 if it does not fit the memory of a GPU.
+
+    Settings: GPUs that share each matrix (`tensor`), what lies between the matrices as well (`sequence`), parts of each
+    sequence (`context`), stages (`pipeline`), runs of layers of a stage (`chunks`), replicas (`data`: what the others
+    leave), GPUs that share the experts of a layer (`expert`) and each expert (`expert_tensor`), what replicas share
+    (`zero`, 0 to 3), sequences of a micro-batch (`micro_batch`), `schedule` (gpipe, 1f1b, interleaved, zb-h1, zb-2p,
+    dualpipe), `recompute` (none, selective, full). --fabrics evaluates it on networks as well: direct-connect,
+    torus-3d, rail-only, photonic-rails.
+    """
     output = Output.choose(as_json)
 
     def command() -> int:
-        from topoopt.core.parallelism import PipelineSchedule, Recompute
         from topoopt.files.documents import parse_document
         from topoopt.kinds.llm_training.read import read_llm_training
         from topoopt.simulate.llm_training.step import estimate
 
         problem = read_llm_training(parse_document(file))
-        given: dict[str, Any] = {
-            "tensor": tensor,
-            "sequence": sequence,
-            "context": context,
-            "pipeline": pipeline,
-            "chunks": chunks,
-            "data": data,
-            "expert": expert,
-            "expert_tensor": expert_tensor,
-            "zero": zero,
-            "micro_batch": micro_batch,
-            "schedule": _named("--schedule", schedule, PipelineSchedule),
-            "recompute": _named("--recompute", recompute, Recompute),
-        }
+        given = options.typed_settings(options.settings_of(settings, SETTINGS), SETTINGS)
         strategy = chosen_strategy(problem, given)
         ideal = estimate(problem, strategy)
         document = estimate_document(problem, strategy, ideal)
         if problem.switching is not None:
             document["switching"] = _switched(file, problem, strategy)
-        if fabric:
-            document["fabrics"] = _on_fabrics(problem, strategy, ideal, fabric, document.get("switching"))
-        output.result(document, lambda console: _show(console, document), answer(problem, document))
-        return 0
+        if fabrics:
+            names = [name.strip() for name in fabrics.split(",")]
+            document["fabrics"] = _on_fabrics(problem, strategy, ideal, names, document.get("switching"))
+        fits = document["fits"]
+        output.result(
+            document, lambda console: _show(console, document) if fits or verbose() else None, answer(problem, document)
+        )
+        return 0 if fits else InfeasibleError.exit_code
 
     output.run(command)
 
@@ -110,23 +109,6 @@ def _on_fabrics(
 
     with stop_on_signals(None) as stop:
         return on_fabrics(problem, strategy, ideal, tuple(fabrics), stop, switched)
-
-
-def _named(option: str, value: str | None, names: Any) -> Any:
-    """The member of an enumeration that an option names.
-
-    Raises:
-        InputError: there is none.
-    """
-    from topoopt.core.errors import InputError, Problem
-    from topoopt.files.issues import nearest_text, value_text
-
-    if value is None:
-        return None
-    values = [member.value for member in names]
-    if value not in values:
-        raise InputError([Problem("unknown value", None, None, option, value_text(value), nearest_text(value, values))])
-    return names(value)
 
 
 def _show(console: Console, document: dict[str, Any]) -> None:
@@ -199,7 +181,6 @@ def chosen_strategy(problem: LlmTrainingProblem, given: Mapping[str, Any]) -> Pa
 def estimate_document(
     problem: LlmTrainingProblem, strategy: ParallelStrategy, estimate: StepEstimate
 ) -> dict[str, Any]:
-    """All figures, for programs."""
     seconds = estimate.iteration_time_s
     gpus = problem.cluster.gpus
     flops = estimate.model_flops / seconds / gpus
@@ -245,10 +226,10 @@ def on_fabrics(
     problems = planned_problems(problem.cluster, fabrics)
     if PHOTONIC_RAILS in fabrics and problem.switching is None:
         text, allowed = "how long circuits of the rails take to set is missing", "an instance with switching:"
-        problems.append(Problem(text, path="--fabric", value=PHOTONIC_RAILS, allowed=allowed))
+        problems.append(Problem(text, path="--fabrics", value=PHOTONIC_RAILS, allowed=allowed))
     if POD_CIRCUITS in fabrics:
         text, allowed = "circuits between pods are searched with the strategy", "topoopt solve, search.topology: dag"
-        problems.append(Problem(text, path="--fabric", value=POD_CIRCUITS, allowed=allowed))
+        problems.append(Problem(text, path="--fabrics", value=POD_CIRCUITS, allowed=allowed))
     if problems:
         raise InputError(problems)
     ranked = RankedStrategy(strategy, ideal.iteration_time_s, ideal.memory.total)

@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from annotated_types import Ge, Le
 from rich.console import Console
 
 from solvers.stop import Memory
 from solvers.timing import LateError, step
 from topoopt.analyses.costs import given_book
+from topoopt.cli.solve import instance_and_solution
 from topoopt.core.errors import CheckError, InputError, LimitError, Problem
 from topoopt.core.price_book import PriceBook
 from topoopt.core.proofs import StopReason
@@ -21,8 +23,9 @@ from topoopt.core.result import CheckResult, Decides, LeftOut, SolutionHead
 from topoopt.files.results import bound_document, check_document
 from topoopt.kinds import KINDS, kind_named, kind_of
 from topoopt.kinds.pipeline import Explanation, Question
+from topoopt.page import options
 from topoopt.page.long_run import attended, memory_bytes, solving_bar
-from topoopt.page.output import JsonOption, Output
+from topoopt.page.output import Output
 from topoopt.page.text import claims, counted, objective_text, precise, quantity, rejection
 from topoopt.verify.checker import BRIEF, CheckDepth, CheckFindings
 
@@ -33,6 +36,11 @@ LIMIT_BYTES = 2_000_000
 
 EVENTS_PER_S = 100_000
 """Of simulations, at less than half of the speed of the checker: what would take longer is not begun."""
+
+MEMORY_LIMIT = "2GB"
+
+EXPLAIN_S = 60.0
+"""For what is solved again to explain a solution."""
 
 GRACE_S = 5.0
 """For the checker to return what it has found once the limit has come."""
@@ -47,28 +55,21 @@ def check(
         ),
     ],
     quick: Annotated[bool, typer.Option("--quick", help="Leave out simulations, and say so.")] = False,
-    time_limit: Annotated[
-        float | None,
-        typer.Option(min=0.0, help="Seconds; default: 60, and in proportion for a solution larger than 2 MB."),
-    ] = None,
-    memory_limit: Annotated[str, typer.Option(help="Resident memory of the check, such as 4GiB or 500MB.")] = "2GB",
-    prices: Annotated[
-        Path | None,
-        typer.Option("--prices", help="Price book of the solution; 2023 (default) and h200 are shipped."),
-    ] = None,
-    as_json: Annotated[bool, JsonOption] = False,
+    time_limit: options.TimeLimit = None,
+    memory_limit: options.MemoryLimit = None,
+    prices: options.Prices = None,
+    as_json: options.Json = False,
 ) -> None:
     """Check a solution with code that shares nothing with what made it.
 
     Exit code 6 if anything is wrong; 8 if nothing is, but the value or its bound rests on what was not recomputed.
+    Limits unless given: 60 s, in proportion for a solution larger than 2 MB; 2 GB of memory.
     """
     output = Output.choose(as_json)
 
     def command() -> int:
-        if len(files) > 2:
-            allowed = "an instance and its solution, or a solution that carries its instance"
-            raise InputError([Problem("too many files", value=str(len(files)), allowed=allowed)])
-        limits = _Limits(files[-1], time_limit, memory_bytes(memory_limit))
+        instance_and_solution(files)
+        limits = _Limits(files[-1], time_limit, memory_bytes(memory_limit or MEMORY_LIMIT))
         problem, stored = limits.reading(files)
         book = given_book(prices, [kind_of(problem)])
         with solving_bar(output) as tell:
@@ -206,31 +207,42 @@ def _value_said(check: CheckResult, figure: str) -> str:
     return f"{holds}: {figure} follows from what is in the file{but}"
 
 
+EXPLAIN_SETTINGS = {
+    "more": Annotated[float, Ge(0.001), Le(1e6)],
+    "checks": Annotated[int, Ge(0), Le(1000)],
+}
+
+
 def explain(
     solution: Annotated[Path, typer.Argument(help="solution.json of `topoopt solve`.")],
-    instance: Annotated[Path | None, typer.Option(help="Instance file: its demand and constraints hold.")] = None,
-    more: Annotated[
-        float | None,
-        typer.Option(help="Capacity to add, in links; default: 100 Gbit/s where the rate is known, else one link."),
-    ] = None,
-    checks: Annotated[int, typer.Option(min=0, max=1000, help="Positions of one more link to solve again.")] = 8,
-    time_limit: Annotated[float, typer.Option(min=0.0, help="Seconds for all that is solved again.")] = 60.0,
-    as_json: Annotated[bool, JsonOption] = False,
+    time_limit: options.TimeLimit = None,
+    settings: options.Settings = None,
+    as_json: options.Json = False,
 ) -> None:
     """Say what limits a solution, and what more links or capacity would gain.
 
-    Exit code 4 if a limit left something open; 8 if the value or its bound is only claimed.
+    Of a job also how long its AllReduces take alone: on its rings, by the best schedule on its links, and on an optical
+    switch set anew between steps. Exit code 4 if a limit left something open; 8 if the value or its bound is only
+    claimed. What is solved again has 60 s unless --time-limit says otherwise.
+
+    Settings: `more`, the capacity to add, in links (100 Gbit/s where the rate is known, else one link); `checks`,
+    positions of one more link that are solved again (8).
     """
     output = Output.choose(as_json)
 
     def command() -> int:
-        if more is not None and not 0.001 <= more <= 1e6:
-            raise InputError([Problem("out of range", path="--more", value=f"{more:g}", allowed="0.001 to 1000000")])
-        added = None if more is None else Fraction(more).limit_denominator(1000)
-        with attended(output, time_limit) as run:
+        given = options.typed_settings(options.settings_of(settings, EXPLAIN_SETTINGS), EXPLAIN_SETTINGS)
+        added = Fraction(given["more"]).limit_denominator(1000) if "more" in given else None
+        with attended(output, EXPLAIN_S if time_limit is None else time_limit) as run:
             run.doing = "what more would gain"
-            question = Question(added, checks, run.timing.stop)
-            solved, explanation = run.patient(lambda: _explained(solution, instance, question))
+            question = Question(added, given.get("checks", 8), run.timing.stop)
+            solved, explanation = run.patient(lambda: _explained(solution, question))
+            if solved.kind == "co-optimisation" and solved.instance is not None:
+                from topoopt.analyses.collective.job_schedules import explain_collectives
+                from topoopt.kinds.files import embedded_problem
+
+                own, problem = explanation, embedded_problem(solved, solution)
+                explanation = run.patient(lambda: explain_collectives(own, problem, solved, run.timing.stop))
             stopped_by = StopReason.TIME if explanation.late else StopReason.CONVERGED
             if run.timing.stop.interrupted.is_set():
                 stopped_by = StopReason.INTERRUPTED
@@ -260,14 +272,14 @@ def explain(
     output.run(command)
 
 
-def _explained(path: Path, instance: Path | None, question: Question) -> tuple[Any, Explanation]:
+def _explained(path: Path, question: Question) -> tuple[Any, Explanation]:
     """The solution in a file with the verdict of a brief check, and what limits it.
 
     Raises:
-        InputError: no solution of a kind that is explained, or an instance of another kind.
+        InputError: no solution of a kind that is explained.
         CheckError: it does not hold.
     """
-    from topoopt.kinds.files import read_instance, read_solution
+    from topoopt.kinds.files import read_solution
 
     solved = read_solution(path)
     kind = kind_of(solved)
@@ -275,18 +287,12 @@ def _explained(path: Path, instance: Path | None, question: Question) -> tuple[A
         able = ", ".join(name for name in KINDS if kind_named(name).explain is not None)
         text = "solutions of this kind are not explained; their report says what limits them"
         raise InputError([Problem(text, str(path), None, "kind", kind.name, able)])
-    problem = None if instance is None else read_instance(instance)
-    akin = [name for name in KINDS if KINDS[name] == KINDS[kind.name]]
-    if problem is not None and problem.kind not in akin:
-        text = "not an instance of this solution"
-        raise InputError([Problem(text, str(instance), None, "kind", problem.kind, ", ".join(akin))])
-    if problem is None or problem.kind == solved.kind:  # else its explanation refuses it
-        solved = _checked(solved, path, problem)
-    return solved, kind.explain()(problem, solved, question)
+    solved = _checked(solved, path)
+    return solved, kind.explain()(None, solved, question)
 
 
-def _checked(solved: SolutionHead, path: Path, problem: Any) -> SolutionHead:
-    """The solution as far as it holds for its instance, given or carried; nothing of it does without one.
+def _checked(solved: SolutionHead, path: Path) -> SolutionHead:
+    """The solution as far as it holds for the instance that it carries; nothing of it does without one.
 
     Raises:
         InputError: the instance in it cannot be read.
@@ -294,10 +300,10 @@ def _checked(solved: SolutionHead, path: Path, problem: Any) -> SolutionHead:
     """
     from topoopt.kinds.files import check_whole, embedded_problem
 
-    if problem is None and solved.instance is None:
+    if solved.instance is None:
         why = "the solution carries no instance, and none was given"
         return solved.judged((), (LeftOut("all figures", why, Decides.BOTH),))
-    findings = check_whole(embedded_problem(solved, path) if problem is None else problem, solved, BRIEF)
+    findings = check_whole(embedded_problem(solved, path), solved, BRIEF)
     if not findings.ok:
         raise CheckError("the checker rejects the solution:\n" + "\n".join(map(str, findings.violations)))
     return solved.judged((), findings.not_recomputed)

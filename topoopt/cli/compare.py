@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from statistics import median
@@ -15,14 +15,16 @@ from rich.markup import escape
 from rich.measure import Measurement
 
 from topoopt.analyses.costs import given_book
+from topoopt.analyses.fabrics import compare_fabrics
 from topoopt.core.comparison import Best, Comparison, best_of
 from topoopt.core.errors import CheckError, InputError, Problem, TopooptError
 from topoopt.core.process import take
 from topoopt.core.proofs import StopReason
-from topoopt.files.atomic import require_targets
 from topoopt.kinds import kind_named
-from topoopt.page.long_run import MemoryOption, counting_bar, memory_bytes
-from topoopt.page.output import JsonOption, Output
+from topoopt.kinds.kind import SolveOptions
+from topoopt.page import options
+from topoopt.page.long_run import counting_bar, memory_bytes
+from topoopt.page.output import Output
 from topoopt.page.process import INTERRUPTED
 from topoopt.page.render import TerminalTable
 
@@ -35,42 +37,49 @@ if TYPE_CHECKING:
 def compare(
     instances: Annotated[list[Path], typer.Argument(help="Instance files, also of several kinds.")],
     methods: Annotated[str | None, typer.Option(help="Names, parted by commas; default: all of each kind.")] = None,
+    fabrics: options.Fabrics = None,
+    delays: options.Delays = None,
     seeds: Annotated[int, typer.Option(min=1, max=1000, help="Runs of each method, with seeds 0, 1, ...")] = 1,
-    time_limit: Annotated[
-        float | None, typer.Option(min=0.0, help="Seconds of each run; default: 30, none for runs with --budget.")
-    ] = None,
-    budget: Annotated[
-        int | None,
-        typer.Option(
-            min=0, max=10**12, help="Proposals of the search of each run, for kinds co-optimisation and placement."
-        ),
-    ] = None,
-    memory_limit: Annotated[str | None, MemoryOption] = None,
-    prices: Annotated[
-        Path | None, typer.Option(help="Price book, for kind co-optimisation; 2023 (default) and h200 are shipped.")
-    ] = None,
-    csv_file: Annotated[Path | None, typer.Option("--csv", help="CSV file to write.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Plot to write: gaps and times, as .html or .svg.")] = None,
-    as_json: Annotated[bool, JsonOption] = False,
+    time_limit: options.TimeLimit = None,
+    budget: options.Budget = None,
+    memory_limit: options.MemoryLimit = None,
+    prices: options.Prices = None,
+    output_files: options.Output = None,
+    force: options.Force = False,
+    as_json: options.Json = False,
 ) -> None:
-    """Objective, bound, gap to the best and to the best bound, and time of every method on every instance.
+    """Compare methods on instances, or with --fabrics the networks that a job could run on.
 
-    Ctrl-C ends the comparison; the runs made so far are shown and written. A file that is refused does not cost the
-    others.
+    Methods: objective, bound, gap to the best and to the best bound, and time of each; --time-limit is 30 s, and none
+    with --budget. Ctrl-C ends the comparison; the runs made so far are shown and written. A file that is refused does
+    not cost the others.
+
+    Fabrics: best iteration time of one job, or of one solution, on each, with a strategy searched on it; `all` are
+    those of the instance, else all that stay as they are. Of ocs-reconfig and sip-ml, whose circuits follow demand,
+    --delays is the one delay (3d-mems).
+
+    --output writes a table (.csv) and a plot (.html, .svg).
     """
     output = Output.choose(as_json)
 
     def command() -> int:
-        nonlocal plot
         from topoopt.core.comparison import compared, record
+        from topoopt.files.atomic import PLOTS, targets
         from topoopt.library.compare import entrants_of, starts_of
         from topoopt.page.comparison import comparison_answer
         from topoopt.page.long_run import attended
         from topoopt.page.vega import drawable
 
-        require_targets(csv_file, plot)
-        plot = drawable(plot, output)
+        csv_file, plot = targets(output_files, force, (".csv",), PLOTS)
         memory = memory_bytes(memory_limit)
+        if fabrics is not None:
+            _refuse_of_methods(instances, {"--methods": methods, "--prices": prices, "--seeds": seeds - 1 or None})
+            names = None if fabrics == "all" else [name.strip() for name in fabrics.split(",")]
+            limits = SolveOptions(None, time_limit, budget, memory_bytes=memory)
+            return compare_fabrics(output, instances[0], names, limits, delays, (csv_file, plot))
+        if delays is not None:
+            raise InputError([Problem("only with --fabrics", path="--delays", value=delays)])
+        plot = drawable(plot, output)
         with attended(output, None) as run:
             entrants, refused = run.first(lambda: entrants_of(instances))
             for problem in refused:
@@ -98,6 +107,15 @@ def compare(
         return _exit_code(output, runs, interrupted, refused)
 
     output.run(command)
+
+
+def _refuse_of_methods(files: Sequence[Path], given: Mapping[str, object]) -> None:
+    """Refuse what means nothing where fabrics are compared."""
+    problems = [Problem("not with --fabrics", path=name) for name, value in given.items() if value is not None]
+    if len(files) > 1:
+        problems.append(Problem("too many files", value=str(len(files)), allowed="one job, or its solution"))
+    if problems:
+        raise InputError(problems)
 
 
 def _limited(start: PlannedRun, run: AttendedRun, memory_limit_bytes: int | None) -> PlannedRun:

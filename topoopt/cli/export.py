@@ -1,24 +1,24 @@
 """`topoopt export`: solutions are checked and written in the formats of other tools, with what an exporter needs
-beside them.
+beside them; models of instances as LP or MPS.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+from annotated_types import Ge, Gt, Le, Lt
 from rich.console import Console
 from rich.markup import escape
 
-from topoopt.cli.app import complete_target
-from topoopt.cli.files import ForceOption
 from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.regional_circuits import SwitchedSteps
+from topoopt.files.atomic import require_new, sole_target
 from topoopt.formats.exporter import Export
-from topoopt.formats.importer import QueuesOption, require_positive
 from topoopt.kinds import kind_named
-from topoopt.page.output import JsonOption, Output
+from topoopt.page import options
+from topoopt.page.output import Output
 from topoopt.page.render import TerminalTable
 from topoopt.page.text import counted
 from topoopt.verify.regional_circuits import check_switched_steps
@@ -36,6 +36,8 @@ def _named(hosts: Path | None) -> tuple[HostSetting, ...]:
 
 
 def _list(output: Output) -> int:
+    """The targets and what they cannot express; the formulations whose models are written, and their options."""
+    from formulations.table import FORMULATIONS
     from topoopt.formats.table import EXPORTERS
 
     def show(console: Console) -> None:
@@ -49,6 +51,11 @@ def _list(output: Output) -> int:
             for key, text in rows:
                 table.add_row(key, escape(text))
             console.print(table)
+        table = TerminalTable("formulation", "kinds", "decides", "options", title="lp, mps")
+        for name, line in FORMULATIONS.items():
+            texts = "\n".join(f"{key}={option.default:g}: {option.summary}" for key, option in line.options.items())
+            table.add_row(name, ", ".join(line.kinds), line.summary, texts)
+        console.print(table)
 
     targets = {
         name: {
@@ -59,7 +66,17 @@ def _list(output: Output) -> int:
         }
         for name, exporter in EXPORTERS.items()
     }
-    output.result({"targets": targets}, show)
+    formulations = {
+        name: {
+            "summary": line.summary,
+            "kinds": list(line.kinds),
+            "options": {
+                key: {"summary": option.summary, "default": option.default} for key, option in line.options.items()
+            },
+        }
+        for name, line in FORMULATIONS.items()
+    }
+    output.result({"targets": targets, "formulations": formulations}, show)
     return 0
 
 
@@ -77,99 +94,116 @@ def _write(folder: bool, export: Export, out: Path, force: bool) -> list[str]:
     return [str(out)]
 
 
-def _chosen(solution: Path | None, to: str | None) -> tuple[Path, str, Exporter]:
-    """The solution, its kind, and the target for it.
+MODELS: dict[str, Literal["lp", "mps"]] = {"lp": "lp", "mps": "mps"}
+"""Targets that take an instance: its model, variables and constraints named."""
+
+
+def _targets() -> list[str]:
+    from topoopt.formats.table import EXPORTERS
+
+    return [*EXPORTERS, *MODELS]
+
+
+def _exporter_for(solution: Path, to: str) -> tuple[str, Exporter]:
+    """The kind of a solution, and the target for it.
 
     Raises:
-        InputError: one of them missing, no such target, or one that does not take the kind.
+        InputError: no such target, or one that does not take the kind.
     """
-    from topoopt.files.issues import nearest_text, value_text
     from topoopt.files.results import solution_kind
     from topoopt.formats.table import EXPORTERS
 
-    given = {"SOLUTION": solution, "--to": to}
-    missing = [Problem("missing", path=key) for key, value in given.items() if value is None]
-    if to is not None and to not in EXPORTERS:
-        missing.append(Problem("no such target", None, None, "--to", value_text(to), nearest_text(to, EXPORTERS)))
-    if solution is None or to is None or missing:
-        raise InputError(missing)
     kind = solution_kind(solution, sorted({kind for exporter in EXPORTERS.values() for kind in exporter.kinds}))
     if kind not in EXPORTERS[to].kinds:
         able = ", ".join(name for name, exporter in EXPORTERS.items() if kind in exporter.kinds)
         message = f"{to} does not take solutions of kind {kind}"
         raise InputError([Problem(message, str(solution), None, "--to", to, able)])
-    return solution, kind, EXPORTERS[to]
+    return kind, EXPORTERS[to]
+
+
+Rate = Annotated[float, Gt(0), Lt(float("inf"))]
+SETTINGS = {
+    "link_gbps": Rate,
+    "hop_latency_us": Annotated[float, Ge(0), Le(1e6)],
+    "ring_queues": Annotated[int, Ge(1), Le(2)],
+    "hosts": Path,
+    "strict": bool,
+    "previous": Path,
+    "fused": bool,
+    "ranks": str,
+    "pod_gpus": Annotated[int, Ge(1)],
+    "pod_ports": Annotated[int, Ge(1), Le(4096)],
+    "circuit_gbps": Rate,
+}
 
 
 def export(
-    solution: Annotated[Path | None, typer.Argument(help="solution.json of `topoopt solve`.")] = None,
+    file: Annotated[
+        Path | None, typer.Argument(metavar="SOLUTION|INSTANCE", help="solution.json; for lp and mps an instance.")
+    ] = None,
     to: Annotated[
-        str | None, typer.Option("--to", help="Target; --list names them.", autocompletion=complete_target)
+        str | None,
+        typer.Option("--to", help="Target; --list names them.", autocompletion=options.complete_from(_targets)),
     ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", help="Folder to make, or file, as the target has it; default: beside SOLUTION."),
-    ] = None,
-    force: Annotated[bool, ForceOption] = False,
-    listed: Annotated[bool, typer.Option("--list", help="Name the targets and what they cannot express.")] = False,
-    link_gbps: Annotated[float | None, typer.Option(help="Rate of a link, where the solution has none.")] = None,
-    hop_latency_us: Annotated[float | None, typer.Option(min=0, max=1e6, help="Latency of a link.")] = None,
-    ring_queues: QueuesOption = 1,
-    hosts: Annotated[
-        Path | None, typer.Option("--hosts", help="Names, interfaces and addresses of real hosts (YAML or JSON).")
-    ] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Shares of bandwidth are also limits.")] = False,
-    previous: Annotated[
-        Path | None, typer.Option("--previous", help="Earlier solution, patched now: changes only (patch-list).")
-    ] = None,
-    fused: Annotated[
-        bool, typer.Option("--fused", help="Steps that receive and send on at once: rcs, rrs, rrcs (msccl).")
-    ] = False,
-    instance: Annotated[
-        Path | None,
-        typer.Option("--instance", help="The solved instance, where the solution carries none (dag, chakra, ...)."),
-    ] = None,
-    fabric: Annotated[str | None, typer.Option(help="Training: the fabric whose plan is written.")] = None,
-    ranks: Annotated[
-        str, typer.Option(help="Training: ranks that get traces: stages (one of each), all, or 0,8-15.")
-    ] = "stages",
-    pod_gpus: Annotated[int | None, typer.Option(min=1, help="Training, dag: GPUs of a pod.")] = None,
-    pod_ports: Annotated[int | None, typer.Option(min=1, max=4096, help="Ports of a pod; else its interfaces.")] = None,
-    circuit_gbps: Annotated[float | None, typer.Option(help="Rate of a circuit; else of an interface.")] = None,
-    as_json: Annotated[bool, JsonOption] = False,
+    fabric: options.Fabric = None,
+    settings: options.Settings = None,
+    listed: options.Listed = False,
+    output_files: options.Output = None,
+    force: options.Force = False,
+    as_json: options.Json = False,
 ) -> None:
-    """Write a solution for another tool, with notes of what that tool cannot express."""
+    """Write a solution for another tool, with notes of what that tool cannot express, or the model of an instance.
+
+    --output is the folder to make, or the file, as the target has it; default: beside SOLUTION. A folder is replaced
+    only where files of the same sorts stand in it, and nothing else.
+
+    Settings: `link_gbps`, the rate of a link where the solution has none; `hop_latency_us` of a link; `ring_queues`
+    per dimension of ASTRA-sim, a ring runs one way with 1 (default), both with 2; `hosts`, names, interfaces and
+    addresses of real hosts (YAML or JSON); `strict`, shares of bandwidth are also limits; `previous`, an earlier
+    solution that is patched now, of which changes alone are written (patch-list); `fused`, steps that receive and send
+    on at once (msccl). Of llm-training: `ranks` that get traces, stages (one of each), all, or 0,8-15; `pod_gpus` and
+    `pod_ports` of a pod; `circuit_gbps` of a circuit.
+
+    Targets lp and mps, default file INSTANCE-FORMULATION.lp: `formulation` by name, and its own options, numbers.
+    """
     output = Output.choose(as_json)
 
     def command() -> int:
-        if listed:
-            return _list(output)
+        from topoopt.files.issues import nearest_text, value_text
         from topoopt.formats.exporter import ExportOptions
 
-        require_positive("--link-gbps", link_gbps)
-        require_positive("--circuit-gbps", circuit_gbps)
-        if hop_latency_us:
-            require_positive("--hop-latency-us", hop_latency_us)
-        solved, kind, exporter = _chosen(solution, to)
-        result = kind_named(kind).files.solutions.read(solved)
-        options = ExportOptions(
-            link_gbps,
-            hop_latency_us,
-            ring_queues,
-            _named(hosts),
-            strict,
-            previous=None if previous is None else previous_topology(previous, fabric),
-            fused=fused,
-            fabric=fabric,
-            ranks=ranks,
-            **circuits_of(str(to), result, solved, instance, fabric),
-            **from_instance(
-                str(to), exporter.for_instances, instance, result, solved, fabric, pod_gpus, pod_ports, circuit_gbps
+        if listed:
+            return _list(output)
+        problems = [
+            Problem("missing", path=name, allowed="--list needs none")
+            for name, value in (("SOLUTION|INSTANCE", file), ("--to", to))
+            if value is None
+        ]
+        if to is not None and to not in _targets():
+            allowed = nearest_text(to, tuple(_targets()))
+            problems.append(Problem("no such target", None, None, "--to", value_text(to), allowed))
+        if problems or file is None or to is None:
+            raise InputError(problems)
+        if to in MODELS:
+            return _write_model(output, file, MODELS[to], options.settings_of(settings), output_files, force)
+        given = options.typed_settings(options.settings_of(settings, SETTINGS), SETTINGS)
+        kind, exporter = _exporter_for(file, to)
+        result = kind_named(kind).files.solutions.read(file)
+        hosts, previous = given.pop("hosts", None), given.pop("previous", None)
+        pods = {key: given.pop(key, None) for key in ("pod_gpus", "pod_ports", "circuit_gbps")}
+        made = exporter.build(
+            result,
+            ExportOptions(
+                hosts=_named(hosts),
+                previous=None if previous is None else previous_topology(previous, fabric),
+                fabric=fabric,
+                **given,
+                **circuits_of(to, result, file, fabric),
+                **from_instance(to, exporter.for_instances, result, file, fabric, **pods),
             ),
         )
-        made = exporter.build(result, options)
         check_choices(made, result)
-        target = out or solved.with_name(str(to) if exporter.folder else made.files[0][0])  # beside the solution
+        target = sole_target(output_files, file.with_name(to if exporter.folder else made.files[0][0]))
         files = _write(exporter.folder, made, target, force)
 
         def show(console: Console) -> None:
@@ -183,6 +217,50 @@ def export(
     output.run(command)
 
 
+def _write_model(
+    output: Output,
+    instance: Path,
+    form: Literal["lp", "mps"],
+    settings: dict[str, str],
+    files: list[Path] | None,
+    force: bool,
+) -> int:
+    """Write the model of an instance in LP or MPS format."""
+    from formulations.programs import model_text
+    from formulations.table import build_named
+    from topoopt.files.atomic import write_text_atomically
+    from topoopt.kinds.files import read_instance
+
+    formulation = settings.pop("formulation", None)
+    if formulation is None:
+        raise InputError([Problem("missing", path="--set formulation", allowed="--list names them")])
+    numbers = dict.fromkeys(settings, Annotated[float, Gt(-float("inf")), Lt(float("inf"))])
+    out = require_new(sole_target(files, Path(f"{instance.stem}-{formulation}.{form}")), force)
+    problem = read_instance(instance)
+    program = build_named(formulation, problem, options.typed_settings(settings, numbers))
+    write_text_atomically(out, model_text(program, form, title=f"{problem.name}: {formulation}"))
+    document = {
+        "model": str(out),
+        "format": form,
+        "formulation": formulation,
+        "kind": problem.kind,
+        "name": problem.name,
+        "instance_sha256": problem.sha256,
+        "columns": program.columns,
+        "integer_columns": int(program.is_integer.sum()),
+        "rows": program.rows,
+        "nonzeros": program.nonzeros,
+    }
+
+    def show(console: Console) -> None:
+        text = f"{program.columns} columns ({document['integer_columns']} integer), {program.rows} rows"
+        console.print(f"{formulation}: {text}, {program.nonzeros} coefficients", markup=False, highlight=False)
+        console.print(f"written: {out}", markup=False, soft_wrap=True, highlight=False)
+
+    output.result(document, show)
+    return 0
+
+
 LINKED = ("graphml", "patch-list")
 """Targets that write the circuits of a language model."""
 
@@ -190,7 +268,6 @@ LINKED = ("graphml", "patch-list")
 def from_instance(
     to: str,
     kinds_of_instance: tuple[str, ...],
-    instance: Path | None,
     solution: Any,
     file: Path,
     fabric: str | None,
@@ -202,19 +279,16 @@ def from_instance(
 
     Args:
         kinds_of_instance: kinds whose instance the target is told of.
-        instance: None: for these kinds the one that stands in the solution, if one does.
         file: of the solution.
         fabric: of a language model, whose plan; None: that of the solution's own plan.
         pod_gpus, pod_ports, circuit_gbps: of a pod of a language model, and of a circuit.
 
     Raises:
-        InputError: the instance cannot be read, is not the one that was solved, or its groups do not fit into pods.
+        InputError: the instance in the solution is not the one that was solved, or its groups do not fit into pods.
     """
-    if to == "patch-list" or (
-        instance is None and (solution.kind not in kinds_of_instance or solution.instance is None)
-    ):
+    if to == "patch-list" or solution.kind not in kinds_of_instance or solution.instance is None:
         return {}
-    problem = _solved(instance, solution, file)
+    problem = _solved(solution, file)
     if to == "dag":
         from topoopt.library.training_exports import graph_of_job
         from topoopt.simulate.llm_training.ranks import PodSetting
@@ -232,31 +306,26 @@ def from_instance(
     return {}
 
 
-def _solved(instance: Path | None, solution: Any, file: Path) -> Any:
-    """The instance of a solution; None: the one that stands in its file.
+def _solved(solution: Any, file: Path) -> Any:
+    """The instance that stands in the file of a solution.
 
     Raises:
         InputError: there is none, it cannot be read, or is not the one that was solved.
     """
-    from topoopt.kinds.files import embedded_problem, read_instance
+    from topoopt.kinds.files import embedded_problem
 
-    problem = embedded_problem(solution, file) if instance is None else read_instance(instance)
-    source, path = (str(file), "instance") if instance is None else (str(instance), "--instance")
-    if problem.kind != solution.kind:
-        message = "this target needs a job"
-        raise InputError([Problem(message, source, None, "kind", problem.kind, solution.kind)])
+    problem = embedded_problem(solution, file)
     if problem.sha256 != solution.instance_sha256:
-        message = "not the instance that was solved"
-        raise InputError([Problem(message, source, None, path, problem.sha256, solution.instance_sha256)])
+        message, own = "not the instance that was solved", solution.instance_sha256
+        raise InputError([Problem(message, str(file), None, "instance", problem.sha256, own)])
     return problem
 
 
-def circuits_of(to: str, solution: Any, file: Path, instance: Path | None, fabric: str | None) -> dict[str, Any]:
+def circuits_of(to: str, solution: Any, file: Path, fabric: str | None) -> dict[str, Any]:
     """The circuits of a language model's plan, of rails over a step, of pods or of servers: fields of `ExportOptions`.
 
     Args:
         file: of the solution.
-        instance: None: the one that stands in the solution.
 
     Raises:
         InputError: no links join its servers to each other, or no instance says what a step on rails does.
@@ -270,7 +339,7 @@ def circuits_of(to: str, solution: Any, file: Path, instance: Path | None, fabri
         return {"pods": plan}
     if to == "graphml" or not rails_of_plan(solution, fabric):
         return {"topology": links_of(solution, fabric)}
-    return {"timetable": circuits_of_rails(_solved(instance, solution, file), solution, fabric)}
+    return {"timetable": circuits_of_rails(_solved(solution, file), solution, fabric)}
 
 
 def links_of(solution: Any, fabric: str | None) -> Topology:

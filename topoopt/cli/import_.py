@@ -1,49 +1,183 @@
-"""`topoopt import`: files of other tools become instance files, one command a format, and two of our own."""
+"""`topoopt import`: files of other tools become instance files; each format says which settings it takes."""
 
 from __future__ import annotations
 
-import importlib
 import inspect
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, get_type_hints
+from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
+from annotated_types import Ge, Le
 from rich.console import Console
 
-from topoopt.cli.app import LazyGroup
 from topoopt.core.errors import InputError, Problem
-from topoopt.files.atomic import new_file
+from topoopt.files.atomic import require_new, sole_target
+from topoopt.files.issues import nearest_text, value_text
 from topoopt.files.results import check_document
-from topoopt.formats.importer import Imported, Importer, NameOption, imported_placement, name_of, require_choice
+from topoopt.formats.importer import Imported, NameOption, imported_placement, name_of, require_choice
 from topoopt.formats.table import IMPORTERS
-from topoopt.page.output import JsonOption, Output
-
-OWN = ("expert-split", "job")
-"""Commands that have no foreign instance to read; in `topoopt.cli.import_`."""
-
-OutOption = Annotated[
-    Path | None, typer.Option("--out", "-o", help="Instance file to write; default: NAME.yaml, if that is new.")
-]
+from topoopt.page import options
+from topoopt.page.output import Output
+from topoopt.page.render import TerminalTable
 
 
-def write_imported(made: Imported, out: Path | None, output: Output) -> int:
-    """Write an instance, then say so: figures for programs, the line for people, notes for both.
+def _formats() -> list[str]:
+    return [*IMPORTERS, *OWN]
 
-    Args:
-        made: the instance.
-        out: file to write; None: after the name of the instance, where no file has that name.
-        output: of the command.
+
+def import_(
+    form: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="FORMAT", help="What the file is; --list names all.", autocompletion=options.complete_from(_formats)
+        ),
+    ] = None,
+    file: Annotated[Path | None, typer.Argument(metavar="FILE", help="File, folder or prefix of files.")] = None,
+    settings: options.Settings = None,
+    listed: options.Listed = False,
+    output_files: options.Output = None,
+    force: options.Force = False,
+    as_json: options.Json = False,
+) -> None:
+    """Turn files of another tool into an instance file.
+
+    Default file: NAME.yaml. What a format needs beside its file are settings; `topoopt import FORMAT --list` lists
+    them. Format `expert-split` writes a checked solution, default FILE-solution.json; exit code 6 if it breaks a rule.
+    """
+    output = Output.choose(as_json)
+
+    def command() -> int:
+        if form is not None and form not in _formats():
+            text = nearest_text(form, tuple(_formats()))
+            raise InputError([Problem("no such format", None, None, "FORMAT", value_text(form), text)])
+        if listed:
+            return _list(output, _formats() if form is None else [form])
+        missing = [name for name, value in (("FORMAT", form), ("FILE", file)) if value is None]
+        if form is None or file is None:
+            raise InputError([Problem("missing", path=name, allowed="--list needs none") for name in missing])
+        importer = _importer(form)
+        first, *others = _parameters(importer)
+        values = _values(others, options.settings_of(settings))
+        try:
+            made = importer(**{first.name: file}, **values)
+        except InputError as error:
+            raise InputError([_as_setting(problem) for problem in error.problems]) from None
+        if isinstance(made, Imported):
+            return _write_imported(made, output_files, force, output)
+        return _write_split(made, file, output_files, force, output)
+
+    output.run(command)
+
+
+def _importer(form: str) -> Callable[..., Any]:
+    return IMPORTERS[form] if form in IMPORTERS else OWN[form]
+
+
+def _as_setting(problem: Problem) -> Problem:
+    """The problem of an option of an importer as that of a setting."""
+    if problem.path is None or not problem.path.startswith("--") or problem.path.startswith("--set"):
+        return problem
+    return replace(problem, path=f"--set {problem.path[2:].replace('-', '_')}")
+
+
+def _parameters(importer: Callable[..., Any]) -> list[inspect.Parameter]:
+    """The parameters of an importer, the file first, each with the type and the words of its annotation."""
+    hints = get_type_hints(importer, include_extras=True)
+    given = [
+        parameter.replace(annotation=hints[parameter.name])
+        for parameter in inspect.signature(importer).parameters.values()
+    ]
+    return sorted(given, key=lambda parameter: not isinstance(_words(parameter), typer.models.ArgumentInfo))
+
+
+def _words(parameter: inspect.Parameter) -> Any:
+    return get_args(parameter.annotation)[1]
+
+
+def _key(parameter: inspect.Parameter) -> str:
+    """The key of a setting: the name that its option declares, else that of the parameter."""
+    words = _words(parameter)  # inside `Annotated` the name stands where a default would
+    declared = [text for text in (words.default, *(words.param_decls or ())) if isinstance(text, str)]
+    return [*declared, parameter.name][0].removeprefix("--").replace("-", "_")
+
+
+def _values(parameters: list[inspect.Parameter], settings: dict[str, str]) -> dict[str, Any]:
+    """Arguments of an importer.
 
     Raises:
-        InputError: the document is no valid instance; WriteError: the file cannot be written.
+        InputError: unknown or missing settings, and values out of range.
+    """
+    keys = {_key(parameter): parameter for parameter in parameters}
+    values: dict[str, Any] = {}
+    problems: list[Problem] = []
+    types: dict[str, Any] = {}
+    for key, text in settings.items():
+        parameter = keys.get(key.partition(".")[0])
+        if parameter is None or ("." in key) != (list in get_args(_words_type(parameter))):
+            problems.append(Problem("no such setting", path="--set", value=key, allowed=nearest_text(key, tuple(keys))))
+        elif "." in key:
+            values.setdefault(parameter.name, []).append(f"{key.partition('.')[2]}={text}")
+        elif key == "bytes":
+            values[parameter.name] = options.size_of(text, "--set bytes")
+        else:
+            words = _words(parameter)
+            limits = [limit(bound) for limit, bound in ((Ge, words.min), (Le, words.max)) if bound is not None]
+            types[key] = Annotated[(_words_type(parameter), *limits)] if limits else _words_type(parameter)
+    needed = [key for key, parameter in keys.items() if parameter.default is inspect.Parameter.empty]
+    problems += [Problem("missing", path=f"--set {key}") for key in needed if key not in settings]
+    if problems:
+        raise InputError(problems)
+    plain = {key: text for key, text in settings.items() if key in types}
+    return values | {keys[key].name: value for key, value in options.typed_settings(plain, types).items()}
+
+
+def _words_type(parameter: inspect.Parameter) -> Any:
+    return get_args(parameter.annotation)[0]
+
+
+def _list(output: Output, forms: list[str]) -> int:
+    """The formats, what each makes, and its settings."""
+    described: dict[str, Any] = {}
+    for form in forms:
+        importer = _importer(form)
+        first, *others = _parameters(importer)
+        described[form] = {
+            "makes": (importer.__doc__ or "").strip().split("\n\n")[0],
+            "file": _words(first).help,
+            "settings": {
+                _key(parameter): {
+                    "meaning": _words(parameter).help,
+                    "required": parameter.default is inspect.Parameter.empty,
+                }
+                for parameter in others
+            },
+        }
+
+    def show(console: Console) -> None:
+        for form, words in described.items():
+            table = TerminalTable(title=form, show_header=False)
+            table.add_row("makes", words["makes"])
+            table.add_row("FILE", words["file"])
+            for key, setting in words["settings"].items():
+                table.add_row(key, f"{setting['meaning']}{' Required.' if setting['required'] else ''}")
+            console.print(table)
+
+    output.result({"formats": described}, show)
+    return 0
+
+
+def _write_imported(made: Imported, files: list[Path] | None, force: bool, output: Output) -> int:
+    """Write an instance, then say so: figures for programs, the line for people, notes for both.
+
+    Raises:
+        InputError: the document is no valid instance, the file is there; WriteError: the file cannot be written.
     """
     from topoopt.kinds.files import write_instance
 
     document = made.document
-    if out is None:
-        out = new_file(f"{document['name']}.yaml")
+    out = require_new(sole_target(files, Path(f"{document['name']}.yaml")), force)
     write_instance(document, out)
     notes = list(dict.fromkeys(made.notes))
     result = {"instance": str(out), "kind": document["kind"], "name": document["name"], **made.figures, "notes": notes}
@@ -57,118 +191,64 @@ def write_imported(made: Imported, out: Path | None, output: Output) -> int:
     return 0
 
 
-def command_of(importer: Importer) -> Callable[..., None]:
-    """The command of an importer: its parameters, the file to write, and the form of the answer."""
-
-    def command(**values: Any) -> None:
-        out, output = values.pop("out"), Output.choose(values.pop("as_json"))
-        output.run(lambda: write_imported(importer(**values), out, output))
-
-    hints = get_type_hints(importer, include_extras=True)
-    given = [
-        parameter.replace(annotation=hints[parameter.name], kind=inspect.Parameter.KEYWORD_ONLY)
-        for parameter in inspect.signature(importer).parameters.values()
-    ]
-    out = inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=OutOption)
-    as_json = inspect.Parameter(
-        "as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Annotated[bool, JsonOption]
-    )
-    required = sum(parameter.default is inspect.Parameter.empty for parameter in given)
-    parameters = [*given[:required], out, *given[required:], as_json]
-    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    command.__doc__ = importer.__doc__
-    return command
-
-
-class ImportCommands(LazyGroup):
-    """The formats of the table, and our own commands."""
-
-    names: ClassVar = (*IMPORTERS, *OWN)
-    path: ClassVar = ("import",)
-
-    @staticmethod
-    def load(name: str) -> Callable[..., None]:
-        """The command of a format, or one of our own."""
-        if name in IMPORTERS:
-            return command_of(IMPORTERS[name])
-        own: Callable[..., None] = getattr(importlib.import_module("topoopt.cli.import_"), name.replace("-", "_"))
-        return own
-
-
-app = typer.Typer(
-    cls=ImportCommands,
-    help="Turn files of other tools into instance files.",
-    callback=lambda: None,
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-)
-
-
 OBJECTIVES = ("throughput", "latency")
 
 
 def job(
     file: Annotated[Path, typer.Argument(help="Instance of kind co-optimisation.")],
     objective: Annotated[str, typer.Option(help="throughput or latency.")],
-    out: OutOption = None,
     inference: Annotated[bool, typer.Option("--inference", help="Forward operators only.")] = False,
     name: NameOption = None,
-    as_json: Annotated[bool, JsonOption] = False,
-) -> None:
+) -> Imported:
     """The job of a co-optimisation instance, every operator whole on one server of its cluster, to be placed."""
-    output = Output.choose(as_json)
+    from topoopt.kinds.files import read_instance
+    from topoopt.kinds.placement.read import job_document
 
-    def command() -> int:
-        from topoopt.kinds.files import read_instance
-        from topoopt.kinds.placement.read import job_document
-
-        require_choice("--objective", objective, OBJECTIVES)
-        problem: Any = read_instance(file)
-        if problem.kind != "co-optimisation":
-            allowed = "co-optimisation"
-            raise InputError([Problem("no job in this kind", file=str(file), value=problem.kind, allowed=allowed)])
-        document = job_document(problem, objective=objective, name=name or name_of(file), training=not inference)
-        return write_imported(imported_placement(document), out, output)
-
-    output.run(command)
+    require_choice("--objective", objective, OBJECTIVES)
+    problem: Any = read_instance(file)
+    if problem.kind != "co-optimisation":
+        allowed = "co-optimisation"
+        raise InputError([Problem("no job in this kind", file=str(file), value=problem.kind, allowed=allowed)])
+    document = job_document(problem, objective=objective, name=name or name_of(file), training=not inference)
+    return imported_placement(document)
 
 
 def expert_split(
-    instance: Annotated[Path, typer.Argument(help="Instance of kind placement, from `import dnn-partitioning`.")],
     file: Annotated[Path, typer.Argument(help="Split (JSON) of msr-fiddle/dnn-partitioning, by a human expert.")],
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", help="Solution file to write; default: FILE-solution.json, if that is new."),
-    ] = None,
-    as_json: Annotated[bool, JsonOption] = False,
-) -> None:
-    """A split made by hand, evaluated and checked: a solution file; exit code 6 if it breaks a rule."""
-    output = Output.choose(as_json)
+    instance: Annotated[Path, typer.Option(help="Instance of kind placement, from `import dnn-partitioning`.")],
+) -> tuple[Any, tuple[str, ...]]:
+    """A split made by hand, evaluated and checked: a solution, and notes."""
+    from topoopt.formats.dnn_partitioning import read_expert_split
+    from topoopt.kinds.files import document_to_embed, read_instance
+    from topoopt.kinds.placement.methods import evaluate_given
 
-    def command() -> int:
-        from topoopt.formats.dnn_partitioning import read_expert_split
-        from topoopt.kinds.files import document_to_embed, read_instance
-        from topoopt.kinds.placement import SOLUTION_FILE
-        from topoopt.kinds.placement.methods import evaluate_given
+    problem: Any = read_instance(instance)
+    if problem.kind != "placement":
+        raise InputError([Problem("no placement", file=str(instance), value=problem.kind, allowed="placement")])
+    split, notes = read_expert_split(file)
+    return replace(evaluate_given(problem, split, "expert-split"), instance=document_to_embed(problem)), notes
 
-        problem: Any = read_instance(instance)
-        if problem.kind != "placement":
-            raise InputError([Problem("no placement", file=str(instance), value=problem.kind, allowed="placement")])
-        split, notes = read_expert_split(file)
-        solution = evaluate_given(problem, split, "expert-split")
-        path = out or new_file(f"{name_of(file)}-solution.json")
-        SOLUTION_FILE.write(replace(solution, instance=document_to_embed(problem)), path)
-        summary = {
-            "solution": str(path),
-            "max_load_ms": solution.objective.value,
-            "check": check_document(solution.check),
-            "notes": list(notes),
-        }
-        text = "\n".join(
-            (f"written: {path} (max load {solution.objective.value:.6f} ms)", *(f"note: {note}" for note in notes))
-        )
-        output.result(summary, lambda console: console.print(text, soft_wrap=True, highlight=False, markup=False))
-        return output.exit_code(solution.check, solution.stopped_by)
 
-    output.run(command)
+def _write_split(
+    made: tuple[Any, tuple[str, ...]], file: Path, files: list[Path] | None, force: bool, output: Output
+) -> int:
+    from topoopt.kinds.placement import SOLUTION_FILE
+
+    solution, notes = made
+    path = require_new(sole_target(files, Path(f"{name_of(file)}-solution.json")), force)
+    SOLUTION_FILE.write(solution, path)
+    summary = {
+        "solution": str(path),
+        "max_load_ms": solution.objective.value,
+        "check": check_document(solution.check),
+        "notes": list(notes),
+    }
+    text = "\n".join(
+        (f"written: {path} (max load {solution.objective.value:.6f} ms)", *(f"note: {note}" for note in notes))
+    )
+    output.result(summary, lambda console: console.print(text, soft_wrap=True, highlight=False, markup=False))
+    return output.exit_code(solution.check, solution.stopped_by)
+
+
+OWN: dict[str, Callable[..., Any]] = {"expert-split": expert_split, "job": job}
+"""What is made of files of our own."""

@@ -10,18 +10,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from annotated_types import Ge, Le
 from rich.console import Console
 
 from topoopt.analyses.costs import given_book
-from topoopt.cli.app import complete_solver
 from topoopt.core.errors import CheckError, InfeasibleError, InputError, LimitError, Problem
 from topoopt.core.process import versions
 from topoopt.core.result import SolutionHead
+from topoopt.files.atomic import require_new, sole_target
 from topoopt.files.results import bound_document, check_document
 from topoopt.kinds import kind_named, kind_of
 from topoopt.kinds.kind import Instance, Kind, Method, SolveOptions
+from topoopt.page import options
 from topoopt.page.long_run import AttendedRun, attended, memory_bytes, solving_bar
-from topoopt.page.output import JsonOption, Output
+from topoopt.page.output import Output
 from topoopt.page.process import INTERRUPTED
 from topoopt.page.text import full_answer
 from topoopt.verify.checker import FULL
@@ -30,53 +32,24 @@ if TYPE_CHECKING:
     from solvers.processes import Gather
 
 
+SETTINGS = {"solver": str, "formulation": str, "model_hook": Path, "slack_percent": Annotated[float, Ge(0), Le(1000)]}
+
+
 def solve(
     instance: Annotated[Path, typer.Argument(help="Instance file (YAML or JSON).")],
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", help="Directory for solution.json and report.html; default: out/NAME of the file."),
-    ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, max=2**63 - 1, help="Seed; default: of the instance.")] = None,
-    time_limit: Annotated[float | None, typer.Option(min=0.0, help="Seconds of the whole run.")] = None,
-    memory_limit: Annotated[
-        str | None,
-        typer.Option(
-            help="Resident memory of the run and its solvers together, such as 4GiB or 500MB; the best so far is kept."
-        ),
-    ] = None,
-    budget: Annotated[
-        int | None,
-        typer.Option(min=0, max=10**12, help="Proposals of the search in all: strategies, or moves of a placement."),
-    ] = None,
-    method: Annotated[
-        str | None,
-        typer.Option(help="One of `topoopt methods INSTANCE`; default: of the instance, which is auto by default."),
-    ] = None,
-    jobs: JobsOption = 1,
-    executor: ExecutorOption = None,
-    executor_option: ExecutorOptionOption = None,
-    slack: SlackOption = None,
-    prices: Annotated[
-        Path | None,
-        typer.Option(help="Price book, for kind co-optimisation; 2023 (default) and h200 are shipped."),
-    ] = None,
-    solver: Annotated[
-        str | None,
-        typer.Option(
-            help="Solve the kind's formulation by this solver: one of `topoopt doctor`.", autocompletion=complete_solver
-        ),
-    ] = None,
-    formulation: Annotated[
-        str | None, typer.Option(help="The same, by another formulation whose solutions are plans of this kind.")
-    ] = None,
-    model_hook: Annotated[
-        Path | None,
-        typer.Option(
-            help="The same, with constraints of your own: Python file with change(model, problem), which is RUN and "
-            "may do whatever you may. Never take one from a stranger."
-        ),
-    ] = None,
-    as_json: Annotated[bool, JsonOption] = False,
+    method: options.Method = None,
+    seed: options.Seed = None,
+    budget: options.Budget = None,
+    time_limit: options.TimeLimit = None,
+    memory_limit: options.MemoryLimit = None,
+    jobs: options.Jobs = None,
+    executor: options.Executor = None,
+    executor_settings: options.ExecutorSettings = None,
+    prices: options.Prices = None,
+    settings: options.Settings = None,
+    output_files: options.Output = None,
+    force: options.Force = False,
+    as_json: options.Json = False,
 ) -> None:
     """Find a parallelization strategy, a topology and routes of least iteration time; write and check the plan.
 
@@ -84,25 +57,35 @@ def solve(
     link utilisation, is least. Kind hierarchical-bandwidth: choose the bandwidth of every dimension of a hierarchical
     network, and strategies and shape where the instance leaves them open. Kind placement: put the operators of
     a graph on devices, so that the busiest one is least loaded.
+
+    solution.json and report.html go into the folder of --output, default out/NAME of the file. --jobs and --executor
+    are for kinds co-optimisation and topology, --prices for kind co-optimisation.
+
+    Settings: `solver` solves the kind's formulation, one of `topoopt doctor`; `formulation`, another one whose
+    solutions are plans of this kind; `model_hook`, a Python file with change(model, problem), constraints of your own,
+    which is RUN and may do whatever you may: never take one from a stranger. Of circuits between pods `slack_percent`,
+    in place of that of the instance: what the job may take longer where that saves circuits.
     """
     output = Output.choose(as_json)
 
     def command() -> int:
-        if model_hook is not None:
-            output.remarks.print(f"running the program {model_hook}", markup=False, highlight=False, soft_wrap=True)
+        given = options.typed_settings(options.settings_of(settings, SETTINGS), SETTINGS)
+        own = (given.get("solver"), given.get("formulation"), given.get("model_hook"))
+        if own[2] is not None:
+            output.remarks.print(f"running the program {own[2]}", markup=False, highlight=False, soft_wrap=True)
         memory = memory_bytes(memory_limit)
-        folder = out or Path("out") / instance.stem
-        own = (solver, formulation, model_hook)
-        crew = chosen_crew(executor, executor_option or [], jobs, folder)
-        options = SolveOptions(seed, time_limit, budget, method, memory_bytes=memory, jobs=jobs, crew=crew)
+        folder = sole_target(output_files, Path("out") / instance.stem)
+        slack = given.get("slack_percent")
+        crew = chosen_crew(executor, executor_settings or [], jobs or 1, folder)
+        limits = SolveOptions(seed, time_limit, budget, method, memory_bytes=memory, jobs=jobs or 1, crew=crew)
         with attended(output, time_limit) as run:
             try:
-                kind, problem, given = run.first(lambda: _read(instance, slack, folder, prices, options, own))
+                kind, problem, chosen = run.first(lambda: _read(instance, slack, folder, force, prices, limits, own))
             except LimitError as error:
                 return output.fail(error)
             if time_limit is None:
                 run.limit(problem.search.time_limit_s)
-            return _solve(kind, problem, given, output, folder, run)
+            return _solve(kind, problem, chosen, output, folder, run)
 
     output.run(command)
 
@@ -111,6 +94,7 @@ def _read(
     instance: Path,
     slack: float | None,
     out: Path,
+    force: bool,
     prices: Path | None,
     options: SolveOptions,
     choice: tuple[str | None, str | None, Path | None],
@@ -123,10 +107,10 @@ def _read(
     from topoopt.kinds.files import located, read_instance
     from topoopt.kinds.pipeline import search_problems
 
-    changes = () if slack is None else (("slack_percent", slack, "--slack"),)
+    changes = () if slack is None else (("slack_percent", slack, "--set slack_percent"),)
     problem = read_instance(instance, changes)
     kind = kind_named(problem.kind)
-    _require_writable(out)
+    _require_writable(out, force)
     book = given_book(prices, [kind])
     own = located(search_problems(kind, problem), instance) if options.method is None else []
     if own:
@@ -148,7 +132,7 @@ def _own_method(
     from topoopt.library.calls import hooked_model
 
     if options.method is not None:
-        allowed = "--solver, --formulation and --model-hook, or --method"
+        allowed = "--set solver, formulation and model_hook, or --method"
         raise InputError([Problem("not both", path="--method", value=options.method, allowed=allowed)])
     any_solver(solver or DEFAULT_SOLVER)
     return hooked_model(problem, formulation, solver or DEFAULT_SOLVER, hook).method()
@@ -232,7 +216,7 @@ def no_result(problem: Instance, seed: int | None, wall_s: float) -> dict[str, A
     }
 
 
-def _require_writable(out: Path) -> None:
+def _require_writable(out: Path, force: bool) -> None:
     """Refuse a directory that cannot be written before minutes are spent on what should go there.
 
     Raises:
@@ -252,29 +236,7 @@ def _require_writable(out: Path) -> None:
     except (OSError, ValueError) as error:  # a name too long, a folder that may not be looked into
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise WriteError(f"{out}: cannot be written: {reason}") from None
-
-
-JobsOption = Annotated[
-    int,
-    typer.Option(min=1, max=256, help="Processes for kinds co-optimisation and topology; the plan stays the same."),
-]
-ExecutorOption = Annotated[
-    str | None,
-    typer.Option(help="Kind co-optimisation: dask or slurm do the --jobs parts at once; the plan stays the same."),
-]
-ExecutorOptionOption = Annotated[
-    list[str] | None,
-    typer.Option("--executor-option", help="KEY=VALUE for the executor, as of `topoopt study run`; may be repeated."),
-]
-SlackOption = Annotated[
-    float | None,
-    typer.Option(
-        min=0.0,
-        max=1000.0,
-        help="Circuits between pods (dag-topology, llm-training): percent the job may take longer where that saves "
-        "circuits, in place of slack_percent.",
-    ),
-]
+    require_new(out / "solution.json", force)
 
 
 def chosen_crew(executor: str | None, options: list[str], jobs: int, folder: Path) -> Gather | None:
@@ -290,22 +252,17 @@ def chosen_crew(executor: str | None, options: list[str], jobs: int, folder: Pat
         raise InputError([problem])
     if executor is None:
         return None
-    from topoopt.cli.crews import crew_of
-    from topoopt.studies.executors import option_pairs
+    from topoopt.studies.executors import crew_of, option_pairs
 
     return crew_of(executor, option_pairs(options), jobs, folder)
 
 
 SolutionArgument = Annotated[Path, typer.Argument(help="solution.json of `topoopt solve`.")]
-InstanceOption = Annotated[
-    Path | None, typer.Option(help="Instance file; needed only where the solution carries no instance.")
-]
 
 
 def show(
     solution: SolutionArgument,
-    instance: InstanceOption = None,
-    as_json: Annotated[bool, JsonOption] = False,
+    as_json: options.Json = False,
 ) -> None:
     """Show the figures of a solution, computed again from its plan; with --json all of them, tables as well.
 
@@ -316,7 +273,7 @@ def show(
     def command() -> int:
         from topoopt.kinds.files import solution_of
 
-        problem, result = solution_of(solution, instance)
+        problem, result = solution_of(solution)
         pages = kind_of(result).pages()
         document = document_of(result, dict(pages.everything(problem, result)), solution)
 
@@ -331,58 +288,50 @@ def show(
     output.run(command)
 
 
-def report(
-    solution: SolutionArgument,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="HTML file to write; default: report.html beside SOLUTION.")
-    ] = None,
-    instance: InstanceOption = None,
-    as_json: Annotated[bool, JsonOption] = False,
-) -> None:
-    """Write the self-contained HTML report of a solution; exit code 6 if a brief check rejects the plan."""
-    output = Output.choose(as_json)
-
-    def command() -> int:
-        from topoopt.files.atomic import write_text_atomically
-        from topoopt.kinds.files import solution_of
-
-        _, result = solution_of(solution, instance)
-        file = out or solution.with_name("report.html")
-        write_text_atomically(file, kind_of(result).pages().report(result))
-        output.result({"report": str(file)}, lambda console: console.print(f"written: {file}", markup=False))
-        return 0
-
-    output.run(command)
-
-
 def convert(
-    solution: Annotated[Path, typer.Argument(help="solution.json of the release before, format 2.")],
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", help="Solution file to write; default: converted.json beside SOLUTION."),
-    ] = None,
-    instance: InstanceOption = None,
-    as_json: Annotated[bool, JsonOption] = False,
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="[INSTANCE] SOLUTION",
+            help="solution.json of the release before, format 2; its instance, where the solution carries none.",
+        ),
+    ],
+    output_files: options.Output = None,
+    force: options.Force = False,
+    as_json: options.Json = False,
 ) -> None:
     """Write a solution file of format 2 in the present format, once its plan and its proof have been checked.
 
-    Exit code 6, and no file, if the checker rejects it.
+    Default file: converted.json beside SOLUTION. Exit code 6, and no file, if the checker rejects it.
     """
     output = Output.choose(as_json)
 
     def command() -> int:
         from topoopt.kinds.files import converted, write_solution
 
+        instance, solution = instance_and_solution(files)
+        file = require_new(sole_target(output_files, solution.with_name("converted.json")), force)
         result = converted(solution, instance, FULL)
         if not result.check.ok:
             raise CheckError("the checker rejects the solution:\n" + "\n".join(result.check.violations))
-        file = out or solution.with_name("converted.json")
         write_solution(result, file)
         document = {"solution": str(file), "status": result.status.value, "check": check_document(result.check)}
         output.result(document, lambda console: console.print(f"written: {file}", markup=False))
         return output.exit_code(result.check, result.stopped_by, searched=False)
 
     output.run(command)
+
+
+def instance_and_solution(files: list[Path]) -> tuple[Path | None, Path]:
+    """The instance, if one is given, and the solution after it.
+
+    Raises:
+        InputError: there are more files.
+    """
+    if len(files) > 2:
+        allowed = "an instance and its solution, or a solution that carries its instance"
+        raise InputError([Problem("too many files", value=str(len(files)), allowed=allowed)])
+    return (files[0] if len(files) == 2 else None), files[-1]
 
 
 def document_of(solution: SolutionHead, figures: dict[str, Any], file: Path) -> dict[str, Any]:

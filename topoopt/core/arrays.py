@@ -63,7 +63,7 @@ def whole_shares(amounts: Iterable[float], total: int) -> list[int]:
 
 
 def divisors(number: int) -> list[int]:
-    """All of them, ascending."""
+    """All divisors of a positive integer, in ascending order."""
     low = [factor for factor in range(1, int(number**0.5) + 1) if number % factor == 0]
     return sorted({*low, *(number // factor for factor in low)})
 

@@ -131,7 +131,6 @@ class OpticalLayer(Shown):
 
     @property
     def servers(self) -> int:
-        """n."""
         return int(self.switch_of.shape[1])
 
 
@@ -147,7 +146,6 @@ class ShardShape(Shown):
 
     @property
     def servers(self) -> int:
-        """k, servers of the job."""
         return int(self.arcs.shape[1])
 
     @property

@@ -108,7 +108,7 @@ class VectorBlocks(Shown):
 
     @property
     def total(self) -> int:
-        """Units of the whole vector."""
+        """Units of the vector, all blocks together."""
         return int(self.units.sum())
 
 
@@ -192,7 +192,6 @@ class CollectiveSchedule(Shown):
 
     @property
     def steps(self) -> int:
-        """Number of steps."""
         return int(self.sends.step.max(initial=-1)) + 1
 
 
@@ -299,12 +298,8 @@ def bytes_per_unit(collective: CollectiveOp, vector_bytes: int, network: RatedNe
 # What limits any schedule.
 
 
-@dataclass(frozen=True)
-class WeightedSet:
-    """A set of nodes that does not hold all ranks, and its multiplier, above 0."""
-
-    nodes: tuple[int, ...]
-    weight: Fraction
+WeightedSet = tuple[tuple[int, ...], Fraction]
+"""A set of nodes that does not hold all ranks, and its multiplier, above 0."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -355,11 +350,11 @@ def roots_certificate(proof: AllReduceProof) -> Certificate:
     sets = (*proof.broadcast, *proof.reduce)
     potentials = (*proof.broadcast_potential, *proof.reduce_potential)
     rows = (
-        [len(row.nodes) for row in sets],
-        [node for row in sets for node in row.nodes],
+        [len(nodes) for nodes, _ in sets],
+        [node for nodes, _ in sets for node in nodes],
         [0] * len(proof.broadcast) + [1] * len(proof.reduce),
-        [row.weight.numerator for row in sets],
-        [row.weight.denominator for row in sets],
+        [weight.numerator for _, weight in sets],
+        [weight.denominator for _, weight in sets],
         [number.numerator for number in potentials],
         [number.denominator for number in potentials],
     )
@@ -425,7 +420,7 @@ class CircuitSchedule:
 
     @property
     def times_set(self) -> int:
-        """How often circuits are set."""
+        """How often circuits are set during the collective."""
         return sum(a != b for a, b in zip((1, *self.circuits), self.circuits, strict=False))
 
 
@@ -462,7 +457,6 @@ class GroupSchedule(Shown):
 
     @property
     def steps(self) -> int:
-        """Steps of all pieces."""
         return self.schedule.steps + self.pieces - 1
 
     def covers(self, payload_bytes: int) -> bool:
@@ -486,14 +480,8 @@ UNKNOWN = -1
 """No epoch, no stated route."""
 
 
-@dataclass(frozen=True)
-class CellRange:
-    """Cells `first` to `first + count - 1`: a named part of the memory of a rank."""
-
-    rank: int
-    name: str
-    first: int
-    count: int
+CellRange = tuple[int, str, int, int]
+"""A named part of the memory of a rank: rank, name, first cell, number of cells."""
 
 
 @dataclass(frozen=True)
@@ -600,8 +588,7 @@ class ChunkProgram(Shown):
 
     @property
     def cells(self) -> int:
-        """Number of cells."""
-        return self.buffers[-1].first + self.buffers[-1].count if self.buffers else 0
+        return self.buffers[-1][2] + self.buffers[-1][3] if self.buffers else 0
 
     def place(self, action: int) -> str:
         """Where an action stands in the file."""
@@ -610,5 +597,5 @@ class ChunkProgram(Shown):
 
     def cell(self, cell: int) -> str:
         """Which cell is meant, in words."""
-        buffer = self.buffers[bisect_right(self.buffers, cell, key=lambda buffer: buffer.first) - 1]
-        return f"{buffer.name} {cell - buffer.first} of rank {self.ranks[buffer.rank]}"
+        rank, name, first, _ = self.buffers[bisect_right(self.buffers, cell, key=lambda buffer: buffer[2]) - 1]
+        return f"{name} {cell - first} of rank {self.ranks[rank]}"

@@ -195,20 +195,6 @@ class PathMean:
     prices: tuple[float, ...]
 
 
-@dataclass(frozen=True)
-class PairCircuits:
-    """Circuits between two pods.
-
-    Attributes:
-        one, other: pods, the smaller number first.
-        count: at least 1.
-    """
-
-    one: int
-    other: int
-    count: int
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class CircuitProof(Shown):
     """Trees over boxes of circuits (pairs in ascending order), each closed by what the checker derives again.

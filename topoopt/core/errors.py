@@ -42,11 +42,12 @@ class Problem:
 
 
 class InputError(TopooptError):
-    """Bad input: all problems found, in file order."""
+    """Bad input: all problems found, in file order; exit code 3 where the file is right and no plan can satisfy it."""
 
     exit_code = 2
 
-    def __init__(self, problems: list[Problem] | tuple[Problem, ...] | str) -> None:
+    def __init__(self, problems: list[Problem] | tuple[Problem, ...] | str, exit_code: int = exit_code) -> None:
+        self.exit_code = exit_code
         if isinstance(problems, str):
             problems = (Problem(problems),)
         self.problems = tuple(problems)

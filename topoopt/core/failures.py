@@ -42,12 +42,8 @@ class Failure:
         return "; ".join(parts) or "nothing"
 
 
-@dataclass(frozen=True)
-class RepairTrial:
-    """A repair strategy that was tried, and the value it reached; None: it does not apply or cannot deliver all."""
-
-    strategy: str
-    value: float | None
+RepairTrial = tuple[str, float | None]
+"""A repair strategy that was tried, and its value; None: it does not apply or cannot deliver all."""
 
 
 @dataclass(frozen=True)
@@ -233,26 +229,14 @@ class OutageRow:
     worst_step_s: float | None
 
 
-@dataclass(frozen=True)
-class Copies:
-    """Whole copies of a model that a plan has: experts are on as many ranks as share them.
-
-    Attributes:
-        number: of them.
-        servers_each: that hold one.
-    """
-
-    number: int
-    servers_each: int
-
-
 @dataclass(frozen=True, eq=False)
 class OutageStudy:
     """A plan over days.
 
     Attributes:
         name: of the instance.
-        copies: of the model.
+        copies, servers_each: whole copies of the model, where experts are on as many ranks as share them, and the
+            servers that hold one.
         seed: of the draw.
         down: servers of the plan that are down, by day.
         rows: without spare servers and circuits, then with circuits for each number of spare servers.
@@ -260,7 +244,8 @@ class OutageStudy:
     """
 
     name: str
-    copies: Copies
+    copies: int
+    servers_each: int
     seed: int
     down: tuple[int, ...]
     rows: tuple[OutageRow, ...]
@@ -268,5 +253,5 @@ class OutageStudy:
 
     @property
     def days(self) -> int:
-        """That were drawn."""
+        """Number of days that were drawn."""
         return len(self.down)

@@ -84,7 +84,6 @@ class RingBox:
 
     @property
     def servers(self) -> int:
-        """How many places, and translations."""
         return math.prod(self.dims)
 
     @cached_property
@@ -306,7 +305,6 @@ class SemidirectGroup:
 
     @property
     def elements(self) -> int:
-        """How many."""
         return self.modulus * self.order
 
     @cached_property
@@ -430,7 +428,7 @@ class FatTreeCount:
 
     @property
     def switches(self) -> int:
-        """Of all tiers."""
+        """Number of switches of all tiers together."""
         return self.racks + self.aggregations + self.cores
 
 

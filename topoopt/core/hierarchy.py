@@ -211,7 +211,6 @@ class HierarchicalNetwork(Shown):
 
     @property
     def npus(self) -> int:
-        """N, product of the sizes."""
         return math.prod(dimension.size for dimension in self.dimensions)
 
     @property

@@ -49,7 +49,6 @@ class Breakdown:
 
     @property
     def exposed_communication_ms(self) -> float:
-        """Communication on the critical path."""
         return self.model_parallel_ms + self.allreduce_ms
 
 
@@ -89,7 +88,6 @@ class Evaluation(Shown):
 
     @property
     def iteration_time_ms(self) -> float:
-        """When the last task ends."""
         return self.critical_path[-1].end_ms if self.critical_path else 0.0
 
 

@@ -57,7 +57,7 @@ class TrainingBatch:
 
     @property
     def tokens(self) -> int:
-        """B s."""
+        """Tokens of one iteration: B sequences of s tokens."""
         return self.sequences * self.length
 
 
@@ -169,7 +169,7 @@ class GpuCluster:
 
     @property
     def gpus(self) -> int:
-        """N."""
+        """Number of GPUs N, all servers together."""
         return self.servers * self.gpus_per_server
 
     @property
@@ -269,7 +269,6 @@ class StepBreakdown:
 
     @property
     def total(self) -> float:
-        """Seconds."""
         return float(sum(getattr(self, part.name) for part in fields(self)))
 
 
@@ -284,7 +283,6 @@ class TrainingMemory:
 
     @property
     def total(self) -> float:
-        """Bytes."""
         return self.weights + self.gradients + self.optimizer + self.activations
 
 
@@ -308,5 +306,4 @@ class StepEstimate:
 
     @property
     def iteration_time_s(self) -> float:
-        """Seconds."""
         return self.breakdown.total

@@ -24,7 +24,7 @@ from topoopt.core.data import STRICT, Shown
 from topoopt.core.llm_training import PodSettings, StepBreakdown, TrainingMemory
 from topoopt.core.parallelism import MAX_GPUS, ParallelStrategy
 from topoopt.core.proofs import Argument
-from topoopt.core.result import Certificate
+from topoopt.core.result import Certificate, SearchResult
 from topoopt.core.switching import StagePorts
 
 MAX_PODS = 1024
@@ -63,7 +63,6 @@ class PodCircuits(Shown):
 
     @property
     def ports_used(self) -> tuple[int, ...]:
-        """Of each pod."""
         used = [0] * self.pods
         for tail, head, count in self.links:
             used[tail] += count
@@ -343,7 +342,6 @@ class FamilyReductions:
 
     @property
     def schedules(self) -> tuple[GroupSchedule, ...]:
-        """Of each group."""
         return tuple(group.schedule for group in self.groups)
 
 
@@ -458,7 +456,6 @@ class StrategyFigures:
 
     @property
     def iteration_time_s(self) -> float:
-        """Seconds."""
         return self.breakdown.total
 
 
@@ -507,8 +504,11 @@ class FabricPlan(Shown):
 
     @property
     def fabric(self) -> str:
-        """Its name."""
         return self.network.fabric
+
+
+PlannedFabric = tuple[SearchResult[FabricPlan], float]
+"""The plan that a search reached on a fabric, and seconds of its iteration."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -524,12 +524,10 @@ class LlmTrainingPlan(Shown):
 
     @property
     def strategy(self) -> ParallelStrategy:
-        """On the first fabric."""
         return self.fabrics[0].strategy
 
     @property
     def network(self) -> NetworkPlan:
-        """Of the first fabric."""
         return self.fabrics[0].network
 
     def on(self, fabric: str | None) -> FabricPlan:

@@ -358,7 +358,7 @@ class LayerPrices:
     beta: Floats
 
     def certificate(self) -> Certificate:
-        """As a file holds it."""
+        """Certificate of this proof as solution files store it."""
         return Certificate(Argument.LAYERED_MOORE, {"alpha": self.alpha.ravel(), "beta": self.beta.ravel()})
 
     @classmethod
@@ -389,7 +389,7 @@ class RelayPrices:
     most: Floats
 
     def certificate(self) -> Certificate:
-        """As a file holds it."""
+        """Certificate of this proof as solution files store it."""
         return Certificate(Argument.RELAY_BLOCKS, relay_arrays((self,)))
 
 
@@ -426,7 +426,7 @@ class TwoLayerMultipliers(Shown):
     first_link: NDArray[np.float32]
 
     def certificate(self) -> Certificate:
-        """In memory alone."""
+        """Certificate of this bound, which solution files never store."""
         return Certificate(Argument.TWO_LAYER, {"weight": self.weight, "first_link": self.first_link})
 
 
@@ -533,7 +533,7 @@ class BlockTree(Shown):
     shift: Ints
 
     def certificate(self) -> Certificate:
-        """As a file holds it."""
+        """Certificate of this proof as solution files store it."""
         names = ("parent", "heads", "server", "bar", "price", "relief", "shift")
         arrays = {name: getattr(self, name).ravel() for name in names}
         return Certificate(Argument.LINK_BLOCKS, {"theta": np.array([self.theta]), **arrays})
@@ -595,7 +595,7 @@ class RelayCases(Shown):
     prices: tuple[RelayPrices, ...]
 
     def certificate(self) -> Certificate:
-        """As a file holds it."""
+        """Certificate of this proof as solution files store it."""
         return Certificate(Argument.RELAY_CASES, {"splits": self.splits.ravel(), **relay_arrays(self.prices)})
 
     @classmethod

@@ -13,23 +13,24 @@ from annotated_types import Ge, Le, Len
 from topoopt.core.arrays import Floats
 from topoopt.core.data import STRICT
 
+Width = Annotated[int, Ge(1), Le(2**24)]
+
 
 @dataclass(frozen=True)
 class LatentAttention:
-    """Attention through low-rank projections (DeepSeek-V2, arXiv:2405.04434, section 2.1).
+    """Attention through low-rank projections."""
 
-    Attributes:
-        query_rank: width that queries are compressed to; 0: they are not.
-        key_value_rank: width that keys and values are compressed to, together.
-        plain_size, rotary_size: parts of a key of one head without and with rotary position.
-        value_size: of a value of one head.
-    """
+    # DeepSeek-V2, arXiv:2405.04434, section 2.1. Sizes of a key and a value are those of one head.
+    __pydantic_config__ = STRICT
 
-    query_rank: int
-    key_value_rank: int
-    plain_size: int
-    rotary_size: int
-    value_size: int
+    query_rank: Annotated[int, Ge(0), Le(2**24)]
+    """0: queries are not compressed"""
+    key_value_rank: Width
+    plain_size: Width
+    """part of a key without rotary position"""
+    rotary_size: Width
+    """part of a key with rotary position"""
+    value_size: Width
 
 
 @dataclass(frozen=True)
@@ -140,7 +141,7 @@ class PipelineShape:
 
     @property
     def stages(self) -> int:
-        """p v."""
+        """Number of virtual stages: p ranks of v chunks each."""
         return self.ranks * self.chunks
 
 
@@ -256,7 +257,7 @@ class ParallelStrategy:
 
     @property
     def gpus(self) -> int:
-        """N."""
+        """Number of GPUs N, all servers together."""
         return self.tensor * self.context * self.pipeline * self.data
 
     @property

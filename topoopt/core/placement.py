@@ -123,12 +123,10 @@ class Server(Shown):
 
     @property
     def network_gbps(self) -> float:
-        """All links together."""
         return sum(link.gbps for link in self.links)
 
     @property
     def inside_gbps(self) -> float:
-        """Between its devices."""
         return self.network_gbps if self.intra_gbps is None else self.intra_gbps
 
 

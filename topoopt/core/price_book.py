@@ -136,7 +136,6 @@ class PriceBook:
         return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
 
     def part(self, name: str) -> Part:
-        """A part by its name."""
         return next(part for part in self.parts if part.name == name)
 
     def quote(self, name: str, gbps: float) -> Quote:
@@ -224,12 +223,10 @@ class BillLine:
 
     @property
     def usd(self) -> float:
-        """Price of all pieces."""
         return self.count * self.unit_usd
 
     @property
     def watts(self) -> float | None:
-        """Power of all pieces."""
         return None if self.unit_watts is None else self.count * self.unit_watts
 
 
@@ -256,7 +253,6 @@ class Bill:
 
     @property
     def usd(self) -> float:
-        """Price of the network."""
         return sum(line.usd for line in self.lines)
 
     @property

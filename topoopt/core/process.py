@@ -86,7 +86,6 @@ def hear() -> None:
 
 
 def listen() -> None:
-    """Nothing was heard so far."""
     _NOW.heard = False
 
 
@@ -234,5 +233,4 @@ def versions() -> tuple[tuple[str, str], ...]:
 
 
 def versions_text() -> str:
-    """The same in one line."""
     return ", ".join(f"{name} {version}" for name, version in versions())

@@ -77,7 +77,7 @@ class RatedNetwork(Displayed):
 
     @property
     def nodes(self) -> int:
-        """V, compute nodes and switches."""
+        """Number of nodes V: compute nodes and switches together."""
         return len(self.is_switch)
 
     @property
@@ -108,7 +108,7 @@ class RatedNetwork(Displayed):
         return None
 
     def transposed(self) -> RatedNetwork:
-        """Every arc turned round."""
+        """The same network with every arc reversed."""
         turned = self.arcs[:, ::-1]
         order = np.lexsort((turned[:, 1], turned[:, 0]))
         return RatedNetwork(

@@ -91,7 +91,6 @@ class Demand(Shown):
 
     @property
     def servers(self) -> int:
-        """n."""
         return int(self.model_parallel_bytes.shape[0])
 
     @property

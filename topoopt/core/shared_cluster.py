@@ -103,7 +103,6 @@ class Fabric:
 
     @property
     def pod_ratio(self) -> float:
-        """The same of its pods."""
         return self.oversubscription or 1.0 if self.oversubscribed_at == "aggregation" else 1.0
 
 
@@ -127,19 +126,6 @@ class Scheduling:
     open: bool = False
 
 
-@dataclass(frozen=True)
-class TimeBounds:
-    """What no plan of a job beats, ms.
-
-    Attributes:
-        iteration_ms: an iteration on a shard of its own.
-        compute_ms: what the busiest server computes in it.
-    """
-
-    iteration_ms: float
-    compute_ms: float
-
-
 @dataclass(frozen=True, repr=False)
 class JobClass(Shown):
     """Jobs of one model on one number of servers.
@@ -157,7 +143,8 @@ class JobClass(Shown):
         duration_s: time of a job on a shard of its own, instead of iterations.
         interfaces: of a server that the job uses on a shard; None: all.
         plan: co-optimisation to solve for the times and bytes, which are 0 until then, or for the flows of the jobs.
-        lower_bounds: proven for the plan, once they are worked out; None: of a class whose times are given.
+        lower_bounds: of an iteration on a shard of its own, and of what the busiest server computes, ms; proven for
+            the plan, once they are worked out; None: of a class whose times are given.
     """
 
     name: str
@@ -171,11 +158,10 @@ class JobClass(Shown):
     duration_s: float | None = None
     interfaces: int | None = None
     plan: CoOptimisation | None = field(default=None, compare=False)
-    lower_bounds: TimeBounds | None = field(default=None, compare=False)
+    lower_bounds: tuple[float, float] | None = field(default=None, compare=False)
 
     @property
     def sent_bytes(self) -> float:
-        """V."""
         return self.allreduce_bytes + self.all_to_all_bytes
 
 
@@ -298,7 +284,6 @@ class SharedCluster(ProblemBase):
 
     @property
     def servers(self) -> int:
-        """n."""
         return self.cluster.servers
 
     @property

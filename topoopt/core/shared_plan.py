@@ -209,7 +209,6 @@ class Stays:
         return len(self.job)
 
     def servers_of(self, stay: int) -> Ints:
-        """Servers of a stay."""
         return self.servers[self.low[stay] : self.low[stay + 1]]
 
 
@@ -229,7 +228,7 @@ class FabricRun:
 
     @property
     def whole(self) -> bool:
-        """Whether every job has ended."""
+        """Whether every job of the run has ended."""
         return bool(self.finished.all())
 
     @property
@@ -238,7 +237,6 @@ class FabricRun:
         return float(self.stays.held_to_s.max(initial=0.0))
 
     def schedule(self) -> FabricSchedule:
-        """What is decided in it."""
         stays = self.stays
         started = np.zeros(len(self.finished), dtype=bool)
         started[stays.job] = True

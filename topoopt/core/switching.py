@@ -113,12 +113,11 @@ class PortSplit:
     expert: Ports = 0
 
     def of(self, use: PortUse) -> int:
-        """Ports that serve this."""
+        """Number of ports that serve this use."""
         return int(getattr(self, use.value))
 
     @property
     def total(self) -> int:
-        """Ports that serve anything."""
         return self.pipeline + self.data + self.expert
 
 
@@ -140,7 +139,7 @@ class StagePorts:
 
     @property
     def kept(self) -> bool:
-        """Whether nothing is ever switched."""
+        """Whether no circuit is switched during the step."""
         return self.pipeline == self.inside == self.data
 
 
@@ -363,31 +362,16 @@ class BoundaryFigures:
     break_even_s: float
 
 
-@dataclass(frozen=True)
-class StragglerFigures:
-    """A step one of whose stages is slow.
-
-    Attributes:
-        rank: the stage.
-        step_s: seconds of the step on the ports of the plan.
-        electrical_s: the same on a network that gives every exchange the whole rate of a GPU, all at once.
-    """
-
-    rank: int
-    step_s: float
-    electrical_s: float
-
-
 EVERY_STAGE = -1
 """In place of a stage: a failure that strikes all servers, as that of the switches of rails."""
 
 
 @dataclass(frozen=True)
-class FailedFigures:
-    """A step after interfaces failed.
+class ImpairedStep:
+    """A step one of whose stages is slow, or one after interfaces failed.
 
     Attributes:
-        rank: the stage that one server has so many fewer of; `EVERY_STAGE`: all servers have.
+        rank: the stage that is slow, or one server of which has fewer interfaces; `EVERY_STAGE`: all servers have.
         step_s: seconds of the step on the ports of the plan.
         electrical_s: the same on a network that gives every exchange the whole rate of what is left, all at once.
     """
@@ -424,23 +408,15 @@ class RailStudy(Shown):
     shown: SwitchedStep
     boundaries: tuple[BoundaryFigures, ...]
     slowdown: float = 1.0
-    stragglers: tuple[StragglerFigures, ...] = ()
+    stragglers: tuple[ImpairedStep, ...] = ()
     failed: int = 0
-    failures: tuple[FailedFigures, ...] = ()
+    failures: tuple[ImpairedStep, ...] = ()
 
 
-@dataclass(frozen=True, order=True)
-class RailCircuit:
-    """Two ports of the switch of a rail, joined for both directions.
+RailCircuit = tuple[int, int, int]
+"""Rail, port and peer: two ports of the switch of a rail, joined for both directions.
 
-    Attributes:
-        rail: its number.
-        port, peer: server times ports of a GPU, and the port of the GPU; from 0.
-    """
-
-    rail: int
-    port: int
-    peer: int
+A port is server times ports of a GPU, and the port of the GPU; from 0."""
 
 
 @dataclass(frozen=True, order=True)

@@ -155,7 +155,6 @@ class Strategy(Shown):
         return tuple(placement.offset + part * (n // parts) for part in range(parts))
 
     def server_memory_bytes(self, workload: Workload, n: int) -> list[int]:
-        """Memory that each server needs."""
         needed = [0] * n
         for index, (operator, placement) in enumerate(zip(workload.operators, self.placements, strict=True)):
             for server in self.servers(workload, index, n):
@@ -261,5 +260,4 @@ class TaskGraph:
 
     @property
     def tasks(self) -> int:
-        """T."""
         return len(self.kind)

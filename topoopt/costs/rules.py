@@ -86,7 +86,6 @@ def interfaces(size: NetworkSize, ports: int) -> tuple[PartCount, ...]:
 
 
 def fibres(number: float, where: str) -> PartCount:
-    """Fibre pairs of mean length."""
     return PartCount(FIBRE, where, number)
 
 
@@ -266,7 +265,7 @@ def _parts(
 
 
 def full_bisection(size: NetworkSize, book: PriceBook, counting: Counting) -> Count:
-    """No tier is oversubscribed."""
+    """Parts of a fat tree in which no tier is oversubscribed."""
     return _count_tree(size, counting, 1.0, 1.0)
 
 
@@ -286,7 +285,6 @@ def rail_optimised(size: NetworkSize, book: PriceBook, counting: Counting) -> Co
 
 
 def rail_only(size: NetworkSize, book: PriceBook, counting: Counting) -> Count:
-    """The same without its core."""
     return _count_tree(size, counting, 1.0, 1.0, size.degree, core=False)
 
 

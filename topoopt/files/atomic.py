@@ -114,7 +114,6 @@ def _remove(path: str) -> None:
 
 
 def _write(handle: int, data: bytes) -> None:
-    """Everything, to the disk."""
     left = memoryview(data)
     while left:
         left = left[os.write(handle, left) :]
@@ -223,35 +222,71 @@ def refuse_existing(files: Iterable[Path], allowed: str) -> None:
         raise InputError([Problem("exists already", file=str(path), allowed=allowed) for path in there])
 
 
-def new_file(name: str) -> Path:
-    """A file of this name in the working directory, for a command whose `--out` was left out.
+def sole_target(files: Sequence[Path] | None, default: Path) -> Path:
+    """The one file or folder that a command writes.
+
+    Args:
+        files: of `--output`.
+        default: where none is named.
 
     Raises:
-        InputError: it is there already.
+        InputError: several are named.
     """
-    refuse_existing([Path(name)], "a place named by --out")
-    return Path(name)
+    if files and len(files) > 1:
+        allowed = "one file or folder"
+        raise InputError([Problem("too many", path="--output", value=str(files[-1]), allowed=allowed)])
+    return files[0] if files else default
+
+
+def require_new(file: Path, force: bool) -> Path:
+    """The same file, once it may be written.
+
+    Raises:
+        InputError: it is there already, and nothing may be replaced.
+    """
+    if not force:
+        refuse_existing([file], "--force replaces it")
+    return file
 
 
 PLOTS = (".html", ".svg")
 
 
-def require_targets(table: Path | None, plot: Path | None) -> None:
-    """Refuse files that cannot be written before minutes are spent on what should go there.
+def targets(files: Sequence[Path] | None, force: bool, *forms: Sequence[str]) -> list[Path | None]:
+    """Files by their sort, before minutes are spent on what should go there.
+
+    Args:
+        files: of `--output`.
+        force: whether files that are there may be replaced.
+        forms: the endings of each sort.
+
+    Returns:
+        A file of each sort; None where none is named.
 
     Raises:
-        InputError: no folder to write to, a folder of that name, a plot of unknown format, one file for both.
+        InputError: no folder to write to, a folder of that name, a file that is there, an unknown ending, two files
+            of one sort.
     """
-    problems = []
-    for option, file in (("--csv", table), ("--plot", plot)):
-        if file is not None and (file.is_dir() or not file.parent.is_dir()):
-            problems.append(Problem("cannot be written", path=option, value=str(file), allowed="a file in a folder"))
-    if plot is not None and plot.suffix.lower() not in PLOTS:
-        problems.append(Problem("unknown format", path="--plot", value=str(plot), allowed=", ".join(PLOTS)))
-    if plot is not None and plot == table:
-        problems.append(Problem("the same file as --csv", path="--plot", value=str(plot)))
+    problems: list[Problem] = []
+    selected: list[Path | None] = [None] * len(forms)
+    for file in files or ():
+        sort = next((i for i, endings in enumerate(forms) if file.suffix.lower() in endings), None)
+        wrong, allowed = "", None
+        if sort is None:
+            wrong, allowed = "unknown format", ", ".join(ending for endings in forms for ending in endings)
+        elif selected[sort] is not None:
+            wrong, allowed = "two files of one sort", "one"
+        elif file.is_dir() or not file.parent.is_dir():
+            wrong, allowed = "cannot be written", "a file in a folder"
+        elif file.exists() and not force:
+            wrong, allowed = "exists already", "--force replaces it"
+        else:
+            selected[sort] = file
+        if wrong:
+            problems.append(Problem(wrong, path="--output", value=str(file), allowed=allowed))
     if problems:
         raise InputError(problems)
+    return selected
 
 
 def csv_text(header: Sequence[str], rows: Iterable[Iterable[object]]) -> str:

@@ -44,7 +44,6 @@ class ArrayHeader:
 
     @property
     def bytes_in_file(self) -> int:
-        """Size of the whole file."""
         return self.begin + math.prod(self.shape) * self.dtype.itemsize
 
     @property

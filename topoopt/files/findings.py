@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from topoopt.core.errors import InputError, Problem
+from topoopt.core.errors import InfeasibleError, InputError, Problem
 from topoopt.core.process import end_if_interrupted
 from topoopt.files import codec
 from topoopt.files.documents import Document, Limits, parse_document
@@ -55,10 +55,14 @@ def within(section: str, step: Callable[[], Result]) -> Result:
 
 
 class Findings:
-    """Faults of a file, problems of the files it refers to, and notes on how these were read."""
+    """Faults of a file, problems of the files it refers to, and notes on how these were read.
+
+    `infeasible` holds reasons why no plan satisfies a file that has no faults.
+    """
 
     def __init__(self) -> None:
         self.issues: list[Issue] = []
+        self.infeasible: list[Issue] = []
         self._elsewhere: list[Problem] = []
         self.notes: list[str] = []
 
@@ -122,9 +126,10 @@ class Findings:
 
     def refuse(self, document: Document) -> None:
         """Raise InputError when anything was found, or the document has faults of its own."""
-        problems = document.problems(self.issues) + self._elsewhere
+        wrong = self.issues or self._elsewhere or document.issues
+        problems = document.problems([*self.issues, *self.infeasible]) + self._elsewhere
         if problems:
-            raise InputError(problems)
+            raise InputError(problems, InputError.exit_code if wrong else InfeasibleError.exit_code)
 
     def settled(self, document: Document, built: Result | None) -> Result:
         """What was built of the document.

@@ -125,11 +125,8 @@ class RawGraph:
     directed: bool | None = None
 
 
-@dataclass(frozen=True)
-class _Key:
-    name: str
-    levels: tuple[str, ...]
-    default: str | None
+_Key = tuple[str, tuple[str, ...], str | None]
+"""Name, levels and default of a key of GraphML."""
 
 
 def read_graphml(path: str, log: FieldLog) -> RawGraph:
@@ -192,14 +189,14 @@ def _keys(root: Element, log: FieldLog) -> dict[str, _Key]:
         default = defaults[0].text or "" if defaults else None
         log.meet(_FOR, element.get("for", "all"))
         of = levels.get(element.get("for", "all"), ())
-        keys[identity] = _Key(element.get("attr.name", identity), of, default)
+        keys[identity] = (element.get("attr.name", identity), of, default)
     return keys
 
 
 def _data(element: Element, level: str, keys: Mapping[str, _Key], log: FieldLog) -> dict[str, object]:
     """Attributes of an element, with the defaults of those that it does not state."""
     values: dict[str, object] = {
-        key.name: key.default for key in keys.values() if key.default is not None and level in key.levels
+        name: default for name, levels, default in keys.values() if default is not None and level in levels
     }
     given = set()
     for child in element:
@@ -210,13 +207,13 @@ def _data(element: Element, level: str, keys: Mapping[str, _Key], log: FieldLog)
         key = keys.get(child.get("key", ""))
         if key is None:
             log.refuse("data of a key that is not declared", value=child.get("key", ""), allowed=", ".join(keys))
-        elif level not in key.levels:
-            log.refuse(f"the key {key.name} is not for an {level}", allowed="a key `for` what has it")
-        elif key.name in given:
-            log.refuse(f"{level} {key.name} more than once", value=child.text or "")
+        elif level not in key[1]:
+            log.refuse(f"the key {key[0]} is not for an {level}", allowed="a key `for` what has it")
+        elif key[0] in given:
+            log.refuse(f"{level} {key[0]} more than once", value=child.text or "")
         else:
-            given.add(key.name)
-            values[key.name] = child.text or ""
+            given.add(key[0])
+            values[key[0]] = child.text or ""
     for name in values:
         log.meet(level, name)
     return values

@@ -222,7 +222,6 @@ class FieldLog:
         return (level, name) in self._seen
 
     def note(self, text: str) -> None:
-        """Keep a note for people."""
         if text not in self._noted:
             self._noted.append(text)
 

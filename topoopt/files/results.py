@@ -40,7 +40,6 @@ def check_document(check: CheckResult) -> dict[str, Any]:
 
 
 def bound_document(bound: Bound) -> dict[str, Any]:
-    """Plain data of a bound."""
     document = {"value": float(bound.value), "proved_by": bound.argument.value, "verified": bound.verified}
     return document if bound.iterations is None else {**document, "iterations": bound.iterations}
 

@@ -38,13 +38,8 @@ if TYPE_CHECKING:
     Graph = nx.Graph[Any]
 
 
-@dataclass(frozen=True)
-class NamedGraph:
-    """Servers, links of each, and how it is made."""
-
-    servers: int
-    degree: int
-    make: Callable[[], Graph]
+NamedGraph = tuple[int, int, "Callable[[], Graph]"]
+"""Servers, links of each, and how the graph is made."""
 
 
 def _by_name(function: str) -> Graph:
@@ -63,7 +58,6 @@ def _lcf(servers: int, shifts: list[int]) -> Graph:
 
 
 def _line(of: Callable[[], Graph]) -> Graph:
-    """Undirected line graph."""
     import networkx
 
     made: Graph = networkx.line_graph(of())
@@ -99,30 +93,32 @@ _HEAWOOD = partial(_by_name, "heawood_graph")
 _CAGE_8 = partial(_lcf, 30, [-13, -9, 7, -7, 9, 13])
 
 DISTANCE_REGULAR: Mapping[str, NamedGraph] = {
-    "petersen": NamedGraph(10, 3, _PETERSEN),
-    "heawood": NamedGraph(14, 3, _HEAWOOD),
-    "pappus": NamedGraph(18, 3, partial(_by_name, "pappus_graph")),
-    "desargues": NamedGraph(20, 3, partial(_by_name, "desargues_graph")),
-    "dodecahedron": NamedGraph(20, 3, partial(_by_name, "dodecahedral_graph")),
-    "tutte-8-cage": NamedGraph(30, 3, _CAGE_8),
-    "tutte-12-cage": NamedGraph(
-        126, 3, partial(_lcf, 126, [17, 27, -13, -59, -35, 35, -11, 13, -53, 53, -27, 21, 57, 11, -21, -57, 59, -17])
+    "petersen": (10, 3, _PETERSEN),
+    "heawood": (14, 3, _HEAWOOD),
+    "pappus": (18, 3, partial(_by_name, "pappus_graph")),
+    "desargues": (20, 3, partial(_by_name, "desargues_graph")),
+    "dodecahedron": (20, 3, partial(_by_name, "dodecahedral_graph")),
+    "tutte-8-cage": (30, 3, _CAGE_8),
+    "tutte-12-cage": (
+        126,
+        3,
+        partial(_lcf, 126, [17, 27, -13, -59, -35, 35, -11, 13, -53, 53, -27, 21, 57, 11, -21, -57, 59, -17]),
     ),
-    "octahedron": NamedGraph(6, 4, partial(_by_name, "octahedral_graph")),
-    "line-petersen": NamedGraph(15, 4, partial(_line, _PETERSEN)),
-    "line-heawood": NamedGraph(21, 4, partial(_line, _HEAWOOD)),
-    "line-tutte-8-cage": NamedGraph(45, 4, partial(_line, _CAGE_8)),
-    "odd-4": NamedGraph(35, 4, partial(_disjoint, 7, 3)),
-    "odd-5": NamedGraph(126, 5, partial(_disjoint, 9, 4)),
-    "icosahedron": NamedGraph(12, 5, partial(_by_name, "icosahedral_graph")),
-    "clebsch": NamedGraph(16, 5, partial(_folded_cube, 5)),
-    "folded-6-cube": NamedGraph(32, 6, partial(_folded_cube, 6)),
-    "folded-7-cube": NamedGraph(64, 7, partial(_folded_cube, 7)),
-    "hoffman-singleton": NamedGraph(50, 7, partial(_by_name, "hoffman_singleton_graph")),
-    "projective-plane-3": NamedGraph(26, 4, partial(_plane, (0, 1, 3, 9), 13)),
-    "projective-plane-4": NamedGraph(42, 5, partial(_plane, (0, 1, 4, 14, 16), 21)),
-    "projective-plane-5": NamedGraph(62, 6, partial(_plane, (0, 1, 3, 8, 12, 18), 31)),
-    "projective-plane-7": NamedGraph(114, 8, partial(_plane, (0, 1, 3, 13, 32, 36, 43, 52), 57)),
+    "octahedron": (6, 4, partial(_by_name, "octahedral_graph")),
+    "line-petersen": (15, 4, partial(_line, _PETERSEN)),
+    "line-heawood": (21, 4, partial(_line, _HEAWOOD)),
+    "line-tutte-8-cage": (45, 4, partial(_line, _CAGE_8)),
+    "odd-4": (35, 4, partial(_disjoint, 7, 3)),
+    "odd-5": (126, 5, partial(_disjoint, 9, 4)),
+    "icosahedron": (12, 5, partial(_by_name, "icosahedral_graph")),
+    "clebsch": (16, 5, partial(_folded_cube, 5)),
+    "folded-6-cube": (32, 6, partial(_folded_cube, 6)),
+    "folded-7-cube": (64, 7, partial(_folded_cube, 7)),
+    "hoffman-singleton": (50, 7, partial(_by_name, "hoffman_singleton_graph")),
+    "projective-plane-3": (26, 4, partial(_plane, (0, 1, 3, 9), 13)),
+    "projective-plane-4": (42, 5, partial(_plane, (0, 1, 4, 14, 16), 21)),
+    "projective-plane-5": (62, 6, partial(_plane, (0, 1, 3, 8, 12, 18), 31)),
+    "projective-plane-7": (114, 8, partial(_plane, (0, 1, 3, 13, 32, 36, 43, 52), 57)),
 }
 """By name; planes by the number of points of a line, less one."""
 
@@ -131,7 +127,7 @@ def distance_regular(name: str) -> Ints:
     """int64[m, 2], the links of a graph of the table both ways."""
     import networkx
 
-    graph = networkx.convert_node_labels_to_integers(DISTANCE_REGULAR[name].make(), ordering="sorted")
+    graph = networkx.convert_node_labels_to_integers(DISTANCE_REGULAR[name][2](), ordering="sorted")
     pairs = np.array(sorted(graph.edges()), dtype=np.int64)
     return np.concatenate((pairs, pairs[:, ::-1]))
 
@@ -482,8 +478,8 @@ FAMILIES: Mapping[str, TopologyFamily] = {
             "distance-regular",
             ("graph",),
             PAIRS,
-            lambda p: DISTANCE_REGULAR[p.graph].servers,
-            lambda p: DISTANCE_REGULAR[p.graph].servers * DISTANCE_REGULAR[p.graph].degree,
+            lambda p: DISTANCE_REGULAR[p.graph][0],
+            lambda p: DISTANCE_REGULAR[p.graph][0] * DISTANCE_REGULAR[p.graph][1],
             lambda p: distance_regular(p.graph),
         ),
         TopologyFamily("line-graph", ("of",), (), line_servers, line_arcs, line_graph, ("times",)),

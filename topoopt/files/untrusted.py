@@ -15,7 +15,7 @@ import os
 import re
 import stat
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -291,8 +291,12 @@ def _shipped(path: Path, folder: Path) -> ShippedFile:
     )
 
 
-def shipped_named(name: str) -> ShippedFile:
+def shipped_named(name: str, others: Iterable[str] = ()) -> ShippedFile:
     """The one of that name; the folder and the suffix may be left out where that leaves one.
+
+    Args:
+        name: of an example.
+        others: names that are allowed beside those of examples.
 
     Raises:
         InputError: none, or several.
@@ -309,7 +313,7 @@ def shipped_named(name: str) -> ShippedFile:
     if matches:
         allowed = ", ".join(file.name for file in matches)
         raise InputError([Problem("several examples have this name", value=value_text(name), allowed=allowed)])
-    allowed = nearest_text(wanted, tuple(file.name for file in files))
+    allowed = nearest_text(wanted, (*others, *(file.name for file in files)))
     raise InputError([Problem("no such example", value=value_text(name), allowed=allowed)])
 
 

@@ -40,7 +40,6 @@ from topoopt.formats.importer import (
     QueuesOption,
     hierarchical_document,
     name_of,
-    require_positive,
 )
 
 GIB_PER_GB = 1e9 / 2**30
@@ -80,15 +79,8 @@ def npu_gbytes_per_s(block: str, size: int, link_gib: float, ring_queues: int = 
     return link_gib * links_per_npu(block, size, ring_queues) / GIB_PER_GB
 
 
-@dataclass(frozen=True)
-class Ns3Link:
-    """A full-duplex link: ends, rate in Gbit/s each way, delay in ms, error rate."""
-
-    source: int
-    target: int
-    gbps: float
-    delay_ms: float
-    error_rate: float = 0.0
+Ns3Link = tuple[int, int, float, float, float]
+"""A full-duplex link: source, target, rate in Gbit/s each way, delay in ms, error rate."""
 
 
 @dataclass(frozen=True)
@@ -104,17 +96,11 @@ MAX_TEXT = 256 * MIB
 _WHOLE = re.compile(r"[0-9]{1,9}", re.ASCII)
 _NUMBER = r"[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,3})?"
 _RATE = re.compile(rf"({_NUMBER})([KMG]?)bps", re.ASCII)
-_DELAY = re.compile(rf"({_NUMBER})(ns|us|ms|s)", re.ASCII)
-GBPS = {"": 1e-9, "K": 1e-6, "M": 1e-3, "G": 1.0}
-MS = {"ns": 1e-6, "us": 1e-3, "ms": 1.0, "s": 1e3}
-
-
 Line = tuple[int, list[str]]
 """Number and cells of a line of text."""
 
 
-def _lines(file: str) -> list[Line]:
-    """Lines that are not blank."""
+def lines_of(file: str) -> list[Line]:
     lines = [(number, raw.split()) for number, raw in enumerate(read_text(file, MAX_TEXT).splitlines(), 1)]
     return [(number, cells) for number, cells in lines if cells]
 
@@ -126,7 +112,7 @@ def text_topology_problems(path: str | os.PathLike[str]) -> list[Problem]:
     ASTRA-sim has three: nodes, switches, links.
     """
     file = os.fspath(path)
-    lines = _lines(file)
+    lines = lines_of(file)
     first, head = lines[0] if lines else (1, [])
     name, counted = {3: ("ASTRA-sim", 3), 6: ("SimAI", 5)}.get(len(head), ("", 0))
     if not counted or not all(_WHOLE.fullmatch(cell) for cell in head[:counted]) or len(lines) < 2:
@@ -143,52 +129,6 @@ def text_topology_problems(path: str | os.PathLike[str]) -> list[Problem]:
 
 def _is_link(cells: list[str]) -> bool:
     return len(cells) >= 3 and _RATE.fullmatch(cells[2]) is not None
-
-
-def read_ns3_topology(path: str | os.PathLike[str]) -> Ns3Topology:
-    """Read a topology.
-
-    Raises:
-        InputError: every line that is wrong.
-    """
-    file = os.fspath(path)
-    lines = _lines(file)
-    problems: list[Problem] = []
-
-    def wrong(line: Line, message: str, allowed: str) -> None:
-        problems.append(Problem(message, file, line[0], None, value_text(" ".join(line[1])), allowed))
-
-    if not lines or len(lines[0][1]) != 3 or not all(_WHOLE.fullmatch(cell) for cell in lines[0][1]):
-        allowed = "a first line with the numbers of nodes, switches and links"
-        raise InputError([Problem("not a topology of the ns-3 backend", file, allowed=allowed)])
-    nodes, switches, links = (int(cell) for cell in lines[0][1])
-    body = lines[1:]
-    listed = body.pop(0) if switches and body else (1, [])
-    marked = tuple(int(cell) for cell in listed[1] if _WHOLE.fullmatch(cell))
-    if len(marked) != len(listed[1]) or len(set(marked)) != switches or any(switch >= nodes for switch in marked):
-        wrong(listed, "not the list of switches", f"{switches} different numbers less than {nodes}")
-    if len(body) != links:
-        problems.append(Problem("wrong number of links", file, None, None, str(len(body)), str(links)))
-    listed_links = []
-    for line in body:
-        link = _link(line[1], nodes)
-        if link is None:
-            wrong(line, "not a link", f"two nodes less than {nodes}, rate (400Gbps), delay (0.0005ms), error rate")
-        else:
-            listed_links.append(link)
-    if problems:
-        raise InputError(problems[:50])
-    return Ns3Topology(nodes, marked, tuple(listed_links))
-
-
-def _link(cells: list[str], nodes: int) -> Ns3Link | None:
-    if len(cells) != 5 or not all(_WHOLE.fullmatch(cell) for cell in cells[:2]):
-        return None
-    source, target = int(cells[0]), int(cells[1])
-    rate, delay, error = _RATE.fullmatch(cells[2]), _DELAY.fullmatch(cells[3]), re.fullmatch(_NUMBER, cells[4])
-    if max(source, target) >= nodes or source == target or rate is None or delay is None or error is None:
-        return None
-    return Ns3Link(source, target, float(rate[1]) * GBPS[rate[2]], float(delay[1]) * MS[delay[2]], float(cells[4]))
 
 
 FIELDS: FieldTable = {
@@ -284,23 +224,22 @@ def npu_bandwidths(network: AnalyticalNetwork, ring_queues: int = 1) -> tuple[fl
 
 def import_network(
     file: Annotated[Path, typer.Argument(help="Analytical network yml of ASTRA-sim.")],
-    all_reduce_bytes: Annotated[
-        float, typer.Option(help="The workload: one all-reduce of so many bytes over all NPUs.")
-    ] = 2.0**30,
+    vector_bytes: Annotated[
+        int, typer.Option("--bytes", help="The workload: one all-reduce of this size over all NPUs.")
+    ] = 1 << 30,
     compute_ns: Annotated[float, typer.Option(min=0, help="Compute time beside it, nanoseconds.")] = 0.0,
     ring_queues: QueuesOption = 1,
     name: NameOption = None,
 ) -> Imported:
-    """A network of ASTRA-sim as an instance that divides its bandwidth anew; import chakra --network adds a job."""
-    require_positive("--all-reduce-bytes", all_reduce_bytes)
+    """A network of ASTRA-sim as an instance that divides its bandwidth anew; format chakra adds a job to it."""
     content = read_network(file)
     bandwidth = npu_bandwidths(content, ring_queues)
-    phase = {"compute_ns": compute_ns, "collectives": [{"collective": "all-reduce", "bytes": all_reduce_bytes}]}
+    phase = {"compute_ns": compute_ns, "collectives": [{"collective": "all-reduce", "bytes": vector_bytes}]}
     workload = {"name": "all-reduce", "layers": [{"name": "iteration", "forward": phase}]}
     document = hierarchical_document(name or name_of(file), dimension_documents(content), sum(bandwidth), workload)
     notes = [
         "bandwidths of the file are GiB/s of a link; here they are GB/s (10^9 bytes/s) of an NPU",
-        f"workload: an all-reduce of {all_reduce_bytes:.10g} bytes over all NPUs (the file has none)",
+        f"workload: an all-reduce of {vector_bytes:.10g} bytes over all NPUs (the file has none)",
     ]
     if any(content.latency_ns):
         notes.append("latencies are left out: this kind has none")
@@ -384,9 +323,9 @@ def ns3_topology(topology: Topology, link_gbps: float, hop_latency_us: float) ->
             "one-way links cannot be expressed", value=shown, allowed="bidirectional topologies, or --to graphml"
         )
     out = count.sum(axis=1).tolist()
-    own = [Ns3Link(i, n + i, out[i] * link_gbps, HOST_DELAY_MS) for i in range(n)]
+    own = [(i, n + i, out[i] * link_gbps, HOST_DELAY_MS, 0.0) for i in range(n)]
     between = [
-        Ns3Link(n + i, n + j, link_gbps, hop_latency_us / 1000.0)
+        (n + i, n + j, link_gbps, hop_latency_us / 1000.0, 0.0)
         for i, j in np.argwhere(np.triu(count) > 0).tolist()
         for _ in range(count[i, j])
     ]
@@ -397,14 +336,13 @@ def ns3_text(topology: Ns3Topology) -> str:
     """`nodes switches links`, the switches, then `source target rate delay error` of every link."""
     lines = [f"{topology.nodes} {len(topology.switches)} {len(topology.links)}"]
     lines.append(" ".join(str(switch) for switch in topology.switches))
-    for link in topology.links:
-        rate, delay = decimal_text(link.gbps), decimal_text(link.delay_ms)
-        lines.append(f"{link.source} {link.target} {rate}Gbps {delay}ms {decimal_text(link.error_rate)}")
+    for source, target, gbps, delay_ms, error_rate in topology.links:
+        rate, delay = decimal_text(gbps), decimal_text(delay_ms)
+        lines.append(f"{source} {target} {rate}Gbps {delay}ms {decimal_text(error_rate)}")
     return "\n".join(lines) + "\n"
 
 
 def graph_export(solution: Result[Any, Any], options: ExportOptions) -> Export:
-    """Folder for the ns-3 backend."""
     gbps, latency_us = link_of(solution, options)
     topology = topology_of(solution)
     graph = ns3_topology(topology, gbps, latency_us)
@@ -463,7 +401,6 @@ def network_text(network: AnalyticalNetwork) -> str:
 
 
 def hierarchy_export(result: Result[Any, Any], options: ExportOptions) -> Export:
-    """Folder for the analytical backend."""
     latency_ns = LATENCY_NS if options.hop_latency_us is None else options.hop_latency_us * 1000.0
     queues = options.ring_queues
     dimensions = result.figures.dimensions
@@ -485,7 +422,6 @@ def hierarchy_export(result: Result[Any, Any], options: ExportOptions) -> Export
 
 
 def build(solution: Any, options: ExportOptions) -> Export:
-    """Network and system files."""
     if solution.kind == "hierarchical-bandwidth":
         return hierarchy_export(solution, options)
     return graph_export(solution, options)

@@ -41,7 +41,7 @@ def build(solution: Any, options: ExportOptions) -> Export:
         InputError: no instance was given, which has what is computed.
     """
     if options.job_graph is None:
-        raise refuse("needed for what is computed", path="--instance", allowed="the instance that was solved")
+        raise refuse("needed for what is computed", path="instance", allowed="the instance that was solved")
     document = dag_document(options.job_graph)
     steps = {key: ",\n".join(json.dumps(entry) for entry in document[key]) for key in ("transfers", "tasks")}
     head = json.dumps({key: value for key, value in document.items() if key not in steps})[:-1]

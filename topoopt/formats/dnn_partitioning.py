@@ -257,7 +257,7 @@ def import_graph(
     objective: Annotated[str, typer.Option(help="throughput or latency.")],
     comm_scale: Annotated[float, typer.Option(help="Factor on all transfer times.")] = 1.0,
     devices: Annotated[int | None, typer.Option(min=1, max=1024, help="Accelerators; default: of the file.")] = None,
-    no_cpu: Annotated[bool, typer.Option("--no-cpu", help="Leave the CPU pool of the file out.")] = False,
+    cpu: Annotated[bool, typer.Option("--cpu", help="Whether the CPU pool of the file is there.")] = True,
     sharing: Annotated[
         str,
         typer.Option(help="Objective latency, how transfers of a server share its links: none, fair, fifo or static."),
@@ -274,7 +274,7 @@ def import_graph(
         name=name or name_of(file),
         comm_scale=comm_scale,
         devices=devices,
-        cpu=not no_cpu,
+        cpu=cpu,
         sharing=sharing,
     )
     return imported_placement(document, notes)

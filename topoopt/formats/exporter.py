@@ -114,7 +114,6 @@ def decimal_text(number: float) -> str:
 
 
 def json_bytes(document: object) -> bytes:
-    """JSON file, indented."""
     return (json.dumps(document, indent=1, allow_nan=False) + "\n").encode()
 
 

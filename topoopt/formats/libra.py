@@ -298,7 +298,7 @@ LOOPS = ("no-overlap", "dp-overlap")
 def import_workload(
     network: Annotated[Path, typer.Option(help="Topology, NpusCount and CostDimension (YAML).")],
     cost_model: Annotated[Path, typer.Option(help="Prices by tier (YAML).")],
-    workload: Annotated[Path, typer.Option(help="Layers, 12 columns a line.")],
+    workload: Annotated[Path, typer.Argument(help="Layers, 12 columns a line.")],
     total_gbytes_per_s: Annotated[float, typer.Option(help="Bandwidth of an NPU in all dimensions together.")],
     communicator: Annotated[
         Path | None, typer.Option(help="Ranks of each phase (YAML); default: every phase uses the whole network.")

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from topoopt.core.errors import InputError, Problem
@@ -14,24 +11,9 @@ from topoopt.core.parallelism import RANK_ORDER, ParallelStrategy, PipelineSched
 from topoopt.core.parallelism import ParallelDimension as D
 from topoopt.core.result import Result
 from topoopt.files.atomic import csv_text
-from topoopt.files.untrusted import read_text
 from topoopt.formats.exporter import NOTES_FILE, Export, Exporter, ExportOptions, notes_bytes, plan_on
 
 ARGUMENTS_FILE, HOST_FILE, RANKS_FILE = "arguments.txt", "hostfile", "ranks.csv"
-MOST_BYTES = 1 << 28
-
-
-def read_megatron(folder: Path) -> dict[str, Any]:
-    """Arguments by name, hosts with slots, rows of ranks."""
-    lines = read_text(folder / ARGUMENTS_FILE, MOST_BYTES).splitlines()
-    pairs = [line.partition(" ") for line in lines]
-    hosts = [line.split(" slots=") for line in read_text(folder / HOST_FILE, MOST_BYTES).splitlines()]
-    rows = list(csv.reader(io.StringIO(read_text(folder / RANKS_FILE, MOST_BYTES))))
-    return {
-        "arguments": {name: value for name, _, value in pairs},
-        "hosts": [(name, int(slots)) for name, slots in hosts],
-        "ranks": [tuple(row) for row in rows[1:]],
-    }
 
 
 HEAD = ("rank", "host", "gpu", "tensor", "context", "data", "pipeline")

@@ -44,7 +44,6 @@ FILTERS_PER_PRIORITY = 2000
 
 
 def ovs_script(rates: HostRates, traffic: HostTraffic, strict: bool) -> bytes:
-    """The script of one host."""
     host = rates.hosts[traffic.host]
     commands: list[Command] = []
     for link in host.links:
@@ -100,7 +99,6 @@ ROOT = "ffff"
 
 
 def tc_script(rates: HostRates, traffic: HostTraffic, strict: bool) -> bytes:
-    """The script of one host."""
     host = rates.hosts[traffic.host]
     commands: list[Command] = []
     for link in host.links:
@@ -164,10 +162,10 @@ def hosts_of_allocation(result: Result[Any, Any], settings: tuple[HostSetting, .
     hosts = make_hosts(hosts_of, settings)
     made: dict[tuple[int, int, int], LinkRate] = {}
     towards: dict[int, dict[int, list[tuple[int, float]]]] = defaultdict(dict)
-    for row in figures.server_rates:
-        hops = [(neighbour, gbps) for neighbour, gbps in row.next_hops if gbps > 0]
+    for server, destination, next_hops in figures.server_rates:
+        hops = [(neighbour, gbps) for neighbour, gbps in next_hops if gbps > 0]
         if hops:
-            towards[row.destination][row.server] = hops
+            towards[destination][server] = hops
     problems = []
     for destination in range(topology.servers):
         problems += _circle(destination, towards[destination])
@@ -386,9 +384,9 @@ def _warnings(rates: HostRates, strict: bool) -> list[str]:
 LIMITS = (
     "traffic of the kernel's IPv4 sockets alone: RDMA (RoCE) passes by, such libraries must be set to use sockets",
     "the userspace datapath of Open vSwitch takes set_queue and ignores it: TOPOOPT_DATAPATH=netdev adds tc filters",
-    "bandwidth above the shares may meet at a receiver, where its switch port divides it (not with --strict)",
+    "bandwidth above the shares may meet at a receiver, where its switch port divides it (not with strict=true)",
     "answers (TCP ACKs) of pairs without a share of their own use the default queue, a thousandth at least",
-    "addresses and names are defaults unless --hosts gives them; interfaces must exist and have no address of theirs",
+    "addresses and names are defaults unless the setting hosts gives them; interfaces must exist, without addresses",
 )
 
 EXPORTER = Exporter(

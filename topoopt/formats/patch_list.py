@@ -2,97 +2,25 @@
 
 from __future__ import annotations
 
-import csv
-import re
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from topoopt.core.arrays import MIB, NS_PER_S
+from topoopt.core.arrays import NS_PER_S
 from topoopt.core.cluster import Host, LinkDirection
-from topoopt.core.errors import InputError, Problem
 from topoopt.core.llm_training_plan import PodCircuits
 from topoopt.core.regional_circuits import PortPair, StepCircuits, SwitchedSteps
 from topoopt.core.result import Result
 from topoopt.core.switching import CircuitGroup, RailTimetable
 from topoopt.core.topology import Topology
 from topoopt.files.atomic import csv_text
-from topoopt.files.untrusted import parsing, read_text
 from topoopt.formats.exporter import NOTES_FILE, Export, Exporter, ExportOptions, notes_bytes, refuse, written_topology
 from topoopt.formats.hosts import named_servers, numbered_servers
 from topoopt.page.text import counted
 
 Circuit = tuple[int, int, int]
-
-MAX_BYTES = 256 * MIB
-
-LINE = re.compile(r"    in +(\d+) -> out +(\d+) {4}(\S+) (\S+) -> (\S+) (\S+)")
-SWITCH = re.compile(r"  optical switch (\d+)")
-TITLE = re.compile(r"(Circuits|Disconnect|Connect): (\d+)")
-
-
-def read_patch_list(folder: Path) -> dict[str, frozenset[Circuit]]:
-    """Circuits by file (`circuits`, and `disconnect` and `connect` where there are changes).
-
-    Raises:
-        InputError: a port used twice, a file and the text for people that differ, changes that do not lead to the
-            circuits, or a row that is none.
-    """
-    by_name = {file.stem: _read_csv(file) for file in sorted(folder.glob("*.csv"))}
-    people = _read_text(folder / "patch-list.txt")
-    tables = {name: frozenset((row[0], row[1], row[2]) for row in rows) for name, rows in by_name.items()}
-    for name, rows in by_name.items():
-        if people.get(name, set()) != rows:
-            raise InputError([Problem("the text says something else", file=f"{name}.csv")])
-    circuits = tables.get("circuits", frozenset())
-    for end in (1, 2):
-        ports = [(circuit[0], circuit[end]) for circuit in circuits]
-        if len(set(ports)) < len(ports):
-            raise InputError([Problem("a port of a switch is used twice", file="circuits.csv")])
-    if tables.get("disconnect", frozenset()) & circuits or not tables.get("connect", frozenset()) <= circuits:
-        raise InputError([Problem("the changes do not lead to the circuits", file="connect.csv")])
-    return tables
-
-
-Row = tuple[int, int, int, str, str, str, str]
-
-
-def _read_csv(file: Path) -> set[Row]:
-    text = read_text(file, MAX_BYTES)
-    with parsing(file.name, "a list of circuits"):
-        rows = list(csv.reader(text.splitlines(keepends=True)))[1:]
-        made = {_row(row[:3], row[3:]) for row in rows}
-    if len(made) < len(rows):
-        raise InputError([Problem("a circuit more than once", file=file.name)])
-    return made
-
-
-def _row(numbers: list[str], names: list[str]) -> Row:
-    switch, into, out = map(int, numbers)
-    from_host, from_interface, to_host, to_interface = names
-    return switch, into, out, from_host, from_interface, to_host, to_interface
-
-
-def _read_text(file: Path) -> dict[str, set[Row]]:
-    ends_by_port: dict[str, set[Row]] = {}
-    counts: dict[str, int] = {}
-    title, switch = "", ""
-    for line in read_text(file, MAX_BYTES).splitlines():
-        if match := TITLE.fullmatch(line):
-            title = match[1].lower()
-            ends_by_port[title], counts[title] = set(), int(match[2])
-        elif match := SWITCH.fullmatch(line):
-            switch = match[1]
-        elif match := LINE.fullmatch(line):
-            ends_by_port[title].add(_row([switch, match[1], match[2]], list(match.groups()[2:])))
-        elif line:
-            raise InputError([Problem("a line that is none", file=file.name, value=line[:80])])
-    if counts != {name: len(rows) for name, rows in ends_by_port.items()}:
-        raise InputError([Problem("another number of circuits than it says", file=file.name)])
-    return ends_by_port
 
 
 PODS_FILE = "pod-circuits.csv"
@@ -109,9 +37,9 @@ def pods_export(plan: PodCircuits, options: ExportOptions) -> Export:
         InputError: names of servers, or a previous solution, for pods that have neither.
     """
     if options.previous is not None:
-        raise refuse("changes of circuits between pods are not told", path="--previous", allowed="left out")
+        raise refuse("changes of circuits between pods are not told", path="--set previous", allowed="left out")
     if options.hosts:
-        raise refuse("pods have numbers, not the names of servers", path="--hosts", allowed="left out")
+        raise refuse("pods have numbers, not the names of servers", path="--set hosts", allowed="left out")
     circuits = pod_circuits(plan)
     saved = ", ".join(f"pod {pod} {count}" for pod, count in enumerate(plan.ports_saved) if count) or "none"
     notes = (
@@ -143,7 +71,6 @@ def pod_circuits(plan: PodCircuits) -> list[PodCircuit]:
 
 
 def pod_lines(circuits: list[PodCircuit]) -> Iterable[str]:
-    """Circuits for people."""
     yield f"Circuits: {len(circuits)}"
     for near, other, pod, port, peer, peer_port in circuits:
         yield f"  {near:>5} - {other:>5}    pod {pod} port {port} - pod {peer} port {peer_port}"
@@ -161,7 +88,7 @@ def rails_export(timetable: RailTimetable, options: ExportOptions) -> Export:
         InputError: names that cannot be written, or a previous solution: circuits of rails are all set anew.
     """
     if options.previous is not None:
-        raise refuse("circuits of rails change inside a step", path="--previous", allowed="left out")
+        raise refuse("circuits of rails change inside a step", path="--set previous", allowed="left out")
     hosts = numbered_servers(timetable.servers, timetable.rails * timetable.ports, options.hosts)
     phases = [
         (phase.begin_ns, phase.end_ns, _numbers(phase.lit), _numbers(phase.dark))
@@ -191,14 +118,12 @@ def _numbers(groups: Iterable[int]) -> str:
 def _rows(timetable: RailTimetable, hosts: tuple[Host, ...]) -> Iterable[tuple[object, ...]]:
     """All circuits with the names of their ends."""
     for number, group in enumerate(timetable.groups):
-        for circuit in group.circuits:
-            ends = (_end(timetable, hosts, circuit.rail, port) for port in (circuit.port, circuit.peer))
-            names = [name for end in ends for name in end]
-            yield (number + 1, group.use.value, circuit.rail + 1, circuit.port + 1, circuit.peer + 1, *names)
+        for rail, *ports in group.circuits:
+            names = [name for port in ports for name in _end(timetable, hosts, rail, port)]
+            yield (number + 1, group.use.value, rail + 1, *(port + 1 for port in ports), *names)
 
 
 def _end(timetable: RailTimetable, hosts: tuple[Host, ...], rail: int, port: int) -> tuple[str, str]:
-    """Host and interface."""
     server, index = divmod(port, timetable.ports)
     host = hosts[server]
     return host.name, host.links[rail * timetable.ports + index].interface
@@ -213,9 +138,9 @@ def _lines(timetable: RailTimetable, hosts: tuple[Host, ...]) -> Iterable[str]:
     for number, group in enumerate(timetable.groups):
         yield ""
         yield f"{_name(number, group)}: {len(group.circuits)} circuits"
-        for circuit in group.circuits:
-            names = [" ".join(_end(timetable, hosts, circuit.rail, port)) for port in (circuit.port, circuit.peer)]
-            yield f"  rail {circuit.rail + 1}: {circuit.port + 1:>4} - {circuit.peer + 1:>4}    {names[0]} - {names[1]}"
+        for rail, port, peer in group.circuits:
+            names = [" ".join(_end(timetable, hosts, rail, end)) for end in (port, peer)]
+            yield f"  rail {rail + 1}: {port + 1:>4} - {peer + 1:>4}    {names[0]} - {names[1]}"
 
 
 def _name(number: int, group: CircuitGroup) -> str:
@@ -271,7 +196,7 @@ def steps_export(result: Result[Any, Any], options: ExportOptions) -> Export:
         Names cannot be written, or a previous solution is given: the first step sets all circuits.
     """
     if options.previous is not None:
-        raise refuse("circuits of a region change from step to step", path="--previous", allowed="left out")
+        raise refuse("circuits of a region change from step to step", path="--set previous", allowed="left out")
     figures = result.figures
     ports = figures.problem.ports
     hosts = numbered_servers(figures.problem.servers, max(1, *ports), options.hosts)
@@ -378,7 +303,9 @@ def _previous(topology: Topology, previous: Topology) -> set[Circuit]:
         value, allowed = (
             f"{design.servers} servers with {design.degree} interfaces" for design in (previous, topology)
         )
-        raise refuse("the previous solution is for another cluster", path="--previous", value=value, allowed=allowed)
+        raise refuse(
+            "the previous solution is for another cluster", path="--set previous", value=value, allowed=allowed
+        )
     return circuits_of(previous)
 
 
@@ -435,7 +362,7 @@ LIMITS = (
 
 EXPORTER = Exporter(
     kinds=("co-optimisation", "llm-training", "regional-circuits", "routing", "topology"),
-    makes="circuits.csv and patch-list.txt: port to port of every optical switch; with --previous the changes only; "
+    makes="circuits.csv and patch-list.txt: port to port of every optical switch; with previous the changes; "
     "of photonic-rails phases.csv beside them: which circuits are lit, and which are being set, from when to when; of "
     "pod-circuits pod-circuits.csv in place of them; of regional-circuits steps.csv: which circuits every step has, "
     "and what is cut and set before it",

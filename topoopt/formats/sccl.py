@@ -132,7 +132,6 @@ def _odd_maps(
 
 
 def _listed(numbers: Sequence[int]) -> str:
-    """Up to eight of them."""
     return ", ".join(map(str, numbers[:8])) + (" ..." if len(numbers) > 8 else "") if numbers else "none"
 
 
@@ -248,12 +247,12 @@ ROOTED = (CollectiveOp.BROADCAST, CollectiveOp.REDUCE)
 
 def import_topology(
     file: Annotated[Path, typer.Argument(help="Topology or algorithm of SCCL (JSON).")],
-    chunk_gbytes_per_s: Annotated[float, typer.Option(help="GB/s of a link that takes one chunk a round.")] = 1.0,
+    link_gbps: Annotated[float, typer.Option(help="Gbit/s of a link that takes one chunk a round.")] = 8.0,
     vector_bytes: BytesOption = 1 << 30,
     name: NameOption = None,
 ) -> Imported:
     """A topology of SCCL, or that of an algorithm with its collective, as an instance."""
-    require_positive("--chunk-gbytes-per-s", chunk_gbytes_per_s)
+    require_positive("--link-gbps", link_gbps)
     document, lines = read_object(file, IMPORTED)
     collective, more = CollectiveOp.ALLGATHER, dict[str, Any]()
     tables = {"topology": TOPOLOGY_FIELDS, "algorithm": ALGORITHM_FIELDS}
@@ -270,7 +269,7 @@ def import_topology(
                 raise ValueError(f"a collective of {nodes} nodes, links of {rows}")
             document = document["topology"]
         links = [
-            [tail, head, whole(rate, 0, 10**6) * chunk_gbytes_per_s]
+            [tail, head, whole(rate, 0, 10**6) * link_gbps / 8]
             for head, row in enumerate(square(document["links"]))
             for tail, rate in enumerate(row)
             if rate and tail != head

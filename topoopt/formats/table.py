@@ -33,8 +33,7 @@ EXPORTERS: Mapping[str, Exporter] = PlugIns(
 
 IMPORTERS: Mapping[str, Importer] = PlugIns(
     {
-        "flexnet-profile": "topoopt.formats.flexnet.importer:PROFILE_IMPORTER",
-        "flexnet-taskgraph": "topoopt.formats.flexnet.importer:TASKGRAPH_IMPORTER",
+        "flexnet": "topoopt.formats.flexnet.importer:IMPORTER",
         "chakra": "topoopt.formats.chakra.importer:IMPORTER",
         "astrasim-network": "topoopt.formats.astrasim:IMPORTER",
         "libra": "topoopt.formats.libra:IMPORTER",

@@ -269,7 +269,6 @@ def parsed(path: Path) -> TecclFile:
 
 
 def _flows(lines: list[Any], file: str) -> ChunkFlows:
-    """Every line as a flow."""
     texts = list(map(str, lines))
 
     def refused(index: int) -> InputError:

@@ -114,11 +114,46 @@ def _collective(solution: Result[Any, Any], _: ExportOptions) -> Iterator[Bar]:
         yield Bar(f"node {names[tail]}", f"to {names[head]}", f"step {step}", ends[step], ends[step + 1], args)
 
 
+def _placement(solution: Result[Any, Any], _: ExportOptions) -> Iterator[Bar]:
+    """Operators by device, with the tensors that it receives from each other one.
+
+    Raises:
+        InputError: the goal is the throughput of a pipeline, whose plan is loads without times.
+    """
+    figures, problem = solution.figures, solution.figures.problem
+    if not figures.scheduled:
+        text = "the plan is loads of a pipeline, which have no times: only latency has a schedule"
+        raise refuse(text, path="objective", value="throughput", allowed="an instance with objective latency")
+    device, names = figures.plan.device.tolist(), [row.name for row in problem.devices]
+    times = zip(problem.operators, device, figures.plan.start_ms.tolist(), figures.end_ms.tolist(), strict=True)
+    for operator, at, start_ms, end_ms in times:
+        yield Bar(f"device {names[at]}", "compute", operator.name, start_ms * 1e3, end_ms * 1e3)
+    for row in figures.transfers:
+        tensor = problem.tensors[row.tensor]
+        source, name = names[device[tensor.producer]], problem.operators[tensor.producer].name
+        lane, args = f"from {source}", {"bytes": tensor.size_bytes}
+        yield Bar(f"device {names[row.target]}", lane, name, row.start_ms * 1e3, row.end_ms * 1e3, args)
+
+
+def _regional(solution: Result[Any, Any], _: ExportOptions) -> Iterator[Bar]:
+    """Steps one behind the other: circuits are reconfigured, then everything is sent."""
+    figures, at = solution.figures, 0.0
+    for k, step in enumerate(figures.steps):
+        lit, name, args = at + step.stall_s, f"step {k}", {"topology": step.circuits}
+        yield Bar("region", "reconfiguration", name, at * 1e6, lit * 1e6, args)
+        at = lit + step.transfer_s
+        yield Bar(
+            "region", "transfers", name, lit * 1e6, at * 1e6, args | {"busy until the end": figures.bottleneck(k)}
+        )
+
+
 BARS: Mapping[str, Callable[[Result[Any, Any], ExportOptions], Iterator[Bar]]] = {
     "co-optimisation": _job,
     "collective": _collective,
     "dag-topology": _dag,
     "llm-training": _training,
+    "placement": _placement,
+    "regional-circuits": _regional,
 }
 
 

@@ -26,9 +26,11 @@ from topoopt.files.issues import Issue, nearest_text, value_text
 from topoopt.files.results import (
     FILES,
     FORMAT,
+    KIND_LIMITS,
     LIMITS,
     MAX_BYTES,
     SCHEMA,
+    SUFFIX,
     solution_document,
     with_files,
     with_files_beside,
@@ -82,7 +84,7 @@ def read_instance(path: str | os.PathLike[str], changes: Sequence[tuple[str, obj
 
     Args:
         changes: (key at the top of the file, value in place of that of the file, option of the command line that gives
-            it, such as `--slack`); the problem is that of the changed document.
+            it, such as `--set slack_percent`); the problem is that of the changed document.
 
     Raises:
         InputError: everything that is wrong with the file, with line, path, value and what is allowed; a change of a
@@ -279,6 +281,23 @@ def solution_of(
     return problem, solution
 
 
+def problem_and_solution(path: FilePath) -> tuple[Any, Any]:
+    """Return the problem of an instance file and None; or of a solution file its problem and it, briefly checked.
+
+    Raises
+    ------
+    InputError
+        Something is wrong with the file.
+    CheckError
+        The checker rejects the solution.
+    """
+    data = parse_document(path, KIND_LIMITS).data
+    kind = data.get("kind") if isinstance(data, dict) else None
+    if isinstance(kind, str) and kind.endswith(SUFFIX):
+        return solution_of(path)
+    return read_instance(path), None
+
+
 def check_whole(problem: Any, solution: SolutionHead, depth: CheckDepth) -> CheckFindings:
     """What the checker of the kind finds, and whether the instance in the solution is the one it is checked against."""
     findings = kind_of(problem).check(problem, solution, depth)
@@ -293,9 +312,6 @@ def check_whole(problem: Any, solution: SolutionHead, depth: CheckDepth) -> Chec
             return findings
         wrong = "the instance in the solution is another one"
     return replace(findings, violations=(*findings.violations, Violation("instance", wrong)))
-
-
-SOLUTION_SUFFIX = "-solution"
 
 
 def converted(path: str | os.PathLike[str], instance: str | os.PathLike[str] | None, depth: CheckDepth) -> Any:
@@ -315,12 +331,12 @@ def converted(path: str | os.PathLike[str], instance: str | os.PathLike[str] | N
     document = parse_document(path, LIMITS)
     file = os.fspath(path)
     data: Mapping[str, Any] = document.data if isinstance(document.data, Mapping) else {}
-    kind_name = str(data.get("kind", "")).removesuffix(SOLUTION_SUFFIX)
+    kind_name = str(data.get("kind", "")).removesuffix(SUFFIX)
     kind = kind_named(kind_name) if kind_name in KINDS else None
     if kind is None or data.get("schema_version") != FORMAT - 1:
         text, allowed = (
             "no solution file of format 2",
-            f"schema_version: 2 and kind: one of {', '.join(KINDS)}{SOLUTION_SUFFIX}",
+            f"schema_version: 2 and kind: one of {', '.join(KINDS)}{SUFFIX}",
         )
         raise InputError([Problem(text, file=file, path="schema_version", allowed=allowed)])
     if kind.format_2 is None:
@@ -332,7 +348,7 @@ def converted(path: str | os.PathLike[str], instance: str | os.PathLike[str] | N
     else:
         text, allowed = (
             "this solution carries no instance",
-            f"topoopt convert {FilePath(file).name} --instance INSTANCE",
+            f"topoopt convert INSTANCE {FilePath(file).name}",
         )
         raise InputError([Problem(text, file=file, path="instance", allowed=allowed)])
     try:
@@ -351,7 +367,7 @@ def _head(data: Mapping[str, Any]) -> dict[str, Any]:
     claimed = data.get("claimed_bound")
     return {
         "name": data["name"],
-        "kind": data["kind"].removesuffix(SOLUTION_SUFFIX),
+        "kind": data["kind"].removesuffix(SUFFIX),
         "status": Status(data["status"]),
         "stopped_by": StopReason(data["stopped_by"]),
         "objective": Objective(**data["objective"]),

@@ -111,7 +111,6 @@ class Effort:
     timing: Timing | None = None
 
     def tell(self, what: str, done: int = 0, total: int | None = None) -> None:
-        """Report progress, if anybody listens."""
         end_if_left()
         if self.options.progress is not None:
             self.options.progress(what, done, total)

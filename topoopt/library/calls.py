@@ -271,9 +271,9 @@ def model(problem: Any, formulation: str | None = None, **options: float) -> Any
 
     Args:
         problem: of any kind that a formulation takes.
-        formulation: name, as in `topoopt dump-model --list`; None: the one whose solutions are plans of this kind.
+        formulation: name, as in `topoopt export --list`; None: the one whose solutions are plans of this kind.
         options: of the formulation, as in that list; with any of them, or where there is no readable model, variables
-            are `x[name]` and constraints `row[name]`, with the names of `topoopt dump-model`.
+            are `x[name]` and constraints `row[name]`, with the names of `topoopt export --to lp`.
 
     Raises:
         InputError: no such formulation or option, or an instance that it does not take.

@@ -50,7 +50,6 @@ def training_topology(result: Result[Any, Any], fabric: str | None) -> Topology:
 
 
 def _between_servers(plan: FabricPlan, servers: int) -> list[tuple[int, int, int]]:
-    """Links that join two servers."""
     return [link for link in plan.network.links if max(link[:2]) < servers]
 
 
@@ -124,13 +123,13 @@ def graph_of_job(problem: Any, solution: Any, pods: PodSetting | None, fabric: s
             pods = PodSetting(problem.pods.gpus, problem.pods.ports, problem.pods.circuit_gbps)
         if pods is None:
             text, allowed = "needed: how many GPUs share the ports of a pod", "multiples of a tensor group"
-            raise InputError([Problem(text, path="--pod-gpus", allowed=allowed)])
+            raise InputError([Problem(text, path="--set pod_gpus", allowed=allowed)])
         program = training_program(problem, solution, fabric)
         graph = pod_graph(problem, program, pods)
         refuse_other_graph(problem, program.strategy, pods, graph)
         return graph
     if not isinstance(problem, CoOptimisation):
-        raise InputError([Problem("this target needs a job", path="--instance", value=problem.kind)])
+        raise InputError([Problem("this target needs a job", path="instance", value=problem.kind)])
     tasks = build_task_graph(problem.cluster, problem.workload, solution.plan.strategy)
     cluster = problem.shared_as(solution.plan.link_sharing).cluster
     begins = simulate(tasks, plan_network(cluster, solution.plan)).start_ms

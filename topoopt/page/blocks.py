@@ -93,20 +93,14 @@ class Plot:
 
 
 @dataclass(frozen=True)
-class Text:
-    """A paragraph, for the page alone."""
-
-    text: str
-
-
-@dataclass(frozen=True)
 class Side:
     """Blocks side by side where the screen is wide."""
 
     blocks: Sequence[Block]
 
 
-Block = Table | Plot | Text | Side
+Block = Table | Plot | Side | str
+"""A string is a paragraph, for the page alone."""
 
 
 @dataclass(frozen=True)

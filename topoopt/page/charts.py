@@ -197,12 +197,10 @@ def _coincide(line: Series, other: Series, seen: float) -> bool:
 def xy_chart(series: Sequence[Series], x: Axis, y: Axis, label: str, *, radius: float | None = None) -> Markup:
     """Points, and lines where asked, over two axes; the size of marks follows from their number unless it is given."""
     shapes = _frame(x, y)
-    base = HEIGHT - BOTTOM
     for index, curve in enumerate(series):
         if curve.line and len(curve.points) > 1:
             path = "L".join(
-                f"{coordinate(1000 * x.at(point.x))} {coordinate(base - (base - TOP) * y.at(point.y))}"
-                for point in curve.points
+                f"{coordinate(1000 * x.at(point.x))} {coordinate(_height(point.y, y))}" for point in curve.points
             )
             line = element("path", d=f"M{path}", class_=f"run {colour(index)} {dash(index)}")
             box = f"0 0 1000 {HEIGHT:.0f}"
@@ -329,7 +327,7 @@ LEVELS = 255
 DECADES = 4
 """Depth of the logarithmic scale below the largest cell."""
 
-SCALES = LOGARITHMIC, LINEAR = ("scale-log", "scale-lin")
+LOGARITHMIC, LINEAR = ("scale-log", "scale-lin")
 """What the style sheet calls them."""
 
 
@@ -407,26 +405,22 @@ def intensity_plot(
     title: str,
     unit: str = "bytes",
     text_of: Callable[[float], str] = byte_size,
-    scales: Sequence[str] = SCALES,
+    scale: str = LOGARITHMIC,
 ) -> Markup:
-    """Picture of a matrix with at least one positive cell, on both scales, of which CSS shows one, or on one of them.
+    """Picture of a matrix with at least one positive cell.
 
     Args:
         matrix: float64[n, n], sender by receiver.
         title: what it is.
         unit: of a cell, for the tool tips.
         text_of: a value as text, for the scale.
-        scales: of `SCALES`.
+        scale: of the colours, `LOGARITHMIC` or `LINEAR`.
     """
     n = len(matrix)
     cells, block = in_blocks(matrix)
-    palette = [(0, 0, 0), *ramp(STOPS, LEVELS)]
-    layers = []
-    for css in scales:
-        logarithmic = css == LOGARITHMIC
-        uri = data_uri(palette_png(colour_index(cells, logarithmic), palette))
-        image = element("image", href=uri, x=LEFT, y=PLOT_TOP, width=SIDE, height=SIDE, preserveAspectRatio="none")
-        layers.append(element("g", image, _legend(cells, logarithmic, text_of), class_=css))
+    logarithmic = scale == LOGARITHMIC
+    uri = data_uri(palette_png(colour_index(cells, logarithmic), [(0, 0, 0), *ramp(STOPS, LEVELS)]))
+    image = element("image", href=uri, x=LEFT, y=PLOT_TOP, width=SIDE, height=SIDE, preserveAspectRatio="none")
     grid = Markup("")
     if n <= 32:
         lines = "".join(
@@ -436,7 +430,7 @@ def intensity_plot(
         grid = element("path", d=lines, class_="grid")
     frame = element("rect", x=LEFT, y=PLOT_TOP, width=SIDE, height=SIDE, class_="frame")
     return picture(
-        *layers,
+        element("g", image, _legend(cells, logarithmic, text_of), class_=scale),
         grid,
         frame,
         element("rect", x=LEFT, y=PLOT_TOP, width=SIDE, height=SIDE, class_="catch"),

@@ -17,14 +17,15 @@ from topoopt.core.cluster import LinkDirection
 from topoopt.core.graphs import RingBox, boxes_of, kautz_arcs, reachable_from, turns_of
 from topoopt.core.routing import GroupRings
 from topoopt.core.topology import Topology
+from topoopt.page.charts import LINEAR, intensity_plot
 from topoopt.page.svg import element, joined, picture, use_class
-from topoopt.page.text import counted
+from topoopt.page.text import counted, percent
 
 SIZE = 620.0
 """Width and height of the picture."""
 EDGE = 40.0
-MOST_SERVERS = 1024
-"""Of more the dots of a grid would touch; they stand on a circle."""
+MOST_DRAWN = 64
+"""Nodes of a drawing with links; of more there is the adjacency matrix."""
 SLANT = (0.34, -0.22)
 """Where the next layer of a third axis stands, in steps of the first two."""
 
@@ -61,7 +62,7 @@ class Layout:
 def layout_of(topology: Topology) -> Layout | None:
     """How a topology is drawn; None: on a circle."""
     n = topology.servers
-    if not 4 <= n <= MOST_SERVERS:
+    if not 4 <= n <= MOST_DRAWN:
         return None
     links = {(int(tail), int(head)) for tail, head in topology.arcs}
     own = {head for tail, head in links if tail == 0}
@@ -298,11 +299,8 @@ def families(topology: Topology, links: tuple[DrawnLink, ...], rest: str = "matc
 
 
 def label_step(n: int) -> int:
-    """Every so many servers one label: 1, 2, 4, 8, ..."""
-    step = 1
-    while n / step > LABELS:
-        step *= 2
-    return step
+    """Every so many servers one label."""
+    return 1 if n <= LABELS else 2
 
 
 def position(server: int, n: int, radius: float = RADIUS) -> tuple[float, float]:
@@ -311,10 +309,10 @@ def position(server: int, n: int, radius: float = RADIUS) -> tuple[float, float]
     return SIZE / 2 + radius * math.cos(angle), SIZE / 2 + radius * math.sin(angle)
 
 
-def _tip(topology: Topology, link: DrawnLink, arc_text: Callable[[int], str]) -> str:
+def _tip(topology: Topology, link: DrawnLink, name: str, arc_text: Callable[[int], str]) -> str:
     bidirectional = len(link.arcs) == 2
     parallel = int(topology.multiplicity[list(link.arcs)].max())
-    lines = [f"{link.tail} {'↔' if bidirectional else '→'} {link.head}, distance {link.distance}"]
+    lines = [f"{link.tail} {'↔' if bidirectional else '→'} {link.head}{name and f', {name}'}"]
     if parallel > 1:
         lines[0] += f", {parallel} parallel links"
     for arc in link.arcs:
@@ -323,14 +321,44 @@ def _tip(topology: Topology, link: DrawnLink, arc_text: Callable[[int], str]) ->
     return "\n".join(lines)
 
 
+def adjacency_plot(
+    nodes: int,
+    arcs: Ints | Int32s,
+    values: Floats | Ints | Int32s,
+    title: str,
+    unit: str = "links",
+    text_of: Callable[[float], str] = "{:g}".format,
+    order: Sequence[int] = (),
+) -> Markup:
+    """Draw the links of many nodes as a matrix; an arc with the value 0 is still seen.
+
+    Parameters
+    ----------
+    nodes, arcs : n, and int[m, 2].
+    values : of each arc, in `unit`, written by `text_of`.
+    order : of the nodes, group by group; by number without it.
+    """
+    matrix = np.zeros((nodes, nodes))
+    np.add.at(matrix, (arcs[:, 0], arcs[:, 1]), np.maximum(values, 1e-12))
+    if not matrix.any():
+        return Markup("")
+    if order:
+        matrix = matrix[np.ix_(order, order)]
+    return intensity_plot(matrix, title, unit, text_of, LINEAR)
+
+
 def topology_svg(
     topology: Topology,
     links: tuple[DrawnLink, ...],
     busy: Floats,
     arc_text: Callable[[int], str],
     classes: Callable[[float], str] = use_class,
+    unit: str = "in use",
+    named: Callable[[DrawnLink], tuple[str, str]] | None = None,
+    layout: Layout | None = None,
+    by_use: bool = False,
 ) -> Markup:
-    """The drawing; CSS decides whether family or utilisation colours the links.
+    """The drawing, or the matrix of `busy` where servers are many; CSS decides what colours the links.
 
     Args:
         topology: what is drawn.
@@ -338,24 +366,32 @@ def topology_svg(
         busy: float64[m], utilisation of each arc, 0 to 1.
         arc_text: what a tool tip says about an arc.
         classes: colour class of a figure of `busy`.
+        unit: what `busy` is a part of, for the matrix.
+        named: name and colour class of a link, where not by its distance and family.
+        layout: where the servers stand, where that does not follow from the links.
+        by_use: whether `busy` colours the links in any page.
     """
     n = topology.servers
+    if n > MOST_DRAWN:
+        shown = np.array(sorted(arc for link in links for arc in link.arcs), dtype=np.int64)
+        return adjacency_plot(n, topology.arcs[shown], busy[shown], "Links between servers", unit, percent)
     names = sorted({link.family for link in links if link.family.startswith("ring-")}, key=lambda text: int(text[5:]))
     colour = {name: f"k{index % RING_COLOURS}" for index, name in enumerate(names)} | {"group": "kg", "matching": "km"}
-    width = 2.2 if n <= 32 else 1.4 if n <= 64 else 0.9 if n <= 256 else 0.5
-    directed = topology.links is LinkDirection.UNIDIRECTIONAL and n <= 64
-    layout = layout_of(topology)
+    width = 2.2 if n <= 32 else 1.4
+    directed = all(len(link.arcs) == 1 for link in links)
+    layout = layout or layout_of(topology)
     drawn = []
     # The busy ones on top, and among equals the short ones, which long ones would hide.
     order = sorted(links, key=lambda item: (classes(float(busy[list(item.arcs)].max())), -item.distance))
     for link in order:
         parallel = int(topology.multiplicity[list(link.arcs)].max())
         used = float(busy[list(link.arcs)].max())
+        name, css = (f"distance {link.distance}", colour[link.family]) if named is None else named(link)
         drawn.append(
             element(
                 "path",
-                element("title", _tip(topology, link, arc_text)),
-                class_=f"lk {colour[link.family]} {classes(used)}",
+                element("title", _tip(topology, link, name, arc_text)),
+                class_=f"lk {css} {classes(used)}",
                 d=_course(link, layout, n, directed=directed),
                 stroke_width=None if parallel == 1 else width * (1 + 0.9 * (parallel - 1)),
                 marker_mid="url(#arrow)" if directed else None,
@@ -364,7 +400,8 @@ def topology_svg(
             )
         )
     label = f"Topology of {n} servers" + (f", {layout.name}" if layout is not None else "")
-    return on_circle(drawn, n, width, label, directed=directed, selectable=True, layout=layout)
+    css = "topology use-colours" if by_use else "topology"
+    return on_circle(drawn, n, width, label, directed=directed, css=css, layout=layout)
 
 
 def _course(link: DrawnLink, layout: Layout | None, n: int, *, directed: bool) -> str:
@@ -388,9 +425,8 @@ def on_circle(
     label: str,
     *,
     directed: bool,
-    selectable: bool = False,
-    css: str = "topology",
-    layout: Layout | None = None,
+    css: str,
+    layout: Layout | None,
 ) -> Markup:
     """Links drawn between n servers, on a circle unless there is a layout.
 
@@ -400,21 +436,20 @@ def on_circle(
         width: of a link.
         label: what is drawn, in words.
         directed: whether paths have arrows in their middle.
-        selectable: whether a server can be picked to show its links alone.
         css: classes of the picture.
         layout: where the servers stand.
     """
-    dot = 11.0 if n <= 20 else 6.0 if n <= 64 else 3.0 if n <= 256 else 1.5
+    dot = 11.0 if n <= 20 else 6.0
     nodes, labels = [], []
     for server in range(n):
-        title, picked = element("title", f"server {server}"), server if selectable else None
+        title = element("title", f"server {server}")
         if layout is None:
             spots = [(position(server, n), position(server, n, RADIUS if dot > 10 else RADIUS + 18 + dot / 2))]
         else:
             both = dict.fromkeys((layout.places[server], layout.ends[server]))
             spots = [(spot, spot if dot > 10 else layout.label(spot, 9 + dot)) for spot in both]
         for (x, y), (label_x, label_y) in spots:
-            nodes.append(element("circle", title, cx=x, cy=y, r=dot, data_s=picked))
+            nodes.append(element("circle", title, cx=x, cy=y, r=dot, data_s=server))
             if server % label_step(n) == 0:
                 text = element("text", str(server), x=label_x, y=label_y, class_="in" if dot > 10 else None)
                 labels.append(text)
@@ -464,45 +499,33 @@ MOST_LINES = 8
 """More circuits of one pair are drawn as so many lines."""
 
 
-@dataclass(frozen=True)
-class DrawnCircuits:
-    """Circuits of a pair.
-
-    Attributes:
-        one, other: nodes.
-        count: of them.
-        share: part of the time in use, which is their colour.
-        text: what is shown when pointed at.
-    """
-
-    one: int
-    other: int
-    count: int
-    share: float
-    text: str
+DrawnCircuits = tuple[int, int, int, float, str]
+"""Circuits of a pair: its nodes, how many, the part of the time in use, and what is shown when pointed at."""
 
 
 def circle_of_circuits(circuits: Sequence[DrawnCircuits], tips: Sequence[str], label: str) -> Markup:
-    """The picture.
+    """The picture, or the matrix of their counts where nodes are many.
 
     Args:
         tips: of each node.
         label: for those who cannot see it.
     """
     drawn, nodes, labels, n = [], [], [], len(tips)
+    if n > MOST_DRAWN:
+        pairs = [pair for first, second, *_ in circuits for pair in ((first, second), (second, first))]
+        counts = np.repeat([row[2] for row in circuits], 2)
+        return adjacency_plot(n, np.array(pairs, dtype=np.int64).reshape(-1, 2), counts, label, "circuits")
     apart = 5.0 if n <= 16 else 3.0
-    for circuit in circuits:
-        (x1, y1), (x2, y2) = position(circuit.one, n), position(circuit.other, n)
+    for first, second, count, share, text in circuits:
+        (x1, y1), (x2, y2) = position(first, n), position(second, n)
         long = math.hypot(x2 - x1, y2 - y1) or 1.0
-        lines = min(circuit.count, MOST_LINES)
+        lines = min(count, MOST_LINES)
         for k in range(lines):
             by = apart * (k - (lines - 1) / 2)
             dx, dy = -(y2 - y1) / long * by, (x2 - x1) / long * by
             path = f"M{x1 + dx:.1f} {y1 + dy:.1f}L{x2 + dx:.1f} {y2 + dy:.1f}"
-            drawn.append(
-                element("path", element("title", circuit.text), class_=f"lk {use_class(circuit.share)}", d=path)
-            )
-    dot = 16.0 if n <= 16 else 8.0 if n <= 64 else 3.0
+            drawn.append(element("path", element("title", text), class_=f"lk {use_class(share)}", d=path))
+    dot = 16.0 if n <= 16 else 8.0
     for node, tip in enumerate(tips):
         x, y = position(node, n)
         nodes.append(element("circle", element("title", tip), cx=x, cy=y, r=dot))

@@ -167,7 +167,7 @@ class Output:
             self._print_json(
                 {
                     **(columns or {}),
-                    "status": Status.INFEASIBLE if isinstance(error, InfeasibleError) else Status.UNKNOWN,
+                    "status": Status.INFEASIBLE if error.exit_code == InfeasibleError.exit_code else Status.UNKNOWN,
                     "stopped_by": StopReason.ERROR,
                     "exit_code": error.exit_code,
                     "error": str(error),

@@ -1,4 +1,4 @@
-"""The process of one command: when it began, what Ctrl-C and other signals do to it, whether it is quiet."""
+"""The process of one command: when it began, what Ctrl-C and other signals do to it, how much it says."""
 
 from __future__ import annotations
 
@@ -102,3 +102,16 @@ def be_quiet(wanted: bool) -> None:
 def quiet() -> bool:
     """Whether it was given."""
     return _QUIET.get()
+
+
+_VERBOSE: ContextVar[bool] = ContextVar("verbose", default=False)
+
+
+def be_verbose(wanted: bool) -> None:
+    """Set by the option `--verbose`, which every command has."""
+    _VERBOSE.set(wanted)
+
+
+def verbose() -> bool:
+    """Whether tables are printed in full."""
+    return _VERBOSE.get()

@@ -13,14 +13,18 @@ from typing import TYPE_CHECKING, Any
 import rich.table
 from markupsafe import Markup
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.markup import escape
+from rich.text import Text
 
 from topoopt.core.proofs import Status
 from topoopt.core.result import CUT_OFF, CheckResult, Result, SolutionHead
-from topoopt.page.blocks import Column, Page, Plot, Side, Table
+from topoopt.page.blocks import Column, Fact, Page, Plot, Side, Table
+from topoopt.page.output import shown
+from topoopt.page.process import verbose
 from topoopt.page.svg import use_style
-from topoopt.page.text import bound_text, counted, full_answer, objective_text, percent, quantity
+from topoopt.page.text import ROUNDING, bound_text, counted, full_answer, objective_text, percent, quantity
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -30,26 +34,86 @@ HEADING_WIDTH = 7
 """Columns of letters, at least, on a line of a heading that stands on several."""
 
 
-class TerminalTable(rich.table.Table):
-    """A table for people; columns and rows are added as to those of rich. Dense: many columns stand side by side."""
+SHOWN_ROWS = 15
+"""Rows of a table with headings, unless `--verbose` is given."""
 
-    def __init__(self, *headings: str, title: str | None = None, show_header: bool = True, dense: bool = False) -> None:
+LONG_CELL = 16
+"""Cells above are texts, which may be cut where a table is too wide."""
+
+SHOWN_LINES = 40
+"""Lines of a result in the terminal, unless `--verbose` is given."""
+
+OTHER_LINES = 8
+"""Of these for the answer, its cause, notes, and what may be asked next."""
+
+
+class TerminalTable(rich.table.Table):
+    """A table for people; columns and rows are added as to those of rich. Dense: many columns stand side by side.
+
+    Under headings every row takes one line, and rows beyond `max_rows` are counted, unless `--verbose` is given.
+    """
+
+    def __init__(
+        self,
+        *headings: str,
+        title: str | None = None,
+        show_header: bool = True,
+        dense: bool = False,
+        max_rows: int = SHOWN_ROWS,
+    ) -> None:
         super().__init__(
             *headings,
             title=title,
             title_justify="left",
             title_style="bold",
+            caption_justify="left",
             box=SIMPLE_HEAD if show_header else None,
             padding=(0, 1 if dense else 2, 0, 0),
             pad_edge=False,
             show_header=show_header,
             header_style="dim",
         )
+        self.max_rows = max_rows
+        self.hidden_rows = 0
+
+    def add_row(self, *cells: Any, **options: Any) -> None:
+        """As of rich; a row beyond the limit is counted."""
+        if not self.show_header or verbose():
+            super().add_row(*cells, **options)
+        elif len(self.rows) < self.max_rows:
+            super().add_row(*map(_on_one_line, cells), **options)
+        else:
+            self.hidden_rows += 1
+            self.caption = f"and {self.hidden_rows} more, with --verbose"
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """As of rich; where columns are too wide together, headings are broken, and long texts are cut first."""
+        cells = [max((cell_width(cell) for cell in column.cells), default=0) for column in self.columns]
+        heads = [cell_width(column.header) for column in self.columns]
+        wide = sum(map(max, cells, heads)) + 3 * len(cells) > options.max_width
+        if wide and self.show_header and not verbose():
+            for column, width in zip(self.columns, cells, strict=True):
+                column.no_wrap = width <= LONG_CELL
+                column.header = Text(stacked(str(column.header), width))
+        return super().__rich_console__(console, options)
 
 
-def stacked(heading: str) -> str:
+def cell_width(cell: object) -> int:
+    """Columns that a text takes, its longest line where it has several."""
+    return max((cell_len(line) for line in str(cell).splitlines()), default=0)
+
+
+def _on_one_line(cell: Any) -> Any:
+    """A cell whose text ends with … where its column is too narrow."""
+    text = Text.from_markup(shown(cell)) if isinstance(cell, str) else cell
+    if isinstance(text, Text):
+        text.no_wrap, text.overflow = True, "ellipsis"
+    return text
+
+
+def stacked(heading: str, width: int = 0) -> str:
     """A heading on as many lines as keep its column narrow: no word is cut where many columns stand side by side."""
-    return "\n".join(textwrap.wrap(heading, max(HEADING_WIDTH, *map(len, heading.split()))))
+    return "\n".join(textwrap.wrap(heading, max(HEADING_WIDTH, width, *map(len, heading.split()))))
 
 
 def verdict_of(solution: SolutionHead) -> str:
@@ -65,8 +129,12 @@ def verdict_of(solution: SolutionHead) -> str:
 
 def show_figures(
     console: Console, solution: SolutionHead, wall_s: float | None, rows: Iterable[tuple[str, str]], *, title: str = ""
-) -> None:
-    """A table of names and values, closed by the run and its check; the title is by default the status."""
+) -> int:
+    """A table of names and values, closed by the run and its check; the title is by default the status.
+
+    Returns:
+        The number of its lines.
+    """
     table = TerminalTable(title=f"{escape(solution.name)}: {title or solution.status}", show_header=False)
     claim, unit = solution.claimed_bound, solution.objective.unit
     claimed = [] if claim is None else [("claimed bound", f"{claim.value:.6g} {unit} ({claim.proved_by})")]
@@ -75,6 +143,7 @@ def show_figures(
     for name, value in (*rows, *claimed, run, ("check", verdict_of(solution))):
         table.add_row(name, escape(value))
     console.print(table)
+    return len(console.render_lines(table))
 
 
 def show_end(console: Console, solution: SolutionHead, files: Iterable[Path]) -> None:
@@ -234,49 +303,72 @@ def to_terminal(page: Page, console: Console, result: Result[Any, Any], wall_s: 
     if page.cause:
         console.print(escape(page.cause))
     facts = [(fact.name, fact.text(fact.value)) for fact in page.facts if fact.name]
-    show_figures(console, result, wall_s, [facts[0], ("bound", bound_text(result)), *facts[1:]])
+    height = show_figures(console, result, wall_s, [facts[0], ("bound", bound_text(result)), *facts[1:]])
     for violation in result.check.violations[:SHOWN_VIOLATIONS]:
         console.print(violation, markup=False, soft_wrap=True, highlight=False)
+    free = SHOWN_LINES - OTHER_LINES - height
+    hidden = []
     for table in page.tables():
-        if table.terminal_rows:
-            console.print(_terminal_table(table))
+        if not table.terminal_rows:
+            continue
+        terminal_table = _terminal_table(table)
+        height = len(console.render_lines(terminal_table))
+        if height <= free or verbose():
+            console.print(terminal_table)
+            free -= height
+        else:
+            hidden.append(table.key.replace("_", " "))
+    if hidden:
+        console.print(f"[dim]more with --verbose: {escape(', '.join(hidden))}[/dim]")
     for command, purpose in page.next_commands:
         console.print(f"next: {escape(command)}  [dim]{escape(purpose)}[/dim]")
 
 
 def _terminal_table(table: Table) -> TerminalTable:
     columns = [(index, column) for index, column in enumerate(table.columns) if column.html is None]
-    hidden = len(table.rows) - table.terminal_rows
-    title = (
-        f"the first {table.terminal_rows} of {len(table.rows)} {table.key.replace('_', ' ')}" if hidden > 0 else None
-    )
-    shown = TerminalTable(*(column.heading for _, column in columns), title=title)
-    for row in table.rows[: table.terminal_rows]:
-        shown.add_row(*(escape(column.text(row[index])) for index, column in columns))
-    return shown
+    terminal_table = TerminalTable(*(column.heading for _, column in columns), max_rows=table.terminal_rows)
+    for row in table.rows:
+        terminal_table.add_row(*(escape(column.text(row[index])) for index, column in columns))
+    return terminal_table
 
 
 def to_html(page: Page, result: Result[Any, Any]) -> str:
     """Return a self-contained page; equal results give equal bytes. Text of the instance is escaped."""
-    cards = [
-        Card(fact.name, fact.text(fact.value), fact.detail, fact.css) for fact in page.facts if fact.card and fact.name
-    ]
+    named = [fact for fact in page.facts if fact.card and fact.name]
+    cards = [Card(fact.name, fact.text(fact.value), fact.detail, fact.css) for fact in named]
     proven = "good" if result.status is Status.OPTIMAL else ""
-    gap = Card("gap to the bound", percent(result.gap), f"bound {bound_text(result)}", proven)
+    gap = Card("gap to the bound", percent(result.gap), _bound(result, named[0]), proven)
     objective = Card(cards[0].title, cards[0].value, cards[0].detail, "main")
+    words = " ".join(text for text in (page.answer, page.cause) if text)
     return render_page(
         TEMPLATE,
-        " ".join(text for text in (page.answer, page.cause) if text),
+        words,
         result.check,
         solution=result,
         page=page,
         sections=[section for section in page.sections if section.blocks],
         verdict=(objective, gap, *closing_cards(result)),
-        comparisons=cards[1:],
+        comparisons=[card for card in cards[1:] if not _said(card, words)],
         shape=_shape,
         cell=_cell,
         provenance=(*run_rows(result), ("bound", bound_text(result)), *page.provenance, versions_row(result)),
     )
+
+
+def _said(card: Card, words: str) -> bool:
+    """Return whether the first sentences have the figure of a card; a plain count only with what it counts."""
+    text = f"{card.value} {card.title}" if card.value.isdigit() else card.value
+    return re.search(rf"(?<![\w.,]){re.escape(text)}(?!\w)", words) is not None
+
+
+def _bound(result: Result[Any, Any], first: Fact) -> str:
+    """Return who proves the bound, and the bound itself, worded like the objective, where the two differ."""
+    proof = f"proved by: {result.bound.proved_by}"
+    if result.gap <= ROUNDING:
+        return proof
+    if first.value != result.objective.value:  # in another unit, or no number
+        return f"bound {bound_text(result)}"
+    return f"bound {first.text(result.bound.value)}, {proof}"
 
 
 def _cell(column: Column, value: Any) -> Markup | str:

@@ -7,7 +7,6 @@ import math
 import struct
 import zlib
 from collections.abc import Iterable
-from dataclasses import dataclass
 from importlib.resources import files
 
 import numpy as np
@@ -56,6 +55,24 @@ def picture(*children: Markup, label: str, **attributes: object) -> Markup:
         return element("svg", *children, role="img", aria_label=label, **attributes)
     how = f"{label}; arrow keys go from mark to mark"
     return element("svg", *children, role="group", tabindex=0, aria_label=how, **attributes)
+
+
+def stack(parts: Iterable[tuple[str, str, float]], height: float, y: float = 0.0) -> list[Markup]:
+    """Draw parts (colour class, tip, part of the width) one behind the other; those of no size are left out."""
+    shapes, at = [], 0.0
+    for css, tip, share in parts:
+        if share > 0:
+            box = {"x": percentage(at), "y": y, "width": percentage(share), "height": height}
+            shapes.append(element("rect", element("title", tip), **box, class_=css))
+        at += max(share, 0.0)
+    return shapes
+
+
+def gauge(share: float, label: str, css: str = "wide") -> Markup:
+    """Draw a figure beside others as a part of the largest."""
+    track = element("rect", class_="track", width="100%", height="12")
+    fill = element("rect", class_="fill", width=percentage(share), height="12")
+    return element("svg", track, fill, class_=css, height="12", role="img", aria_label=label)
 
 
 def standalone(*children: Markup, label: str, width: float, height: float, css: str = "") -> str:
@@ -159,73 +176,65 @@ def sample(index: int, *, line: bool, dots: bool = True) -> Markup:
     return element("svg", piece, shown, width=34, height=12, aria_hidden="true")
 
 
-@dataclass(frozen=True)
-class ColourClass:
-    """A class of figures from 0 to 1: its colour class, its upper end, its colours on light and dark paper."""
+ColourClass = tuple[str, float, str, str]
+"""A class of figures from 0 to 1: its colour class, its upper end, its colours on light and dark paper."""
 
-    css: str
-    up_to: float
-    light: str
-    dark: str
-
-
-USE_CLASSES = (
-    ColourClass("u0", 0.2, "#cbd5dd", "#3a444f"),
-    ColourClass("u1", 0.4, "#9fc3dd", "#3f6583"),
-    ColourClass("u2", 0.6, "#4b97cb", "#4f9fd4"),
-    ColourClass("u3", 0.8, "#e6b23c", "#e6b23c"),
-    ColourClass("u4", 0.95, "#e07a1f", "#f0873a"),
-    ColourClass("u5", float("inf"), "#b3261e", "#ff6b5e"),
+USE_CLASSES: tuple[ColourClass, ...] = (
+    ("u0", 0.2, "#cbd5dd", "#3a444f"),
+    ("u1", 0.4, "#9fc3dd", "#3f6583"),
+    ("u2", 0.6, "#4b97cb", "#4f9fd4"),
+    ("u3", 0.8, "#e6b23c", "#e6b23c"),
+    ("u4", 0.95, "#e07a1f", "#f0873a"),
+    ("u5", float("inf"), "#b3261e", "#ff6b5e"),
 )
 
-SLOWDOWN_CLASSES = (
-    ColourClass("s0", 0.2, "#ddd3e4", "#3d3347"),
-    ColourClass("s1", 0.4, "#c4abd6", "#5b4570"),
-    ColourClass("s2", 0.6, "#a680c2", "#7d5a9e"),
-    ColourClass("s3", 0.8, "#8a55ab", "#a078c4"),
-    ColourClass("s4", 0.95, "#6b2f8f", "#c39ce3"),
-    ColourClass("s5", float("inf"), "#3f0a5c", "#ecd6ff"),
+SLOWDOWN_CLASSES: tuple[ColourClass, ...] = (
+    ("s0", 0.2, "#ddd3e4", "#3d3347"),
+    ("s1", 0.4, "#c4abd6", "#5b4570"),
+    ("s2", 0.6, "#a680c2", "#7d5a9e"),
+    ("s3", 0.8, "#8a55ab", "#a078c4"),
+    ("s4", 0.95, "#6b2f8f", "#c39ce3"),
+    ("s5", float("inf"), "#3f0a5c", "#ecd6ff"),
 )
 """Of slow-downs, from none to the worst."""
 
 
 def slowdown_class(part: float) -> str:
     """Colour class of a slow-down, as a part of the worst."""
-    return next(use.css for use in SLOWDOWN_CLASSES if part <= use.up_to)
+    return next(css for css, up_to, *_ in SLOWDOWN_CLASSES if part <= up_to)
 
 
 def use_class(utilisation: float) -> str:
     """Colour class of a utilisation."""
-    return next(use.css for use in USE_CLASSES if utilisation <= use.up_to)
+    return next(css for css, up_to, *_ in USE_CLASSES if utilisation <= up_to)
 
 
 def utilisation_legend() -> tuple[tuple[str, str], ...]:
     """Colour class and range of each class, the fullest last."""
     rows, low = [], 0.0
-    for use in USE_CLASSES:
-        last = use is USE_CLASSES[-1]
-        rows.append((use.css, f">{100 * low:.0f} %" if last else f"{100 * low:.0f}–{100 * use.up_to:.0f} %"))
-        low = use.up_to
+    for css, up_to, *_ in USE_CLASSES:
+        rows.append((css, f">{100 * low:.0f} %" if math.isinf(up_to) else f"{100 * low:.0f}–{100 * up_to:.0f} %"))
+        low = up_to
     return tuple(rows)
 
 
 def use_style() -> Markup:
     """Style sheet of the classes: colours as variables, strokes of links, fills of areas."""
     both = (*USE_CLASSES, *SLOWDOWN_CLASSES)
-    light = " ".join(f"--{row.css}: {row.light};" for row in both)
-    dark = " ".join(f"--{row.css}: {row.dark};" for row in both)
+    light = " ".join(f"--{css}: {paper};" for css, _, paper, _ in both)
+    dark = " ".join(f"--{css}: {paper};" for css, _, _, paper in both)
     rules = [f":root {{ {light} }}", f"@media screen and (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}"]
-    for row in both:
-        strokes = f".legend .{row.css}, .use-colours .{row.css}, #by-use:checked ~ .split .links .{row.css}"
-        rules.append(f"{strokes} {{ stroke: var(--{row.css}); stroke-dasharray: none; }}")
-        rules.append(f".area.{row.css}, .cell.{row.css} {{ fill: var(--{row.css}); }}")
-        rules.append(f"i.key.{row.css} {{ background: var(--{row.css}); }}")
+    for css, *_ in both:
+        strokes = f".legend .{css}, .use-colours .{css}, #by-use:checked ~ .split .links .{css}"
+        rules.append(f"{strokes} {{ stroke: var(--{css}); stroke-dasharray: none; }}")
+        rules.append(f".area.{css}, .cell.{css} {{ fill: var(--{css}); }}")
+        rules.append(f"i.key.{css} {{ background: var(--{css}); }}")
     return Markup("\n".join(rules))  # no text of an instance is in it
 
 
 def plain_style(scope: str) -> str:
     """Strokes without variables, for a picture that stands in a page of others, as in a notebook."""
-    return "\n".join(f"{scope} .{use.css} {{ stroke: {use.light}; }}" for use in USE_CLASSES)
+    return "\n".join(f"{scope} .{css} {{ stroke: {light}; }}" for css, _, light, _ in USE_CLASSES)
 
 
 Colour = tuple[int, int, int]

@@ -39,7 +39,14 @@ CONFIG: Mapping[str, Any] = {
         "labelPadding": 6,
         "labelFlush": False,
     },
-    "legend": {**TEXT, "orient": "bottom", "columns": 2, "labelLimit": 420, "symbolStrokeWidth": 1.5},
+    "legend": {
+        **TEXT,
+        "orient": "bottom",
+        "columns": 2,
+        "columnPadding": 36,
+        "labelLimit": 420,
+        "symbolStrokeWidth": 1.5,
+    },
     "title": {"anchor": "start", "fontSize": 14, "subtitleFontSize": 12, "offset": 12},
 }
 LARGE = 1e5

@@ -147,7 +147,6 @@ class WorkAlone:
         """Let time pass, to no later than the next end."""
 
     def end(self, job: int) -> None:
-        """The job has ended."""
         del self._end[job]
 
     def refresh(self) -> None:

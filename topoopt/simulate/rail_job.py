@@ -257,7 +257,7 @@ class RailServers:
 
 
 def _circuit(rail: int, port: int, peer: int) -> RailCircuit:
-    return RailCircuit(rail, min(port, peer), max(port, peer))
+    return rail, min(port, peer), max(port, peer)
 
 
 def rail_timetable(job: RailJob, strategy: ParallelStrategy, gpus_per_server: int, step: SwitchedStep) -> RailTimetable:

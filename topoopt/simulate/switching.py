@@ -15,14 +15,13 @@ from topoopt.core.parallelism import PassKind
 from topoopt.core.switching import (
     EVERY_STAGE,
     Boundary,
-    FailedFigures,
+    ImpairedStep,
     PortSplit,
     PortUse,
     RailEvent,
     RailExchange,
     RailJob,
     StagePorts,
-    StragglerFigures,
     SwitchedStep,
     SwitchMode,
 )
@@ -164,7 +163,6 @@ Delays = Mapping[Boundary, float]
 
 
 def same_delay(delay_s: float) -> Delays:
-    """The same at every boundary."""
     return dict.fromkeys(get_args(Boundary), delay_s)
 
 
@@ -461,12 +459,12 @@ def left_shares(shares: RailShares, rank: int, left: float) -> RailShares:
     return replace(shares, hops=shares.hops * part, rings=shares.rings * part, inside=shares.inside * part)
 
 
-def failed_figures(job: RailJob, orders: RailOrders, step: SwitchedStep, rank: int, left: float) -> FailedFigures:
+def failed_figures(job: RailJob, orders: RailOrders, step: SwitchedStep, rank: int, left: float) -> ImpairedStep:
     """The step on the ports of a plan after a failure; passes keep their order."""
     plan, delays = step.plan, same_delay(step.delay_s)
     late = follow(job, orders, left_shares(RailShares.of(job, plan), rank, left), plan, delays, step.mode)
     electrical = follow(job, orders, left_shares(RailShares.whole(job.ranks), rank, left))
-    return FailedFigures(rank, late.step_s, electrical.step_s)
+    return ImpairedStep(rank, late.step_s, electrical.step_s)
 
 
 def slowed(job: RailJob, rank: int, slowdown: float) -> RailJob:
@@ -487,10 +485,8 @@ def slowed(job: RailJob, rank: int, slowdown: float) -> RailJob:
     )
 
 
-def straggler_figures(
-    job: RailJob, orders: RailOrders, step: SwitchedStep, rank: int, slowdown: float
-) -> StragglerFigures:
+def straggler_figures(job: RailJob, orders: RailOrders, step: SwitchedStep, rank: int, slowdown: float) -> ImpairedStep:
     """The step on the ports of a plan with one slow rank; passes keep their order."""
     slow, shares = slowed(job, rank, slowdown), RailShares.of(job, step.plan)
     late = follow(slow, orders, shares, step.plan, same_delay(step.delay_s), step.mode)
-    return StragglerFigures(rank, late.step_s, electrical_s(slow, orders))
+    return ImpairedStep(rank, late.step_s, electrical_s(slow, orders))

@@ -12,20 +12,17 @@ from rich.markup import escape
 
 from topoopt.core.errors import CheckError, InputError
 from topoopt.core.proofs import StopReason
-from topoopt.page.output import EXIT_OF_STOP, JsonOption, Output
+from topoopt.files.atomic import require_new, sole_target
+from topoopt.page import options
+from topoopt.page.output import EXIT_OF_STOP, Output
 from topoopt.page.process import INTERRUPTED
 from topoopt.page.render import TerminalTable
 
-app = typer.Typer(
-    help="Batches of runs over instances, methods and seeds: run, resume, compare, report.", no_args_is_help=True
-)
-
 StudyArgument = Annotated[Path, typer.Argument(help="Study file (YAML or JSON).")]
-Directory = Annotated[Path, typer.Argument(help="Directory of a study, made by `topoopt study run --out`.")]
+Directory = Annotated[Path, typer.Argument(help="Directory of a study, made by `topoopt study run`.")]
 
 
-@app.command("validate")
-def validate(study: StudyArgument, as_json: Annotated[bool, JsonOption] = False) -> None:
+def validate(study: StudyArgument, as_json: options.Json = False) -> None:
     """Expand a study file: how many runs, how long at most, and everything that is wrong."""
     output = Output.choose(as_json)
 
@@ -35,63 +32,47 @@ def validate(study: StudyArgument, as_json: Annotated[bool, JsonOption] = False)
         readable, wrong = expanded(study)
         prospect = None if readable is None else outlook(readable)
         if readable is None or prospect is None or wrong:
-            raise InputError([*wrong, *(() if prospect is None else prospect.problems)])
-        document = {
-            "name": readable.name,
-            "runs": prospect.runs,
-            "repeated": prospect.repeated,
-            "longest_s": prospect.longest_s,
-            "ok": not prospect.problems,
-            "problems": [asdict(problem) for problem in prospect.problems],
-        }
+            raise InputError([*wrong, *(() if prospect is None else prospect["problems"])])
+        problems = prospect.pop("problems")
+        listed = [asdict(problem) for problem in problems]
+        document = {"name": readable.name, **prospect, "ok": not problems, "problems": listed}
 
         def show(console: Console) -> None:
-            most = _duration(prospect.longest_s)
-            text = f"{escape(readable.name)}: {prospect.runs} runs, at most {most} one after another"
+            most = _duration(document["longest_s"])
+            text = f"{escape(readable.name)}: {document['runs']} runs, at most {most} one after another"
             console.print(text, soft_wrap=True, highlight=False)
-            if prospect.repeated:
-                console.print(f"{prospect.repeated} rows repeat a run of another row", highlight=False)
-            for problem in prospect.problems:
+            if document["repeated"]:
+                console.print(f"{document['repeated']} rows repeat a run of another row", highlight=False)
+            for problem in problems:
                 console.print(f"[bold red]error[/] {escape(str(problem))}", soft_wrap=True, highlight=False)
-            if prospect.problems:
+            if problems:
                 console.print("runs with these instances or methods will be refused, the others will be done")
 
         output.result(document, show)
-        return InputError.exit_code if prospect.problems else 0
+        return InputError.exit_code if problems else 0
 
     output.run(command)
 
 
-@app.command("run")
 def run(
     study: StudyArgument,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", "-o", help="Directory of the study; continued when it exists; default: out/NAME of the file."
-        ),
-    ] = None,
-    jobs: Annotated[
-        int | None, typer.Option(min=1, max=4096, help="Runs side by side; default: from cores and free memory.")
-    ] = None,
+    output_files: options.Output = None,
+    jobs: options.Jobs = None,
     small: Annotated[bool, typer.Option("--small", help="The small form that the study file has.")] = False,
-    resume: Annotated[
-        bool, typer.Option("--resume/--fresh", help="Go on with a directory, or insist on a new one.")
-    ] = True,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Insist on a new directory.")] = False,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Do runs that failed again.")] = False,
     again: Annotated[
         str | None, typer.Option(help="Hash of a run that was done, or its beginning: only compare it with itself.")
     ] = None,
-    time_limit: Annotated[
-        float | None, typer.Option(min=0.0, help="Seconds for the whole study; what is missing then stays so.")
-    ] = None,
-    executor: Annotated[str, typer.Option(help="local, slurm or dask.")] = "local",
-    executor_option: Annotated[
-        list[str] | None, typer.Option("--executor-option", help="KEY=VALUE for the executor; may be repeated.")
-    ] = None,
-    as_json: Annotated[bool, JsonOption] = False,
+    time_limit: options.TimeLimit = None,
+    executor: options.Executor = None,
+    executor_settings: options.ExecutorSettings = None,
+    as_json: options.Json = False,
 ) -> None:
     """Do the runs that are missing, then make the table. Kill it whenever you like: the same command goes on.
+
+    The directory is that of --output, default out/NAME of the file; one that is there is continued. As many runs are
+    made side by side as cores and free memory allow, unless --jobs says otherwise.
 
     Ctrl-C and the limit ask runs in flight for the best they have, kept until they are done again the next time; a
     second Ctrl-C drops them. Exit code 4 if it was the limit. With --again one run is done once more, apart, and every
@@ -100,36 +81,62 @@ def run(
     output = Output.choose(as_json)
 
     def command() -> int:
-        from topoopt.studies.attended import attend, compared_again, ended_early
         from topoopt.studies.executors import option_pairs
-        from topoopt.studies.expand import read_study
+        from topoopt.studies.expand import MEMORY_MIB, read_study
         from topoopt.studies.report import answer
         from topoopt.studies.results import REJECTED, TABLE_FILE
-        from topoopt.studies.runner import STUDY_FILE
+        from topoopt.studies.runner import STUDY_FILE, attend, default_jobs, ended_early, reproduce
 
-        folder = out or Path("out") / study.stem
+        folder = sole_target(output_files, Path("out") / study.stem)
         if again is not None:
-            return compared_again(output, folder, again)
+            return _show_again(output, reproduce(folder, again))
         expanded = read_study(study, small=small)
-        if not resume and (folder / STUDY_FILE).exists():
+        if fresh and (folder / STUDY_FILE).exists():
             raise InputError(f"{folder}: there is a study already; leave out --fresh to go on with it")
+        pairs = option_pairs(executor_settings or [])
+        settings = {"executor": executor or "local", "options": pairs, "retry_failed": retry_failed}
+        number = jobs or default_jobs(max((run.limits.memory_mib or MEMORY_MIB for run in expanded.runs), default=1))
         with ended_early(time_limit) as stop:
-            options = option_pairs(executor_option or [])
-            tally, rows, side_by_side = attend(output, expanded, folder, stop, jobs, executor, retry_failed, options)
+            tally, rows = attend(output, expanded, folder, jobs=number, stop=stop, **settings)
+            status = stop.reason()
         rejected = sum(row["outcome"] == REJECTED for row in rows)
         document = {
             "name": expanded.name,
-            "status": stop.status,
-            **asdict(tally),
+            "status": "done" if status is None else status.value,
+            **tally,
             "rejected": rejected,
-            "jobs": side_by_side,
+            "jobs": number,
             "table": str(folder / TABLE_FILE),
         }
         output.result(document, lambda console: _show_tally(console, document, rows), answer(rows))
-        ends = {"time": EXIT_OF_STOP[StopReason.TIME], "interrupted": INTERRUPTED}
-        return ends.get(stop.status, CheckError.exit_code if rejected else 0)
+        ends = {StopReason.TIME: EXIT_OF_STOP[StopReason.TIME], StopReason.INTERRUPTED: INTERRUPTED}
+        return CheckError.exit_code if status is None and rejected else 0 if status is None else ends[status]
 
     output.run(command)
+
+
+def _show_again(output: Output, again: dict[str, Any]) -> int:
+    """Show a run beside itself; the exit code."""
+    if again["same"]:
+        verdict = "reproduced"
+    elif again["comparable"]:
+        verdict = "NOT reproduced"
+    else:
+        limit = ", ".join(again["cut_short_by"])
+        verdict = (
+            f"not comparable: a limit ({limit}) ended the search, which gets as far as the machine lets it; with "
+            "`budget` instead of `time_limit_s` the same seed gives the same plan"
+        )
+
+    def show(console: Console) -> None:
+        pairs = {f"version of {name}": pair for name, pair in again["versions_differ"].items()}
+        lines = [f"{name}: then {then}, now {now}" for name, (then, now) in (pairs | again["differences"]).items()]
+        lines += [f"{name}: {'the same bytes' if same else 'different'}" for name, same in again["same_files"].items()]
+        for line in (*lines, verdict):
+            console.print(line, markup=False, soft_wrap=True, highlight=False)
+
+    output.result(again, show)
+    return 0 if again["same"] or not again["comparable"] else CheckError.exit_code
 
 
 def _show_tally(console: Console, document: dict[str, Any], rows: list[dict[str, Any]]) -> None:
@@ -151,23 +158,28 @@ def _show_tally(console: Console, document: dict[str, Any], rows: list[dict[str,
     console.print(f"written: {document['table']}", markup=False, soft_wrap=True, highlight=False)
 
 
-@app.command("report")
 def report(
     directory: Directory,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="HTML file; default: DIR/report.html.")] = None,
-    as_json: Annotated[bool, JsonOption] = False,
+    output_files: options.Output = None,
+    force: options.Force = False,
+    as_json: options.Json = False,
 ) -> None:
     """Make the table again from the directories of the runs, and draw what the study file asks for: one self-contained
-    page, every point linked to its run."""
+    page, every point linked to its run.
+
+    Default file: report.html in DIRECTORY.
+    """
     output = Output.choose(as_json)
 
     def command() -> int:
         from topoopt.files.atomic import write_text_atomically
         from topoopt.page.vega import MISSING, installed
         from topoopt.studies.report import answer, study_report
-        from topoopt.studies.results import TABLE_FILE, collect_rows, write_parquet
+        from topoopt.studies.results import TABLE_FILE, write_parquet
+        from topoopt.studies.runner import collect_rows
 
-        rows, table, file = collect_rows(directory), directory / TABLE_FILE, out or directory / "report.html"
+        file = require_new(sole_target(output_files, directory / "report.html"), force)
+        rows, table = collect_rows(directory), directory / TABLE_FILE
         write_parquet(rows, table)
         write_text_atomically(file, study_report(directory))
 

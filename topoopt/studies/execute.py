@@ -1,65 +1,45 @@
-"""One run of a study gets a process with limits and ends in a folder named by its identity, under every executor
-alike.
+"""One run of a study gets a process with limits and ends in a folder named by its identity, and in a row of one table.
+
+The table is `results.jsonl` of the folder of the study: a line for each run that ended, the last one of a run counts.
+The folder of a run is there before its line, so a study can be killed at any moment: what has no line is done again.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
 import json
 import os
-import secrets
+import queue
 import select
 import shutil
 import signal
-import socket
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
-from annotated_types import Ge
 from pydantic import ValidationError
 
+from solvers.stop import Stop
 from topoopt.core.arrays import GIB, MIB
-from topoopt.core.comparison import RETAINED, RunLimits, StudyRun
 from topoopt.core.errors import InputError, MachineError, TopooptError
 from topoopt.files import codec
-from topoopt.files.atomic import WriteError, write_text_atomically
+from topoopt.files.atomic import WriteError, failed_write, write_text_atomically
 from topoopt.files.documents import load_document
 from topoopt.files.untrusted import opened
-
-
-@dataclass(frozen=True)
-class StudyStop:
-    """Shared by all that works on one study.
-
-    Attributes:
-        interrupted: set when it is to end: no run begins, those in flight are asked for the best they have.
-        kill: set when those are to be killed.
-        late: set when a limit was why.
-    """
-
-    interrupted: threading.Event = field(default_factory=threading.Event)
-    kill: threading.Event = field(default_factory=threading.Event)
-    late: threading.Event = field(default_factory=threading.Event)
-
-    @property
-    def status(self) -> str:
-        """`done`, `time` or `interrupted`."""
-        return "done" if not self.interrupted.is_set() else "time" if self.late.is_set() else "interrupted"
-
-    def give_up(self) -> None:
-        """End at once: something is broken."""
-        self.interrupted.set()
-        self.kill.set()
-
+from topoopt.studies.executors import scratch_folder, stop_by_file
+from topoopt.studies.expand import MEMORY_MIB, WALL_S
+from topoopt.studies.schema import Limits, Outcome, Run
 
 PROGRAM = "topoopt.cli.app:command_line"
+"""`module:function` that does a run; something else than the command line only in tests."""
+
 POLL_S = 0.05
 SPARE_BYTES = 8 * 1024 * MIB
 """Address space beyond the memory limit: libraries map far more than they use; this only stops sudden growth."""
@@ -73,28 +53,29 @@ START_S = 120.0
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 """Pinned to one, so that runs side by side do not slow each other more than they must."""
 
+ROWS_FILE = "results.jsonl"
+MAX_ROWS_BYTES = 1024 * GIB
+LOG_BYTES = 65_536
+"""End of a log that is looked at for the reason of a failure."""
 
-@dataclass(frozen=True)
-class Ending:
-    """How a process ended.
+OUTCOMES: dict[int | None, Outcome] = {
+    0: "done",
+    2: "refused",
+    3: "infeasible",
+    4: "done",
+    5: "nothing-found",
+    6: "check-failed",
+    8: "done",
+    MachineError.exit_code: "environment",
+}
+"""What an exit code of the command line means for a study; any other is a crash."""
 
-    Attributes:
-        exit_code: None when it was killed.
-        signal: that killed it, None if none did.
-        ended_for: `wall-time` or `memory` when we killed it, `interrupted` when we asked it to end.
-        wall_s, cpu_s, peak_memory_mib: what it took; memory of the process and all it started, as seen by polling.
-    """
+FAILURES = ("refused", "check-failed", "crashed", "timed-out", "out-of-memory", "interrupted")
+"""Outcomes that `--retry-failed` does again; the others are answers.
 
-    exit_code: int | None
-    signal: int | None
-    ended_for: str | None
-    wall_s: float
-    cpu_s: float
-    peak_memory_mib: float
-
-
-class ServerDiedError(TopooptError):
-    """The server ended between two runs."""
+`environment`: the machine kept the run from its end (disk full), so it has no row. `interrupted`: the end of the study
+cut it short; the best it had is a row until the run is done again.
+"""
 
 
 class Worker:
@@ -105,97 +86,92 @@ class Worker:
         self.server: subprocess.Popen[bytes] | None = None
         self._buffer = b""
 
-    def run(self, argv: list[str], folder: Path, limits: RunLimits, stop: StudyStop) -> Ending:
-        """Run to its end or its limit; asked to end once `stop` says so, killed if it does not or once `stop.kill`
-        is set.
+    def run(self, argv: list[str], folder: Path, limits: Limits, stop: Stop) -> dict[str, Any]:
+        """Run to its end or its limit; asked to end once `stop` has a reason, killed if it does not or at the second.
+
+        Returns:
+            `exit_code` (None when it was killed), `signal` that killed it, `ended_for` (`wall-time` or `memory` when
+            we killed it, `interrupted` when we asked it to end), and what it took: `wall_s`, `cpu_s`,
+            `peak_memory_mib` of the process and all it started, as seen by polling.
 
         Raises:
-            ServerDiedError: the server could not be started twice in a row.
+            TopooptError: the server could not be started twice in a row.
         """
-        request = {"argv": argv, "folder": str(folder), "address_space_bytes": limits.memory_mib * MIB + SPARE_BYTES}
-        for attempt in (1, 2):
+        memory_mib = limits.memory_mib or MEMORY_MIB
+        request = {"argv": argv, "folder": str(folder), "address_space_bytes": memory_mib * MIB + SPARE_BYTES}
+        for _ in range(2):
             try:
                 server = self._ready()
-                self._send(server, request)
-                pid = self._receive(START_S)["pid"]
-            except (OSError, ServerDiedError, KeyError):
+                assert server.stdin is not None
+                server.stdin.write(json.dumps(request).encode() + b"\n")
+                server.stdin.flush()
+                return self._watch(self._receive(START_S)["pid"], limits.wall_s or WALL_S, memory_mib, stop)
+            except (OSError, KeyError):
                 self.close()
-                if attempt == 2:
-                    raise ServerDiedError(f"no worker process for {self.program}") from None
-                continue
-            return self._watch(pid, limits, stop)
-        raise AssertionError("unreachable")
+        raise TopooptError(f"no worker process for {self.program}")
 
-    def _watch(self, pid: int, limits: RunLimits, stop: StudyStop) -> Ending:
+    def _watch(self, pid: int, limit_s: float, memory_mib: int, stop: Stop) -> dict[str, Any]:
         began = time.monotonic()
         peak_kib, interrupted_s = 0, 0.0
         reason: str | None = None
-        while True:
-            try:
-                message = self._receive(POLL_S)
-            except TimeoutError:
-                message = None
-            except ServerDiedError:
-                _kill_group(pid)
-                self.close()
-                return Ending(None, signal.SIGKILL, reason, time.monotonic() - began, 0.0, peak_kib / 1024)
+        message: dict[str, Any] | None = None
+        while message is None:
+            with suppress(TimeoutError):
+                try:
+                    message = self._receive(POLL_S)
+                except ConnectionError:  # the server died, and its child with it
+                    self.close()
+                    message = {"status": signal.SIGKILL, "cpu_s": 0.0, "peak_kib": 0}
             wall_s = time.monotonic() - began
+            peak_kib = max(peak_kib, message["peak_kib"] if message else _session_kib(pid))
+            greedy = peak_kib > memory_mib * 1024
             if message is not None:
                 _kill_group(pid)  # what it started and left behind
-                status = message["status"]
-                killed = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
-                code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else None
-                peak_mib = max(peak_kib, message["peak_kib"]) / 1024
-                if reason is None and code != 0 and peak_mib > limits.memory_mib:
-                    reason = "memory"
-                return Ending(code, killed, reason, wall_s, message["cpu_s"], peak_mib)
-            peak_kib = max(peak_kib, _group_kib(pid))
-            greedy = peak_kib > limits.memory_mib * 1024
-            if reason == "interrupted":
-                if stop.kill.is_set() or greedy or wall_s - interrupted_s > GRACE_S:
+            elif reason == "interrupted":
+                if stop.second_interrupt.is_set() or greedy or wall_s - interrupted_s > GRACE_S:
                     _kill_group(pid)
-            elif reason is None and stop.interrupted.is_set():
+            elif reason is None and stop.reason() is not None:
                 reason, interrupted_s = "interrupted", wall_s
                 with suppress(OSError):
                     os.kill(pid, signal.SIGINT)
-            elif reason is None and (greedy or wall_s > limits.wall_s):
-                reason = "wall-time" if wall_s > limits.wall_s else "memory"
+            elif reason is None and (greedy or wall_s > limit_s):
+                reason = "wall-time" if wall_s > limit_s else "memory"
                 _kill_group(pid)
+        status = message["status"]
+        code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else None
+        if reason is None and code != 0 and greedy:
+            reason = "memory"
+        return {
+            "exit_code": code,
+            "signal": os.WTERMSIG(status) if os.WIFSIGNALED(status) else None,
+            "ended_for": reason,
+            "wall_s": wall_s,
+            "cpu_s": message["cpu_s"],
+            "peak_memory_mib": peak_kib / 1024,
+        }
 
     def _ready(self) -> subprocess.Popen[bytes]:
-        if self.server is not None and self.server.poll() is None:
-            return self.server
-        self._buffer = b""
-        environment = {**os.environ, **dict.fromkeys(THREADS, "1"), "PYTHONUNBUFFERED": "1"}
-        self.server = subprocess.Popen(
-            [sys.executable, "-m", "topoopt.studies.server", self.program],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=environment,
-        )
-        self._receive(START_S)
+        if self.server is None or self.server.poll() is not None:
+            self._buffer = b""
+            environment = {**os.environ, **dict.fromkeys(THREADS, "1"), "PYTHONUNBUFFERED": "1"}
+            command = [sys.executable, "-m", "topoopt.studies.server", self.program]
+            pipe = subprocess.PIPE
+            self.server = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, env=environment)
+            self._receive(START_S)
         return self.server
 
-    def _send(self, server: subprocess.Popen[bytes], request: dict[str, Any]) -> None:
-        if server.stdin is None:
-            raise ServerDiedError
-        server.stdin.write(json.dumps(request).encode() + b"\n")
-        server.stdin.flush()
-
     def _receive(self, timeout_s: float) -> dict[str, Any]:
-        """The next message. Raises TimeoutError or ServerDiedError."""
+        """The next message. Raises TimeoutError, or ConnectionError where the server died."""
         if self.server is None or self.server.stdout is None:
-            raise ServerDiedError
+            raise ConnectionError
         number = self.server.stdout.fileno()
         deadline = time.monotonic() + timeout_s
         while b"\n" not in self._buffer:
-            left = deadline - time.monotonic()
-            if not select.select([number], [], [], max(0.0, left))[0]:
+            if not select.select([number], [], [], max(0.0, deadline - time.monotonic()))[0]:
                 raise TimeoutError
             data = os.read(number, 65536)
             if not data:
-                raise ServerDiedError
+                raise ConnectionError
             self._buffer += data
         line, self._buffer = self._buffer.split(b"\n", 1)
         message: dict[str, Any] = json.loads(line)
@@ -220,130 +196,218 @@ def _kill_group(pid: int) -> None:
         os.killpg(pid, signal.SIGKILL)
 
 
-def _group_kib(session: int) -> int:
+def _session_kib(session: int) -> int:
     """Resident memory of all processes of a session, kibibytes; 0 where /proc is not to be had."""
     total = 0
-    try:
-        names = [name for name in os.listdir("/proc") if name.isdigit()]
-    except OSError:
-        return 0
-    for name in names:
-        try:
-            with open(f"/proc/{name}/stat", "rb") as stream:
+    with suppress(OSError):
+        for name in filter(str.isdigit, os.listdir("/proc")):
+            with suppress(OSError, IndexError), open(f"/proc/{name}/stat", "rb") as stream:
+                # after the name: state, parent, group, session, ...; the resident pages are the 22nd of these
                 fields = stream.read().rsplit(b")", 1)[1].split()
-        except (OSError, IndexError):
-            continue
-        # after the name: state, parent, group, session, ...; the resident pages are the 22nd of these
-        if int(fields[3]) == session:
-            total += int(fields[21]) * (os.sysconf("SC_PAGE_SIZE") // 1024)
+                if int(fields[3]) == session:
+                    total += int(fields[21]) * (os.sysconf("SC_PAGE_SIZE") // 1024)
     return total
 
 
-Outcome = Literal[
-    "done", "refused", "infeasible", "nothing-found", "check-failed", "crashed", "timed-out", "out-of-memory",
-    "interrupted", "environment",
-]  # fmt: skip
-
-Amount = Annotated[float, Ge(0)]
-
-
-@dataclass(frozen=True)
-class RunRecord:
-    """run.json."""
-
-    __pydantic_config__ = RETAINED
-
-    identity: str
-    outcome: Outcome
-    reason: str
-    exit_code: int | None
-    wall_s: Amount
-    cpu_s: Amount
-    peak_memory_mib: Amount
-    finished_at: str
-    output: dict[str, Any] | None
-
-
-def is_record(data: object, identity: str) -> bool:
-    """Whether data are the record of a run, and of this one."""
+@contextlib.contextmanager
+def locked(root: Path) -> Iterator[None]:
+    """Only one process or thread at a time changes what all runs of a study share."""
     try:
-        return bool(codec.adapter(RunRecord).validate_python(data).identity == identity)
-    except ValidationError:
-        return False
+        lock = os.open(root / ".lock", os.O_WRONLY | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise failed_write(f"{root}: cannot be written", error) from None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
 
 
-RUN_FILE = "run.json"
+def run_folder(root: Path, identity: str) -> Path:
+    """Where a run is that ended, or will be."""
+    return root / "runs" / identity[:2] / identity
 
 
-@dataclass(frozen=True)
-class Store:
-    """A study directory."""
+def read_rows(root: Path) -> dict[str, Run]:
+    """The runs of the table that ended, by identity; a line that is none is passed over: its run is done again."""
+    rows: dict[str, Run] = {}
+    if (root / ROWS_FILE).exists():
+        with opened(root / ROWS_FILE, MAX_ROWS_BYTES) as stream:
+            for line in stream:
+                with suppress(ValueError, RecursionError, ValidationError):
+                    run = codec.adapter(Run).validate_python(json.loads(line), strict=False)
+                    rows[run.identity] = run
+    return rows
 
-    root: Path
 
-    def folder(self, identity: str) -> Path:
-        """Where a finished run is, or will be."""
-        return self.root / "runs" / identity[:2] / identity
+def append_row(root: Path, run: Run) -> None:
+    """Add a line to the table, or nothing.
 
-    def finished(self) -> set[str]:
-        """Identities of all finished runs."""
-        identities: set[str] = set()
-        top = self.root / "runs"
-        if not top.is_dir():
-            return identities
-        for shelf in os.scandir(top):
-            if shelf.is_dir():
-                identities.update(entry.name for entry in os.scandir(shelf.path) if not entry.name.startswith("."))
-        return identities
-
-    def record(self, identity: str) -> dict[str, Any] | None:
-        """run.json of a finished run; None if there is none, or none that can be read: such a run is done again."""
+    Raises:
+        OSError, WriteError: it cannot be written.
+    """
+    document = codec.adapter(Run).dump_python(replace(run, document=None), exclude_defaults=True)
+    line = json.dumps(document, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+    with locked(root):
+        number = os.open(root / ROWS_FILE, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
         try:
-            data = load_document(self.folder(identity) / RUN_FILE).data
-        except InputError:
-            return None
-        return data if isinstance(data, dict) and is_record(data, identity) else None
-
-    @contextlib.contextmanager
-    def working(self, run: StudyRun) -> Iterator[Path]:
-        """A folder to do a run in; gone afterwards unless `publish` took it."""
-        folder = self.root / "unfinished" / f"{socket.gethostname()}.{os.getpid()}.{secrets.token_hex(4)}"
-        folder.mkdir(parents=True)
-        try:
-            yield folder
+            size = os.fstat(number).st_size
+            torn = size > 0 and os.pread(number, 1, size - 1) != b"\n"  # by a kill in the middle of a line
+            data = b"\n" + line if torn else line
+            try:
+                if os.write(number, data) < len(data):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                os.fsync(number)
+            except OSError:
+                os.ftruncate(number, size)
+                raise
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            os.close(number)
 
-    def publish(self, folder: Path, identity: str, *, replace: bool) -> bool:
-        """Give a folder its final name; False if another study was quicker.
 
-        `replace`: the run was there already and was made again.
-        """
-        final = self.folder(identity)
-        final.parent.mkdir(parents=True, exist_ok=True)
-        if replace and final.exists():
-            aside = self.root / "unfinished" / f"{socket.gethostname()}.{os.getpid()}.{secrets.token_hex(4)}"
-            with contextlib.suppress(OSError):
-                os.rename(final, aside)
-            shutil.rmtree(aside, ignore_errors=True)
+def do_runs(
+    root: str, program: str, stop: Stop | str, workers: queue.SimpleQueue[Worker] | None, runs: Iterable[Run]
+) -> list[Run]:
+    """Do runs one after another, unless the study is to end; gives them as they stand then.
+
+    Args:
+        root: folder of the study.
+        program: see PROGRAM.
+        stop: of the study; elsewhere than here the file that tells it.
+        workers: of this process; None: one for these runs, of which some may be done already, before this was lost.
+        runs: as they stand.
+    """
+    if isinstance(stop, str):
+        with stop_by_file(stop) as heard:
+            return do_runs(root, program, heard, workers, runs)
+    worker = Worker(program) if workers is None else workers.get()
+    rows = read_rows(Path(root)) if workers is None else {}
+    done: list[Run] = []
+    try:
+        for run in runs:
+            if stop.reason() is not None or (done and done[-1].outcome == "environment"):
+                break
+            row = rows.get(run.identity)
+            later = row is not None and row.finished_at != run.finished_at
+            done.append(row if row is not None and later else execute(run, Path(root), worker, stop))
+    finally:
+        if workers is None:
+            worker.close()
+        else:
+            workers.put(worker)
+    return done
+
+
+def execute(run: Run, root: Path, worker: Worker, stop: Stop) -> Run:
+    """Do a run and keep it, unless the machine failed or it was interrupted with nothing to show; gives its row."""
+    try:
+        with scratch_folder(root / "unfinished") as folder:
+            ending = worker.run(arguments_of(run, folder), folder, run.limits, stop)
+            result = row_of_ending(run, folder, ending)
+            cut = result.outcome == "interrupted"
+            # what was cut short takes the place of nothing else
+            if result.outcome != "environment" and not (
+                cut and (run.outcome not in ("missing", "interrupted") or not (result.output or {}).get("objective"))
+            ):
+                publish(folder, run_folder(root, run.identity))
+                append_row(root, result)
+    except (OSError, MachineError, WriteError) as error:  # of the folder: what the run does raises none
+        return replace(run, outcome="environment", reason=str(error))
+    return result
+
+
+def publish(folder: Path, final: Path) -> None:
+    """Give a folder its final name, in place of one from before; nothing is left of it if another study is quicker."""
+    final.parent.mkdir(parents=True, exist_ok=True)
+    for _ in range(3):
+        if final.exists():
+            with suppress(OSError), scratch_folder(folder.parent) as aside:
+                os.rename(final, aside / "before")
         try:
             os.rename(folder, final)
-        except OSError:
-            if final.exists():
-                return False
-            raise
-        return True
-
-    def clean(self) -> None:
-        """Remove what studies that are no longer alive on this machine left unfinished."""
-        folder = self.root / "unfinished"
-        if not folder.is_dir():
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+        else:
             return
-        host = socket.gethostname()
-        for entry in folder.iterdir():
-            owner = entry.name.rsplit(".", 2)
-            if len(owner) == 3 and owner[0] == host and owner[1].isdigit() and not _alive(int(owner[1])):
-                shutil.rmtree(entry, ignore_errors=True)
+
+
+def arguments_of(run: Run, folder: Path) -> list[str]:
+    """Arguments of the command line, paths relative to the folder of the run; writes the instance there."""
+    words = [*run.command]
+    if run.document is not None:
+        write_text_atomically(folder / "instance.json", run.document + "\n")
+        words.append("instance.json")
+    elif run.source:
+        words.append(run.source)
+    if run.command == ("solve",):
+        words += ["--output", "."]
+    return [*words, *run.arguments, "--json"]
+
+
+def row_of_ending(run: Run, folder: Path, ending: dict[str, Any]) -> Run:
+    """A run after its process ended."""
+    try:
+        data = load_document(folder / "output.json").data
+    except InputError:
+        data = None
+    output = data if isinstance(data, dict) else None
+    outcome, reason = _outcome(run.limits, ending, output, folder)
+    return replace(
+        run,
+        outcome=outcome,
+        reason=reason,
+        exit_code=ending["exit_code"],
+        wall_s=round(ending["wall_s"], 4),
+        cpu_s=round(ending["cpu_s"], 4),
+        peak_memory_mib=round(ending["peak_memory_mib"], 1),
+        finished_at=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        output=output,
+    )
+
+
+def _outcome(
+    limits: Limits, ending: dict[str, Any], output: dict[str, Any] | None, folder: Path
+) -> tuple[Outcome, str]:
+    """Outcome and, unless all is well, its reason in words."""
+    code = ending["exit_code"]
+    if ending["ended_for"] == "interrupted" and code not in OUTCOMES:  # else it was done by then
+        return "interrupted", "the study was stopped"
+    if ending["ended_for"] == "wall-time":
+        return "timed-out", f"killed after {limits.wall_s or WALL_S:g} s"
+    if ending["ended_for"] == "memory":
+        return "out-of-memory", f"killed at more than {limits.memory_mib} MiB"
+    if code is None:
+        return "crashed", f"killed by signal {ending['signal']}"
+    outcome = OUTCOMES.get(code, "crashed")
+    if outcome == "done":
+        return ("crashed", "printed no result") if output is None else ("done", "")
+    last = (str(output.get("error", "")) if output else "") or _last_line(folder)
+    if outcome == "crashed" and ("out of memory" in last or "MemoryError" in last or "bad_alloc" in last):
+        return "out-of-memory", last
+    return outcome, last or f"exit code {code}"
+
+
+def _last_line(folder: Path) -> str:
+    try:
+        with opened(folder / "log.txt", MAX_ROWS_BYTES) as stream:
+            stream.seek(max(0, stream.seek(0, os.SEEK_END) - LOG_BYTES))
+            text = stream.read(LOG_BYTES).decode("utf-8", "replace")
+    except InputError:
+        return ""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else ""
+
+
+def clean(root: Path) -> None:
+    """Remove what studies that are no longer alive on this machine left unfinished."""
+    folder = root / "unfinished"
+    folder.mkdir(exist_ok=True)
+    host = os.uname().nodename
+    for entry in folder.iterdir():
+        owner = entry.name.rsplit(".", 2)
+        if len(owner) == 3 and owner[0] == host and owner[1].isdigit() and not _alive(int(owner[1])):
+            shutil.rmtree(entry, ignore_errors=True)
 
 
 def _alive(pid: int) -> bool:
@@ -354,126 +418,3 @@ def _alive(pid: int) -> bool:
     except OSError:
         return True
     return True
-
-
-LOG_BYTES = 65_536
-"""End of a log that is looked at for the reason of a failure."""
-
-MAX_LOG_BYTES = 1024 * GIB
-
-ENVIRONMENT = "environment"
-"""Outcome of a run that the machine kept from its end (disk full): no verdict, so it is not kept."""
-
-OUTCOMES = {
-    0: "done",
-    2: "refused",
-    3: "infeasible",
-    4: "done",
-    5: "nothing-found",
-    6: "check-failed",
-    8: "done",
-    MachineError.exit_code: ENVIRONMENT,
-}
-"""What an exit code of the command line means for a study; any other is a crash."""
-
-RUN_INTERRUPTED = "interrupted"
-"""Outcome of a run that the end of the study cut short; the best it had is kept until the run is done again."""
-
-FAILURES = ("refused", "check-failed", "crashed", "timed-out", "out-of-memory", RUN_INTERRUPTED)
-"""Outcomes that `--retry-failed` does again; the others are answers."""
-
-
-def execute(run: StudyRun, store: Store, worker: Worker, stop: StudyStop, *, replace: bool = False) -> dict[str, Any]:
-    """Do a run and keep it, unless the machine failed or it was interrupted with nothing to show; gives its record."""
-    try:
-        with store.working(run) as folder:
-            argv = arguments_of(run, folder)
-            ending = worker.run(argv, folder, run.limits, stop)
-            record = record_of(run, folder, ending)
-            cut = record["outcome"] == RUN_INTERRUPTED
-            if record["outcome"] != ENVIRONMENT and (not cut or (record["output"] or {}).get("objective")):
-                text = json.dumps(record, indent=1, allow_nan=False) + "\n"
-                write_text_atomically(folder / RUN_FILE, text)
-                # what was cut short takes the place of nothing else
-                again = (replace and not cut) or (store.record(run.identity) or {}).get("outcome") == RUN_INTERRUPTED
-                store.publish(folder, run.identity, replace=again)
-    except (OSError, MachineError, WriteError) as error:  # of the folder: what the run does is not told by errors
-        return {"identity": run.identity, "instance": run.instance, "outcome": ENVIRONMENT, "reason": str(error)}
-    return record
-
-
-def arguments_of(run: StudyRun, folder: Path) -> list[str]:
-    """Arguments of the command line, paths relative to the folder of the run; writes the instance there."""
-    words = [*run.command]
-    if run.document is not None:
-        write_text_atomically(folder / "instance.json", run.document + "\n")
-        words.append("instance.json")
-    elif run.source:
-        words.append(run.source)
-    if run.command == ("solve",):
-        words += ["--out", "."]
-    return [*words, *run.arguments, "--json"]
-
-
-def record_of(run: StudyRun, folder: Path, ending: Ending) -> dict[str, Any]:
-    """run.json: what was run, and how it ended."""
-    output = _output(folder)
-    outcome, reason = _outcome(ending, output, run, folder)
-    return {
-        "identity": run.identity,
-        "instance": run.instance,
-        "command": [*run.command, *run.arguments],
-        "outcome": outcome,
-        "reason": reason,
-        "exit_code": ending.exit_code,
-        "wall_s": round(ending.wall_s, 4),
-        "cpu_s": round(ending.cpu_s, 4),
-        "peak_memory_mib": round(ending.peak_memory_mib, 1),
-        "finished_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "output": output,
-    }
-
-
-def _output(folder: Path) -> dict[str, Any] | None:
-    """The JSON object the command printed."""
-    try:
-        data = load_document(folder / "output.json").data
-    except InputError:
-        return None
-    return data if isinstance(data, dict) else None
-
-
-def _outcome(ending: Ending, output: dict[str, Any] | None, run: StudyRun, folder: Path) -> tuple[str, str]:
-    """Outcome and, unless all is well, its reason in words."""
-    limits = run.limits
-    if ending.ended_for == "interrupted" and ending.exit_code not in OUTCOMES:  # else it was done by then
-        return RUN_INTERRUPTED, "the study was stopped"
-    if ending.ended_for == "wall-time":
-        return "timed-out", f"killed after {limits.wall_s:g} s"
-    if ending.ended_for == "memory":
-        return "out-of-memory", f"killed at more than {limits.memory_mib} MiB"
-    if ending.exit_code is None:
-        return "crashed", f"killed by signal {ending.signal}"
-    outcome = OUTCOMES.get(ending.exit_code, "crashed")
-    said = str(output.get("error", "")) if output else ""
-    if outcome == "done":
-        if output is None:
-            return "crashed", "printed no result"
-        return "done", ""
-    if outcome == "crashed":
-        last = said or _last_line(folder)
-        if "out of memory" in last or "MemoryError" in last or "bad_alloc" in last:
-            return "out-of-memory", last
-        return "crashed", last or f"exit code {ending.exit_code}"
-    return outcome, said or _last_line(folder) or f"exit code {ending.exit_code}"
-
-
-def _last_line(folder: Path) -> str:
-    try:
-        with opened(folder / "log.txt", MAX_LOG_BYTES) as stream:
-            stream.seek(max(0, stream.seek(0, os.SEEK_END) - LOG_BYTES))
-            text = stream.read(LOG_BYTES).decode("utf-8", "replace")
-    except InputError:
-        return ""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1] if lines else ""

@@ -1,433 +1,389 @@
-"""Executors do many runs: processes here, a dask cluster, or SLURM through submitit, the last two in chunks of runs."""
+"""Independent tasks go to an executor: processes here, a dask cluster, SLURM through submitit, or any other.
+
+An executor is whatever is a `concurrent.futures.Executor`. Studies hand out their runs and parallel searches their
+parts by one loop (`completed`), which gives lost tasks out again. The machines have to see the folder given under the
+same name, as it holds the file that tells them to end, and have topoopt installed.
+"""
 
 from __future__ import annotations
 
 import importlib
 import os
-import queue
+import pickle
 import secrets
+import shutil
+import socket
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    BrokenExecutor,
+    CancelledError,
+    Executor,
+    Future,
+    ThreadPoolExecutor,
+    wait,
+)
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from topoopt.core.comparison import StudyRun
-from topoopt.core.errors import InputError, Problem, TopooptError
-from topoopt.studies.execute import ENVIRONMENT, PROGRAM, ServerDiedError, Store, StudyStop, Worker, execute
+from solvers.stop import Stop
+from topoopt.core.errors import InputError, MachineError, Problem, TopooptError
 
+if TYPE_CHECKING:
+    from solvers.processes import DoTask, Gather, Tell
 
-@dataclass(frozen=True)
-class ExecutorWork:
-    """What an executor is given.
+Opener = Callable[[Path, int, int], AbstractContextManager[Executor]]
+"""(folder for files, minutes and MiB that a task may take) -> the executor, until the block ends."""
 
-    Attributes:
-        runs: to do, in order.
-        store: where they go.
-        jobs: runs at the same time.
-        replace: whether they were done before and are done again.
-        stop: interrupted when the study is to end: no run begins, those in flight are asked to end, and killed once
-            `kill` is set.
-        program: `module:function` that does a run; something else than the command line only in tests.
-        options: of the executor, such as the address of a dask scheduler.
-    """
+POLL_S = 0.1
+SLURM_POLL_S = 5.0
+TRIES = 4
+"""Times a task is given out; dask itself gives it to another worker a few times before it counts as lost."""
 
-    runs: Sequence[StudyRun]
-    store: Store
-    jobs: int
-    replace: bool
-    stop: StudyStop
-    program: str = PROGRAM
-    options: tuple[tuple[str, str], ...] = ()
+KILL = ".now"
+"""Behind the name of a stop file: what is under way ends at once when that file is there."""
 
+SLURM_OPTIONS = (
+    "cluster", "partition", "account", "qos", "constraint", "exclude", "nodelist", "gres", "comment", "reservation",
+)  # fmt: skip
+EXECUTORS = {"local": ("", ()), "slurm": ("submitit", SLURM_OPTIONS), "dask": ("distributed", ("scheduler",))}
+"""By the name of `--executor`: the module that is needed, and the options that are taken."""
 
-@dataclass(frozen=True)
-class Event:
-    """A run has started (`record` is None) or ended."""
+WITHOUT_LIMIT_MIN = 24 * 60
+"""Minutes requested of SLURM for a part of a search that has no time limit."""
 
-    run: StudyRun
-    record: dict[str, Any] | None
+PART_MIB = 4096
+"""Requested of SLURM for a part of a search: those of 1024 servers take less than 2 GiB."""
 
 
-def local(work: ExecutorWork) -> Iterator[Event]:
-    """Threads on this machine, each with a warm process that forks one child a run."""
-    waiting: queue.SimpleQueue[StudyRun] = queue.SimpleQueue()
-    for run in work.runs:
-        waiting.put(run)
-    events: queue.SimpleQueue[Event | BaseException | None] = queue.SimpleQueue()
-
-    def labour() -> None:
-        worker = Worker(work.program)
-        try:
-            while not work.stop.interrupted.is_set():
-                try:
-                    run = waiting.get_nowait()
-                except queue.Empty:
-                    break
-                events.put(Event(run, None))
-                events.put(Event(run, execute(run, work.store, worker, work.stop, replace=work.replace)))
-        except (OSError, ServerDiedError) as error:
-            work.stop.give_up()
-            events.put(error)
-        finally:
-            worker.close()
-            events.put(None)
-
-    threads = [threading.Thread(target=labour) for _ in range(max(1, min(work.jobs, len(work.runs))))]
-    for thread in threads:
-        thread.start()
-    left = len(threads)
-    try:
-        while left:
-            event = events.get()
-            if event is None:
-                left -= 1
-            elif isinstance(event, Event):
-                yield event
-            else:
-                raise event
-    finally:
-        if left:
-            work.stop.give_up()
-        for thread in threads:
-            thread.join()
-
-
-def backend_of(
-    options: Sequence[tuple[str, str]], name: str, module: str, allowed: Collection[str]
-) -> tuple[Any, dict[str, str]]:
-    """The module that an executor needs, and the options it is given, looked through.
-
-    Raises:
-        InputError: the module is not installed, or options are unknown.
-    """
-    try:
-        backend = importlib.import_module(module)
-    except ImportError:
-        text = f"the {name} executor needs {module}"
-        problem = Problem(text, path="--executor", value=name, allowed=f"pip install 'topoopt[{name}]'")
-        raise InputError([problem]) from None
-    unknown = [
-        Problem("unknown option of the executor", path="--executor-option", value=option, allowed=", ".join(allowed))
-        for option, _ in options
-        if option not in allowed
-    ]
-    if unknown:
-        raise InputError(unknown)
-    return backend, dict(options)
-
-
-def option_pairs(texts: Sequence[str]) -> tuple[tuple[str, str], ...]:
+def option_pairs(texts: Sequence[str]) -> dict[str, str]:
     """Options of an executor as they are typed.
 
     Raises:
         InputError: some are not KEY=VALUE, or name a key that stands before.
     """
-    pairs = [text.partition("=") for text in texts]
+    options: dict[str, str] = {}
     problems = []
-    for index, (key, _, value) in enumerate(pairs):
+    for text in texts:
+        key, _, value = text.partition("=")
         if not key or not value:
-            problems.append(Problem("not an option", path="--executor-option", value=texts[index], allowed="KEY=VALUE"))
-        elif key in {before for before, _, _ in pairs[:index]}:
+            problems.append(Problem("not an option", path="--executor-option", value=text, allowed="KEY=VALUE"))
+        elif key in options:
             problems.append(Problem("given twice", path="--executor-option", value=key, allowed="once"))
+        else:
+            options[key] = value
     if problems:
         raise InputError(problems)
-    return tuple((key, value) for key, _, value in pairs)
+    return options
 
 
-def default_jobs(memory_mib: int) -> int:
-    """Runs side by side: as many as there are cores, and as fit into the memory that is free now."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(cores, (_available_mib() - 512) // max(1, memory_mib)))
-
-
-def _available_mib() -> int:
-    try:
-        with open("/proc/meminfo", encoding="ascii") as stream:
-            fields = dict(line.split(":", 1) for line in stream)
-        return int(fields["MemAvailable"].split()[0]) // 1024
-    except (OSError, KeyError, ValueError):
-        return 1 << 20
-
-
-MOST_RUNS = 32
-"""Runs of a chunk at most: what dies with a machine is done again, what waits cannot be shared out."""
-
-
-Chunk = tuple[StudyRun, ...]
-"""Runs done one after another, somewhere that sees the directory of the study."""
-
-KILL = ".now"
-"""Behind the name of a stop file: runs in flight are killed once that file is there."""
-
-
-class FileEvent(threading.Event):
-    """An event that another machine sets by making a file."""
-
-    def __init__(self, path: str) -> None:
-        super().__init__()
-        self.path = path
-
-    def is_set(self) -> bool:
-        """Whether the file is there."""
-        return super().is_set() or os.path.exists(self.path)
-
-
-def tell_stop(stop: StudyStop, path: Path) -> None:
-    """Make the files that tell other machines what was asked for here."""
-    for event, file in ((stop.interrupted, path), (stop.kill, path.with_name(path.name + KILL))):
-        if event.is_set() and not file.exists():
-            file.touch()
-
-
-def new_stop_file(root: Path) -> Path:
-    """A name for a stop file in the directory of a study."""
-    folder = root / "unfinished"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder / f"stop.{secrets.token_hex(8)}"
-
-
-def chunks_of(runs: Sequence[StudyRun], number: int, most: int = MOST_RUNS) -> list[Chunk]:
-    """Runs dealt out like cards, so that long ones that stand together do not end up together."""
-    count = max(1, min(len(runs), max(number, -(-len(runs) // most))))
-    return [tuple(runs[start::count]) for start in range(count)]
-
-
-Records = list[tuple[str, dict[str, Any]]]
-"""(identity, record) of runs that are there."""
-
-
-def do_chunk(root: str, replace: bool, program: str, stop_file: str, runs: Chunk) -> Records:
-    """Do the runs of a chunk that are not there yet, until the stop file is there.
+def opener_of(name: str, options: Mapping[str, str], jobs: int) -> Opener:
+    """What opens an executor.
 
     Args:
-        root: directory of the study.
-        replace, program: as of `ExecutorWork`.
-        stop_file: see `tell_stop`.
-        runs: what to do.
+        name: in EXECUTORS; or `module:callable`, which is called with `max_workers` and the options.
+        options: of it.
+        jobs: tasks at the same time.
+
+    Raises:
+        InputError: no such executor or options, or the module that it needs is missing.
     """
-    store = Store(Path(root))
-    stop = StudyStop(interrupted=FileEvent(stop_file), kill=FileEvent(stop_file + KILL))
-    worker = Worker(program)
-    records = []
+    if ":" in name:
+        return partial(_other, _callable(name), name, options, jobs)
+    if name not in EXECUTORS:
+        allowed = f"{', '.join(EXECUTORS)} or MODULE:CALLABLE"
+        raise InputError([Problem("no such executor", path="--executor", value=name, allowed=allowed)])
+    module, accepted = EXECUTORS[name]
     try:
-        for run in runs:
-            if stop.interrupted.is_set():
-                break
-            record = None if replace else store.record(run.identity)
-            if record is None:
-                record = execute(run, store, worker, stop, replace=replace)
-            records.append((run.identity, record))
-            if record["outcome"] == ENVIRONMENT:
-                break
-    finally:
-        worker.close()
-    return records
+        backend: Any = importlib.import_module(module) if module else None
+    except ImportError:
+        text = f"the {name} executor needs {module}"
+        problem = Problem(text, path="--executor", value=name, allowed=f"pip install 'topoopt[{name}]'")
+        raise InputError([problem]) from None
+    unknown = [
+        Problem("unknown option of the executor", path="--executor-option", value=key, allowed=", ".join(accepted))
+        for key in options
+        if key not in accepted
+    ]
+    if unknown:
+        raise InputError(unknown)
+    if name == "local":
+        return lambda folder, minutes, memory_mib: ThreadPoolExecutor(jobs)
+    if name == "dask":
+        return partial(_dask, backend, options.get("scheduler"), jobs)
+    return lambda folder, minutes, memory_mib: SlurmExecutor(
+        backend, options, jobs, folder, {"timeout_min": minutes, "mem_gb": memory_mib / 1024}
+    )
 
 
-def follow(
-    work: ExecutorWork,
-    stop_file: Path,
-    chunks: Sequence[Chunk],
-    submit: Callable[[Callable[[Chunk], Records], Sequence[Chunk]], list[Any]],
-    ended: Callable[[list[Any]], list[Any]],
-    result: Callable[[Any], Any],
-    tries: int,
-    lost: str,
-) -> Iterator[Event]:
-    """Have chunks done elsewhere, those that are lost again.
-
-    Args:
-        work: what an executor is given.
-        stop_file: see `tell_stop`.
-        chunks: all of its runs.
-        submit: has a function called for each of some chunks; gives their handles.
-        ended: those of some handles that have ended, after a while.
-        result: records of a handle, or why there are none.
-        tries: times a chunk is submitted.
-        lost: message about `runs` that were lost so many `tries`, for the reason `error`.
-
-    Raises:
-        TopooptError: a chunk was lost each time; what was done is kept.
-    """
-    root = str(work.store.root.absolute())
-    task = partial(do_chunk, root, work.replace, work.program, str(stop_file.absolute()))
-    by_identity = {run.identity: run for run in work.runs}
-    waiting = {handle: (runs, 1) for handle, runs in zip(submit(task, chunks), chunks, strict=True)}
-    while waiting:
-        tell_stop(work.stop, stop_file)
-        for handle in ended(list(waiting)):
-            runs, submitted = waiting.pop(handle)
-            records = result(handle)
-            if isinstance(records, list):
-                for identity, record in records:
-                    yield Event(by_identity[identity], record)
-            elif work.stop.interrupted.is_set():
-                continue
-            elif submitted < tries:
-                waiting[submit(task, [runs])[0]] = (runs, submitted + 1)
-            else:
-                work.stop.give_up()
-                tell_stop(work.stop, stop_file)
-                raise TopooptError(lost.format(runs=len(runs), tries=tries, error=records))
-
-
-def remove(path: Path) -> None:
-    """Remove the files of `tell_stop` that are there."""
-    for file in (path, path.with_name(path.name + KILL)):
-        with suppress(OSError):
-            file.unlink()
-
-
-POLL_S = 0.2
-DASK_OPTIONS = ("scheduler",)
-DASK_TRIES = 3
-"""Times a chunk is sent; dask itself gives it to another worker four times before it counts as one failure."""
-
-
-def dask(work: ExecutorWork) -> Iterator[Event]:
-    """See the module.
-
-    Raises:
-        InputError: distributed is not installed, an unknown option, or nobody answers at the address.
-        TopooptError: a chunk failed again and again; what was done is kept.
-    """
-    distributed, options = backend_of(work.options, "dask", "distributed", DASK_OPTIONS)
-    stop_file = new_stop_file(work.store.root)
-
-    def submit(task: Callable[[Chunk], Records], chunks: Sequence[Chunk]) -> list[Any]:
-        return [client.submit(task, runs, pure=False, retries=DASK_TRIES) for runs in chunks]
-
-    cancelled = False
-
-    def ended(futures: list[Any]) -> list[Any]:
-        nonlocal cancelled
-        if work.stop.interrupted.is_set() and not cancelled:
-            client.cancel([future for future in futures if future.status == "pending"])
-            cancelled = True
-        try:
-            distributed.wait(futures, timeout=POLL_S, return_when="FIRST_COMPLETED")
-        except TimeoutError:
-            return []
-        return [future for future in futures if future.done()]
-
-    def result(future: Any) -> Any:
-        return future.result() if future.status == "finished" else future.exception()
-
+def _callable(name: str) -> Callable[..., Any]:
+    module, _, attribute = name.partition(":")
     try:
-        with client_of(distributed, options.get("scheduler"), work.jobs, work.store.root) as client:
-            chunks = chunks_of(work.runs, 2 * work.jobs)
-            lost = "dask lost {runs} runs {tries} times ({error}); run again to go on"
-            yield from follow(work, stop_file, chunks, submit, ended, result, DASK_TRIES, lost)
-    finally:
-        remove(stop_file)
+        factory: Callable[..., Any] = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise InputError([Problem(f"no such executor: {error}", path="--executor", value=name)]) from None
+    return factory
 
 
-def client_of(distributed: Any, address: str | None, jobs: int, folder: Path) -> Any:
-    """A client of the scheduler at an address; None: of so many processes here, whose files are in the folder.
+@contextmanager
+def _other(
+    factory: Callable[..., Any],
+    name: str,
+    options: Mapping[str, str],
+    jobs: int,
+    folder: Path,
+    minutes: int,
+    memory_mib: int,
+) -> Iterator[Executor]:
+    """What a user names."""
+    try:
+        executor = factory(max_workers=jobs, **options)
+    except TypeError as error:
+        raise InputError([Problem(f"the executor does not start: {error}", path="--executor", value=name)]) from None
+    if not isinstance(executor, Executor):
+        allowed = "what makes a concurrent.futures.Executor"
+        raise InputError([Problem("this is no executor", path="--executor", value=name, allowed=allowed)])
+    with executor:
+        yield executor
 
-    Raises:
-        InputError: nobody answers at the address.
-    """
-    if address is None:
-        cluster = distributed.LocalCluster(
+
+@contextmanager
+def _dask(
+    distributed: Any, address: str | None, jobs: int, folder: Path, minutes: int, memory_mib: int
+) -> Iterator[Executor]:
+    """Workers of the scheduler at an address; None: so many processes here, whose files are in the folder."""
+    try:
+        cluster: Any = address or distributed.LocalCluster(
             n_workers=jobs,
             threads_per_worker=1,
             processes=True,
             dashboard_address=None,
             host="127.0.0.1",
-            local_directory=str(folder / "unfinished"),
+            local_directory=str(folder),
         )
-        return distributed.Client(cluster)
-    try:
-        return distributed.Client(address, timeout="10s")
+        client = distributed.Client(cluster, timeout="10s")
     except (OSError, ValueError) as error:
         text = f"no dask scheduler answers: {error}"
         raise InputError([Problem(text, path="--executor-option scheduler", value=address)]) from None
-
-
-SLURM_POLL_S = 5.0
-SLURM_TRIES = 4
-SPARE_MIB = 1024
-"""Memory of the process that watches a run, beside the run's own."""
-
-SLURM_OPTIONS = (
-    "cluster",
-    "partition",
-    "account",
-    "qos",
-    "constraint",
-    "exclude",
-    "nodelist",
-    "gres",
-    "comment",
-    "reservation",
-)
-
-
-def slurm(work: ExecutorWork) -> Iterator[Event]:
-    """See the module.
-
-    Raises:
-        InputError: submitit is not installed, an unknown option, or no sbatch here.
-        TopooptError: a chunk failed again and again; what was done is kept.
-    """
-    submitit, options = backend_of(work.options, "slurm", "submitit", SLURM_OPTIONS)
-    cluster = options.pop("cluster", "slurm")
-    executor = executor_of(submitit, work.store.root, cluster)
-    stop_file = new_stop_file(work.store.root)
-    errors = submitit.core.utils
-
-    def submit(task: Callable[[Chunk], Records], chunks: Sequence[Chunk]) -> list[Any]:
-        longest_s = max(sum(run.limits.wall_s + 5 for run in runs) for runs in chunks)
-        memory_mib = max(run.limits.memory_mib for run in work.runs) + SPARE_MIB
-        parameters: dict[str, Any] = {"timeout_min": int(longest_s // 60) + 5, "mem_gb": memory_mib / 1024}
-        if cluster == "slurm":
-            parameters |= {"slurm_array_parallelism": work.jobs, "cpus_per_task": 1}
-            parameters |= {f"slurm_{name}": value for name, value in options.items()}
-        executor.update_parameters(**parameters)
-        return list(executor.map_array(task, chunks))
-
-    def ended(jobs: list[Any]) -> list[Any]:
-        done = [job for job in jobs if job.done()]
-        if not done:
-            time.sleep(POLL_S if cluster == "local" else SLURM_POLL_S)
-        return done
-
-    def result(job: Any) -> Any:
-        try:
-            return job.result()
-        except (errors.UncompletedJobError, errors.FailedJobError) as error:
-            return error
-
-    # submitit starts local jobs all at once, so there are just as many chunks as jobs wanted
-    number, most = (work.jobs, len(work.runs)) if cluster == "local" else (4 * work.jobs, MOST_RUNS)
-    chunks = chunks_of(work.runs, number, most)
-    lost = "the cluster lost {runs} runs {tries} times; run again to go on. Last: {error}"
     try:
-        yield from follow(work, stop_file, chunks, submit, ended, result, SLURM_TRIES, lost)
+        yield client.get_executor(pure=False, retries=TRIES)
     finally:
-        remove(stop_file)
+        client.close()
+        if address is None:
+            cluster.close()
 
 
-def executor_of(submitit: Any, folder: Path, cluster: str) -> Any:
-    """What submits jobs, whose files are in the folder.
+class SlurmExecutor(ThreadPoolExecutor):
+    """Each thread submits a job of submitit and waits for it."""
+
+    def __init__(
+        self, submitit: Any, options: Mapping[str, str], jobs: int, folder: Path, limits: Mapping[str, Any]
+    ) -> None:
+        super().__init__(jobs)
+        cluster = options.get("cluster", "slurm")
+        try:
+            self._backend = submitit.AutoExecutor(folder=str(folder / "slurm"), cluster=cluster)
+        except (RuntimeError, ValueError) as error:
+            text, path = f"no such cluster here: {error}", "--executor-option cluster"
+            raise InputError([Problem(text, path=path, value=cluster, allowed="slurm, local")]) from None
+        self._poll_s = POLL_S if cluster == "local" else SLURM_POLL_S
+        self._lock, self._over = threading.Lock(), threading.Event()
+        named = {f"slurm_{key}": value for key, value in options.items() if key != "cluster"}
+        self._backend.update_parameters(**limits, **({} if cluster == "local" else {"cpus_per_task": 1, **named}))
+
+    def submit(self, function: Callable[..., Any], /, *arguments: Any, **named: Any) -> Future[Any]:
+        """See `concurrent.futures`."""
+        return super().submit(self._through, partial(function, *arguments, **named))
+
+    def _through(self, function: Callable[[], Any]) -> Any:
+        with self._lock:
+            job = self._backend.submit(function)
+        while not self._over.wait(self._poll_s):
+            with self._lock:
+                done = job.done()
+            if done:
+                return job.result()
+        job.cancel()
+        raise CancelledError
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """See `concurrent.futures`; jobs that have not ended are cancelled."""
+        self._over.set()
+        super().shutdown(wait, cancel_futures=cancel_futures)
+
+
+def completed(
+    opened: Callable[[], AbstractContextManager[Executor]],
+    function: Callable[[Any], Any],
+    tasks: Iterable[Any],
+    jobs: int,
+    stop: Stop,
+    end: Callable[[bool], None],
+) -> Iterator[tuple[int, Any]]:
+    """Have a function called for tasks; their indices and results, as they come.
+
+    Args:
+        opened: the executor; opened again when it broke.
+        function: what does a task.
+        tasks: taken once there is a worker for them.
+        jobs: tasks at the same time.
+        stop: of what the tasks are for.
+        end: asks tasks under way to end; with True, at once, which is also done when somebody leaves early.
 
     Raises:
-        InputError: no such cluster.
+        MachineError: a task was lost each time. What is of ours and was raised in a task.
     """
+    waiting, again = enumerate(tasks), deque[tuple[int, Any]]()
+    tries: Counter[int] = Counter()
+    broken = True
+
+    def lost(item: tuple[int, Any], error: BaseException) -> bool:
+        tries[item[0]] += 1
+        if isinstance(error, TopooptError):
+            raise error
+        if tries[item[0]] == TRIES:
+            raise MachineError(f"a task was lost {TRIES} times; the same command goes on. Last: {error}") from None
+        again.append(item)
+        return isinstance(error, BrokenExecutor)
+
+    while broken:
+        broken = False
+        with opened() as executor:
+            running: dict[Future[Any], tuple[int, Any]] = {}
+            try:
+                while True:
+                    while not broken and len(running) < jobs:
+                        item = again.popleft() if again else next(waiting, None)
+                        if item is None:
+                            break
+                        try:
+                            running[executor.submit(function, item[1])] = item
+                        except BrokenExecutor as error:
+                            broken = lost(item, error)
+                    if not running:
+                        break
+                    ended, _ = wait(running, POLL_S, FIRST_COMPLETED)
+                    if stop.reason() is not None:
+                        end(stop.second_interrupt.is_set())
+                    for future in ended:
+                        item = running.pop(future)
+                        reason = CancelledError() if future.cancelled() else future.exception()
+                        if reason is None:
+                            yield item[0], future.result()
+                        else:
+                            broken |= lost(item, reason)
+            except BaseException:
+                end(True)
+                raise
+
+
+def in_order(results: Iterable[tuple[int, Any]]) -> Iterator[Any]:
+    """Results by their indices, each as soon as all before it are there."""
+    early: dict[int, Any] = {}
+    position = 0
+    for index, result in results:
+        early[index] = result
+        while position in early:
+            yield early.pop(position)
+            position += 1
+
+
+@contextmanager
+def scratch_folder(parent: Path) -> Iterator[Path]:
+    """A folder of this process, gone afterwards; the parent too, if it was made for it and holds nothing else."""
+    made = not parent.exists()
+    folder = parent.absolute() / f"{socket.gethostname()}.{os.getpid()}.{secrets.token_hex(4)}"
+    folder.mkdir(parents=True)
     try:
-        return submitit.AutoExecutor(folder=str(folder / "slurm"), cluster=cluster)
-    except (RuntimeError, ValueError) as error:
-        text = f"no such cluster here: {error}"
-        raise InputError(
-            [Problem(text, path="--executor-option cluster", value=cluster, allowed="slurm, local")]
-        ) from None
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        if made:
+            with suppress(OSError):
+                parent.rmdir()
 
 
-EXECUTORS: dict[str, Callable[[ExecutorWork], Iterator[Event]]] = {"local": local, "slurm": slurm, "dask": dask}
-"""What does all runs of some work and gives events as they come, by the name of `topoopt study run --executor`; it
-ends early once the stop of the work is interrupted."""
+def end_by_file(path: Path, now: bool) -> None:
+    """Tell other machines to end, by files; where the disk is full they come to their own end."""
+    for file in (path, path.with_name(path.name + KILL)) if now else (path,):
+        if not file.exists():
+            with suppress(OSError):
+                file.touch()
+
+
+@contextmanager
+def stop_by_file(path: str) -> Iterator[Stop]:
+    """What `end_by_file` said elsewhere, while the block runs."""
+    stop, over = Stop(), threading.Event()
+    events = {path: stop.interrupted, path + KILL: stop.second_interrupt}
+
+    def watch() -> None:
+        while not over.wait(POLL_S):
+            for file, event in events.items():
+                if os.path.exists(file):
+                    event.set()
+
+    for file, event in events.items():
+        if os.path.exists(file):
+            event.set()
+    threading.Thread(target=watch, daemon=True).start()
+    try:
+        yield stop
+    finally:
+        over.set()
+
+
+def run_part(begun: bytes, stop_file: str, task: tuple[Any, float | None]) -> Any:
+    """Do a part of a search, here.
+
+    Args:
+        begun: pickle of (begin, arguments).
+        stop_file: the search is to end once this file is there.
+        task: for what `begin` makes, and the seconds of the limit left; None: no limit.
+    """
+    with stop_by_file(stop_file) as stop:
+        if task[1] is not None:
+            stop.deadline = time.monotonic() + task[1]
+        begin, arguments = pickle.loads(begun)
+        return begin(stop, *arguments)(task[0], lambda *_: None)  # what it tells comes with its result
+
+
+def crew_of(name: str, options: Mapping[str, str], jobs: int, folder: Path) -> Gather | None:
+    """Who does the parts of one search; None: processes here, which `solvers.processes` has.
+
+    What a part finds does not depend on where it is found, so the plan is that of one process.
+
+    Args:
+        name, options, jobs: see `opener_of`.
+        folder: seen by all machines.
+
+    Raises:
+        InputError: see `opener_of`.
+    """
+    opener = opener_of(name, options, jobs)
+    if name == "local":
+        return None
+
+    @contextmanager
+    def gathered(
+        begin: Callable[..., DoTask], arguments: tuple[Any, ...], stop: Stop
+    ) -> Iterator[Callable[[Sequence[Any], Tell], Iterator[Any]]]:
+        with scratch_folder(folder) as scratch:
+            stop_file = scratch / "stop"
+            remaining_s = stop.remaining_s()
+            minutes = WITHOUT_LIMIT_MIN if remaining_s is None else int(remaining_s // 60) + 5
+            function = partial(run_part, pickle.dumps((begin, arguments)), str(stop_file))
+            opened = partial(opener, scratch, minutes, PART_MIB)
+
+            def parts(tasks: Sequence[Any], notify: Tell) -> Iterator[Any]:
+                timed = ((task, stop.remaining_s()) for task in tasks)
+                return in_order(completed(opened, function, timed, jobs, stop, partial(end_by_file, stop_file)))
+
+            yield parts
+
+    return gathered

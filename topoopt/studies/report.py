@@ -3,35 +3,32 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from typing import Any
 
-from topoopt.core.comparison import Figure, Scalar, Study, Table
 from topoopt.page.render import Card, render_page
 from topoopt.page.text import counted, number
 from topoopt.page.vega import MISSING, installed
-from topoopt.studies.figures import Compared, Drawing, agreement, draw, set_beside, signed_percent
-from topoopt.studies.results import (
-    FAILED,
-    REJECTED,
-    Row,
-    chosen,
-    collect_rows,
-    compared,
-    number_of,
-    pivot,
-    read_plan,
-    text_of,
-)
+from topoopt.studies.figures import Beside, Rows, agreement, agrees, draw, set_beside, signed_percent
+from topoopt.studies.results import FAILED, REJECTED, Row, chosen, compared, number_of, pivot, text_of
+from topoopt.studies.runner import collect_rows, read_plan
+from topoopt.studies.schema import Cell, Figure, Study, StudyFile, Table
 
 
-def answer(rows: Sequence[Row]) -> str:
+def _counts(rows: Rows) -> dict[str, int]:
+    """Runs that gave a value, that failed or are missing, that the checker rejects, and that are proven optimal."""
+    return {
+        "done": sum(row.get("outcome") == "done" for row in rows),
+        "failed": sum(row.get("outcome") in FAILED for row in rows),
+        "rejected": sum(row.get("outcome") == REJECTED for row in rows),
+        "proven": sum(row.get("status") == "optimal" for row in rows),
+        "judged": sum(row.get("check") is not None for row in rows),
+    }
+
+
+def answer(rows: Rows) -> str:
     """Runs, failures, verdicts of the checker and proofs of optimality."""
-    done = sum(row.get("outcome") == "done" for row in rows)
-    failed = sum(row.get("outcome") in FAILED for row in rows)
-    rejected = sum(row.get("outcome") == REJECTED for row in rows)
-    proven = sum(row.get("status") == "optimal" for row in rows)
-    judged = any(row.get("check") is not None for row in rows)
+    done, failed, rejected, proven, judged = _counts(rows).values()
     lost = f", {failed:,} failed or {'is' if failed == 1 else 'are'} missing" if failed else ""
     verdict = f"; the checker rejects {counted(rejected, 'result')}" if rejected else ""
     optimal = f"; {counted(proven, 'result')} {'is' if proven == 1 else 'are'} proven optimal" if judged else ""
@@ -42,80 +39,69 @@ MOST_RUNS = 5000
 """Runs listed one by one; figures that lead to later ones lead nowhere, which the page says."""
 
 PLAIN_FIGURES = (Figure("performance-profile"), Figure("box", y="gap"))
-"""What is drawn when a study asks for nothing."""
+"""What is drawn when a study requests nothing."""
+
+FACTORS = ("instance", "method", "seed", "repetition")
+Grid = dict[str, Any]
+"""A table as text: `title`, `headings`, `lines`, and `numeric`, which says which columns are figures."""
 
 
-@dataclass(frozen=True)
-class Grid:
-    """A table as text; `numeric` says which columns are figures."""
-
-    title: str
-    headings: tuple[str, ...]
-    numeric: tuple[bool, ...]
-    lines: tuple[tuple[str, ...], ...]
-
-
-def cell(value: Scalar) -> str:
-    """A cell of a table."""
-    return number(value) if isinstance(value, float) else text_of(value)
-
-
-def render_study(study: Study, rows: Sequence[Row], factors: Sequence[str]) -> str:
+def study_report(directory: str | os.PathLike[str]) -> str:
     """Self-contained HTML.
 
-    Args:
-        study: the study.
-        rows: of the table of results.
-        factors: columns that tell cases apart (instance, method, seed, whatever was varied).
+    Raises:
+        InputError: no folder of a study.
     """
-    figures = study.figures or PLAIN_FIGURES
-    drawings: list[Drawing] = [
-        draw(figure, rows, factors, study.comparison, study.published, study.names)
-        for figure in figures
+    study, rows = read_plan(directory), collect_rows(directory)
+    file, factors = study.study, factor_columns(study, rows)
+    drawings = [
+        draw(figure, rows, factors, file)
+        for figure in file.figures or PLAIN_FIGURES
         if installed() or figure.kind == "heat-map"
     ]
-    beside = set_beside(study.published, rows)
-    provenance = (
-        ("study", f"{study.name}, from {study.file}"),
-        ("hash of the study", study.sha256),
-        ("versions", ", ".join(f"{name} {value}" for name, value in study.versions.items())),
-    )
+    beside = set_beside(file.published, rows)
     return render_page(
         "studies/page.html.j2",
         f"{answer(rows)} {agreement(beside)}".strip(),
-        study=study,
-        provenance=provenance,
+        study=file,
+        title=file.title or file.name,
+        provenance=(
+            ("study", f"{study.name}, from {study.file}"),
+            ("hash of the study", study.sha256),
+            ("versions", ", ".join(f"{name} {value}" for name, value in study.versions.items())),
+        ),
         cards=_cards(rows),
-        comparison=_comparison_grid(study, rows, factors),
+        comparison=_comparison_grid(file, rows, factors),
         published=_published_grid(beside) if beside else None,
-        drawings=[drawing for drawing in drawings if drawing.picture],
+        drawings=[drawing for drawing in drawings if drawing["picture"]],
         left_out="" if installed() else MISSING,
-        undrawn=[drawing.title for drawing in drawings if not drawing.picture],
-        grids=[grid for table in study.tables if (grid := _grid(table, rows, study.names)).lines],
+        undrawn=[drawing["title"] for drawing in drawings if not drawing["picture"]],
+        grids=[grid for table in file.tables if (grid := _grid(table, rows, file))["lines"]],
         failures=[_line(row, factors) for row in rows if row.get("outcome") in FAILED],
         runs=[_line(row, factors) for row in rows[:MOST_RUNS]],
         hidden=max(0, len(rows) - MOST_RUNS),
     )
 
 
-def _cards(rows: Sequence[Row]) -> list[Card]:
-    done = sum(row.get("outcome") == "done" for row in rows)
-    bad = sum(row.get("outcome") in FAILED for row in rows)
-    rejected = sum(row.get("outcome") == REJECTED for row in rows)
+def factor_columns(study: Study, rows: Rows) -> tuple[str, ...]:
+    """Columns that tell the runs of a study apart: what was varied, and of the fixed ones those that differ."""
+    varied = dict.fromkeys(name for run in study.runs for name in run.factors)
+    fixed = [name for name in FACTORS if name in {"instance", "method"} or len({row.get(name) for row in rows}) > 1]
+    return (*fixed, *(name for name in varied if name not in FACTORS))
+
+
+def _cards(rows: Rows) -> list[Card]:
+    done, bad, rejected, proven, judged = _counts(rows).values()
     checked = sum(row.get("check") is True for row in rows)
     seconds = sum(number_of(row, "wall_s") or 0.0 for row in rows)
-    proven = sum(row.get("status") == "optimal" for row in rows)
     other = len(rows) - done - bad
-    judged = any(row.get("check") is not None for row in rows)
+    verdict = (f"{checked:,} passed", "no result rejected", "good")
+    if rejected:
+        verdict = ("failed", f"{rejected:,} rejected", "bad")
     cards = [
         Card("runs", f"{len(rows):,}", f"{done:,} gave a value" + (f", {other:,} have none" if other else ""), "main"),
         Card("failed or missing", f"{bad:,}", "listed below" if bad else "none", "bad" if bad else "good"),
-        Card(
-            "independent check",
-            "failed" if rejected else f"{checked:,} passed",
-            f"{rejected:,} rejected" if rejected else "no result rejected",
-            "bad" if rejected else "good",
-        ),
+        Card("independent check", *verdict),
         Card("proven optimal", f"{proven:,}", "value meets a proven bound"),
     ]
     time = f"{seconds / 3600:.2f} h" if seconds >= 3600 else f"{seconds:,.0f} s"
@@ -123,50 +109,50 @@ def _cards(rows: Sequence[Row]) -> list[Card]:
     return [*(cards if judged or rejected else cards[:2]), Card("time", time, "of all runs together")]
 
 
-def _comparison_grid(study: Study, rows: Sequence[Row], factors: Sequence[str]) -> Grid | None:
+def _text_grid(title: str, headings: Sequence[str], lines: Sequence[Sequence[str]], texts: Sequence[int]) -> Grid:
+    """A table whose columns are figures but for those at `texts`."""
+    numeric = [index not in texts for index in range(len(headings))]
+    return {"title": title, "headings": headings, "numeric": numeric, "lines": lines}
+
+
+def _comparison_grid(file: StudyFile, rows: Rows, factors: Sequence[str]) -> Grid | None:
     """Each value of the compared column: runs, wins, distance from the reference; None where there is only one."""
-    ratios = compared(rows, factors, study.comparison)
-    groups = list(dict.fromkeys(ratio.group for ratio in ratios))
-    if len(groups) < 2:
-        return None
+    ratios = compared(rows, factors, file.compare)
     lines = []
-    for group in groups:
-        own = [ratio for ratio in ratios if ratio.group == group]
-        available = sorted(ratio.ratio for ratio in own if ratio.ratio is not None)
-        wins = sum(ratio.wins for ratio in own)
+    for group in dict.fromkeys(ratio[1] for ratio in ratios):
+        peers = [ratio for ratio in ratios if ratio[1] == group]
+        available = sorted(ratio for _, _, ratio, _ in peers if ratio is not None)
         texts = ["-"] * 3
         if available:
-            mean = sum(available) / len(available)
-            texts = [f"{value:+.2%}" for value in (mean, available[len(available) // 2], available[-1])]
-        lines.append((group, str(len(own)), str(len(available)), str(wins), *texts))
-    against = study.comparison.baseline or "the best"
-    by, value = (study.names.get(column, column) for column in (study.comparison.by, study.comparison.value))
+            values = (sum(available) / len(available), available[len(available) // 2], available[-1])
+            texts = [f"{value:+.2%}" for value in values]
+        lines.append((group, str(len(peers)), str(len(available)), str(sum(peer[3] for peer in peers)), *texts))
+    if len(lines) < 2:
+        return None
+    by, value = (file.names.get(name, name) for name in (file.compare.by, file.compare.value))
     headings = (by, "runs", "with a value", "best of the case", "mean", "median", "worst")
-    title = f"{value} against {against} of the same case"
-    return Grid(title, headings, (False, True, True, True, True, True, True), tuple(lines))
+    title = f"{value} against {file.compare.baseline or 'the best'} of the same case"
+    return _text_grid(title, headings, lines, (0,))
 
 
-def _grid(table: Table, rows: Sequence[Row], names: Mapping[str, str]) -> Grid:
-    headings, lines = pivot(chosen(rows, table.where), table.rows, table.values, table.columns, table.statistic, names)
-    numeric = tuple(index >= len(table.rows) for index in range(len(headings)))
+def _grid(table: Table, rows: Rows, file: StudyFile) -> Grid:
+    local = chosen(rows, table.where)
+    headings, lines = pivot(local, table.rows, table.values, table.columns, table.statistic, file.names)
+    texts = [[number(cell) if isinstance(cell, float) else text_of(cell) for cell in line] for line in lines]
     title = table.title if table.statistic == "mean" else f"{table.title} ({table.statistic})"
-    return Grid(title, tuple(headings), numeric, tuple(tuple(cell(value) for value in line) for line in lines))
+    return _text_grid(title, headings, texts, range(len(table.rows)))
 
 
-def _published_grid(beside: Sequence[Compared]) -> Grid:
+def _published_grid(beside: Sequence[Beside]) -> Grid:
     lines = []
-    for figure in beside:
-        ours = "-" if figure.ours is None else number(figure.ours)
-        difference = "-" if figure.difference is None else signed_percent(figure.difference)
-        why = "" if figure.agrees or figure.ours is None else figure.published.why or ""
-        lines.append(
-            (figure.published.what, ours, number(figure.published.value), difference, figure.published.source, why)
-        )
+    for figure, ours, difference in beside:
+        texts = ("-", "-") if ours is None or difference is None else (number(ours), signed_percent(difference))
+        reason = "" if agrees(difference) or ours is None else figure.why or ""
+        lines.append((figure.what, texts[0], number(figure.value), texts[1], figure.source, reason))
     headings = ("figure", "ours", "published", "difference", "source", "why")
-    numeric = (False, True, True, True, False, False)
     shown = len(headings) if any(line[-1] for line in lines) else len(headings) - 1
-    cut = tuple(line[:shown] for line in lines)
-    return Grid("Ours and the published figures", headings[:shown], numeric[:shown], cut)
+    cut = [line[:shown] for line in lines]
+    return _text_grid("Ours and the published figures", headings[:shown], cut, (0, 4, 5))
 
 
 def _line(row: Row, factors: Sequence[str]) -> dict[str, str]:
@@ -198,25 +184,5 @@ def _line(row: Row, factors: Sequence[str]) -> dict[str, str]:
     }
 
 
-def _with_unit(value: float | None, unit: Scalar) -> str:
+def _with_unit(value: float | None, unit: Cell) -> str:
     return "" if value is None else f"{number(value)} {unit or ''}".strip()
-
-
-FACTORS = ("instance", "method", "seed", "repetition")
-
-
-def factor_columns(study: Study, rows: Sequence[Row]) -> tuple[str, ...]:
-    """Columns that tell the runs of a study apart: what was varied, and of the fixed ones those that differ."""
-    varied = dict.fromkeys(name for run in study.runs for name in run.factors)
-    fixed = [name for name in FACTORS if name in {"instance", "method"} or len({row.get(name) for row in rows}) > 1]
-    return (*fixed, *(name for name in varied if name not in FACTORS))
-
-
-def study_report(directory: str | os.PathLike[str]) -> str:
-    """Self-contained HTML.
-
-    Raises:
-        InputError: no study directory.
-    """
-    study, rows = read_plan(directory), collect_rows(directory)
-    return render_study(study, rows, factor_columns(study, rows))

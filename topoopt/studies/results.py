@@ -8,18 +8,13 @@ import math
 import os
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from topoopt.core.comparison import ComparedBy, Scalar, Study, StudyRun
-from topoopt.core.errors import InputError, Problem, extra
+from topoopt.core.errors import extra
 from topoopt.files.atomic import write_bytes_atomically
-from topoopt.files.documents import parse_document
-from topoopt.files.findings import Findings
-from topoopt.studies.execute import Store
-from topoopt.studies.runner import PLAN_LIMITS, STUDY_FILE
+from topoopt.studies.schema import Cell, ComparedBy, Run, Study
 
 TIMES = ("solve_wall_s", "wall_s", "cpu_s", "peak_memory_mib", "finished_at")
 """Columns that differ between two runs of the same thing; they come last, and comparisons leave them out."""
@@ -27,31 +22,26 @@ TIMES = ("solve_wall_s", "wall_s", "cpu_s", "peak_memory_mib", "finished_at")
 LONGEST_LIST = 16
 """Numbers of a list that get a column each."""
 
-_LEFT_OUT = {"solution", "report", "notes", "versions", "wall_s", "exit_code", "problems", "error", "kind", "name"}
 _OWN = {
-    "objective",
-    "bound",
-    "claimed_bound",
-    "check",
-    "status",
-    "stopped_by",
-    "gap",
-    "method",
-    "seed",
-    "instance_sha256",
-}
+    "objective", "bound", "claimed_bound", "check", "status", "stopped_by", "gap", "method", "seed", "instance_sha256",
+    "solution", "report", "notes", "versions", "wall_s", "exit_code", "problems", "error", "kind", "name",
+}  # fmt: skip
+"""Keys of the output that have columns of their own, or none."""
 
 
-def row_of(run: StudyRun, record: Mapping[str, Any] | None) -> dict[str, Scalar]:
-    """The row of a planned run; `record` is its run.json, None if it was not run."""
-    output = _mapping((record or {}).get("output"))
+def cells_of(run: Run) -> dict[str, Cell]:
+    """The row of a run for people: what it was, how it ended, and every figure of its output in a column of its own.
+
+    The name of a column is a path into the JSON object that the command printed, such as `breakdown_s.data`.
+    """
+    output = run.output or {}
     objective, bound, claimed, check = (
         _mapping(output.get(key)) for key in ("objective", "bound", "claimed_bound", "check")
     )
-    row: dict[str, Scalar] = {
+    row: dict[str, Cell] = {
         "run": run.identity,
         "instance": run.instance,
-        "kind": _scalar(output.get("kind")),
+        "kind": _plain(output.get("kind")),
         "command": " ".join(run.command),
         "method": run.method,
         "seed": run.seed,
@@ -60,30 +50,28 @@ def row_of(run: StudyRun, record: Mapping[str, Any] | None) -> dict[str, Scalar]
     for path, value in run.factors.items():
         row.setdefault(path, value)
     row |= {
-        "outcome": "missing" if record is None else record.get("outcome"),
-        "reason": "" if record is None else record.get("reason"),
-        "status": _scalar(output.get("status")),
-        "stopped_by": _scalar(output.get("stopped_by")),
+        "outcome": run.outcome,
+        "reason": run.reason,
+        "status": _plain(output.get("status")),
+        "stopped_by": _plain(output.get("stopped_by")),
         "objective": _number(objective.get("value")),
-        "objective_name": _scalar(objective.get("name")),
-        "objective_unit": _scalar(objective.get("unit")),
+        "objective_name": _plain(objective.get("name")),
+        "objective_unit": _plain(objective.get("unit")),
         "bound": _number(bound.get("value")),
-        "proved_by": _scalar(bound.get("proved_by")),
+        "proved_by": _plain(bound.get("proved_by")),
         "claimed_bound": _number(claimed.get("value")),
-        "claimed_by": _scalar(claimed.get("proved_by")),
+        "claimed_by": _plain(claimed.get("proved_by")),
         "gap": _number(output.get("gap")),
-        "check": _scalar(check.get("ok")),
-        "ran_method": _scalar(output.get("method")),
-        "instance_sha256": _scalar(output.get("instance_sha256")),
+        "check": _plain(check.get("ok")),
+        "ran_method": _plain(output.get("method")),
+        "instance_sha256": _plain(output.get("instance_sha256")),
         "versions": json.dumps(output["versions"], sort_keys=True) if "versions" in output else None,
     }
     for key, value in output.items():
-        if key not in _OWN and key not in _LEFT_OUT:
+        if key not in _OWN:
             _spread(row, key, value)
-    record = record or {}
     row["solve_wall_s"] = _number(output.get("wall_s"))
-    for name in TIMES[1:]:
-        row[name] = record.get(name)
+    row |= {name: getattr(run, name) for name in TIMES[1:]}
     return {_text(name): _cell(value) for name, value in row.items()}
 
 
@@ -92,7 +80,7 @@ def _text(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def _cell(value: Scalar) -> Scalar:
+def _cell(value: Cell) -> Cell:
     """A value that a table can hold: whole numbers beyond all floats are text."""
     if isinstance(value, int) and abs(value) >= 2**1023:
         return str(value)
@@ -104,7 +92,7 @@ def _mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _scalar(value: object) -> Scalar:
+def _plain(value: object) -> Cell:
     """What can stand in a cell; anything else as text."""
     return value if value is None or isinstance(value, str | int | float | bool) else json.dumps(value)
 
@@ -115,7 +103,7 @@ def _number(value: object) -> float | None:
     return float(value)
 
 
-def _spread(row: dict[str, Scalar], key: str, value: object) -> None:
+def _spread(row: dict[str, Cell], key: str, value: object) -> None:
     """A figure of the output in columns of its own: mappings by key, short lists of numbers by place."""
     if value is None or isinstance(value, str | int | float | bool):
         row.setdefault(key, value)
@@ -137,36 +125,28 @@ TABLE_FILE = "results.parquet"
 TABLES = "tables of studies"
 """What the libraries of the extra are needed for."""
 
-ResultRow = dict[str, Scalar]
+ResultRow = dict[str, Cell]
 
 
-def read_plan(directory: str | os.PathLike[str]) -> Study:
-    """The study of a study directory.
+def table_of(study: Study, rows: Mapping[str, Run]) -> list[ResultRow]:
+    """One row for each run of a plan, in its order; runs that were not done have the outcome `missing`.
 
-    Raises:
-        InputError: no study directory, or a plan that was damaged: everything wrong with it.
+    Args:
+        study: the plan.
+        rows: of the table, by identity.
     """
-    file = Path(directory) / STUDY_FILE
-    if not file.exists():
-        text = "not a study directory"
-        raise InputError([Problem(text, file=str(directory), allowed="what `topoopt study run --out` made")])
-    document = parse_document(file, PLAN_LIMITS)
-    findings = Findings()
-    return findings.settled(document, findings.shaped(Study, document))
+    table = []
+    for run in study.runs:
+        row = rows.get(run.identity)
+        table.append(cells_of(run if row is None else ended_as(run, row)))
+    names = column_names(table)
+    return [{name: row.get(name) for name in names} for row in table]
 
 
-def collect_rows(directory: str | os.PathLike[str]) -> list[ResultRow]:
-    """One row for each run of the plan, in its order; runs that were not done have the outcome `missing`.
-
-    Raises:
-        InputError: no study directory.
-    """
-    store = Store(Path(directory))
-    finished = store.finished()
-    runs = read_plan(directory).runs
-    rows = [row_of(run, store.record(run.identity) if run.identity in finished else None) for run in runs]
-    names = column_names(rows)
-    return [{name: row.get(name) for name in names} for row in rows]
+def ended_as(planned: Run, row: Run) -> Run:
+    """A planned run that ended as a row of the table says: rows of another study may have done it by another name."""
+    names = ("outcome", "reason", "exit_code", "wall_s", "cpu_s", "peak_memory_mib", "finished_at", "output")
+    return replace(planned, **{name: getattr(row, name) for name in names})
 
 
 def column_names(rows: Sequence[ResultRow]) -> list[str]:
@@ -188,7 +168,7 @@ def write_parquet(rows: Sequence[ResultRow], path: str | os.PathLike[str]) -> No
     write_bytes_atomically(path, stream.getvalue())
 
 
-def _column(values: list[Scalar]) -> Any:
+def _column(values: list[Cell]) -> Any:
     """One type a column: truth, whole numbers, numbers, else text."""
     pa = extra("pyarrow", TABLES)
     present = [value for value in values if value is not None]
@@ -201,16 +181,13 @@ def _column(values: list[Scalar]) -> Any:
     return pa.array([None if value is None else float(value) for value in values], pa.float64())
 
 
-Row = Mapping[str, Scalar]
-
-ANSWERED = ("done",)
-"""Outcomes of runs that gave a value."""
+Row = Mapping[str, Cell]
 
 REJECTED = "check-failed"
 FAILED = ("refused", REJECTED, "crashed", "timed-out", "out-of-memory", "interrupted", "missing")
 
 
-def text_of(value: Scalar) -> str:
+def text_of(value: Cell) -> str:
     """A cell for people; the same number looks the same whether whole or not."""
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
         return str(int(value))
@@ -225,9 +202,9 @@ def number_of(row: Row, column: str) -> float | None:
     return float(value)
 
 
-def chosen(rows: Iterable[Row], where: Sequence[tuple[str, Scalar]]) -> list[Row]:
+def chosen(rows: Iterable[Row], where: Mapping[str, Cell]) -> list[Row]:
     """Rows whose cells have these values (4 and 4.0 are the same)."""
-    return [row for row in rows if all(text_of(row.get(column)) == text_of(value) for column, value in where)]
+    return [row for row in rows if all(text_of(row.get(column)) == text_of(value) for column, value in where.items())]
 
 
 def starred(column: str, pattern: str) -> float | None:
@@ -241,7 +218,7 @@ def starred(column: str, pattern: str) -> float | None:
         return None
 
 
-def in_order(values: Iterable[Scalar]) -> list[Scalar]:
+def in_order(values: Iterable[Cell]) -> list[Cell]:
     """Different values: numbers by size, then text in order of appearance."""
     kept = list({text_of(value): value for value in values}.values())
     numbers = [value for value in kept if isinstance(value, int | float) and not isinstance(value, bool)]
@@ -264,25 +241,12 @@ STATISTICS: dict[str, Callable[[Sequence[float]], float]] = {
 }
 
 
-@dataclass(frozen=True)
-class Ratio:
-    """A run against the others of its case.
-
-    Attributes:
-        row: the run.
-        group: its value of the compared column.
-        ratio: value / reference - 1; None without both.
-        wins: whether no other run of the case has a smaller value.
-    """
-
-    row: Row
-    group: str
-    ratio: float | None
-    wins: bool
-
-
 SAME = 1e-9
 """Relative difference below which two values tie."""
+
+Ratio = tuple[Row, str, float | None, bool]
+"""A run against the others of its case: the run, its value of the compared column, value / reference - 1 (None without
+both), and whether no other run of the case has a smaller value."""
 
 
 def compared(rows: Sequence[Row], factors: Sequence[str], comparison: ComparedBy) -> list[Ratio]:
@@ -294,28 +258,18 @@ def compared(rows: Sequence[Row], factors: Sequence[str], comparison: ComparedBy
     for row in rows:
         key = tuple(text_of(row.get(name)) for name in factors if name != comparison.by)
         cases.setdefault(key, []).append(row)
-    result = []
+    result: list[Ratio] = []
     for peers in cases.values():
-        values = [_value(row, comparison.value) for row in peers]
+        values = [number_of(row, comparison.value) if row.get("outcome") == "done" else None for row in peers]
+        groups = [text_of(row.get(comparison.by)) for row in peers]
         best = min((value for value in values if value is not None), default=None)
-        reference = best
-        if comparison.baseline is not None:
-            own = [
-                value
-                for row, value in zip(peers, values, strict=True)
-                if text_of(row.get(comparison.by)) == comparison.baseline and value is not None
-            ]
-            reference = own[0] if own else None
-        for row, value in zip(peers, values, strict=True):
-            comparable = value is not None and reference is not None and reference > 0
-            ratio = value / reference - 1.0 if comparable and value is not None and reference is not None else None
+        named = [value for value, group in zip(values, groups, strict=True) if group == comparison.baseline]
+        reference = best if comparison.baseline is None else next((v for v in named if v is not None), None)
+        for row, group, value in zip(peers, groups, values, strict=True):
+            ratio = None if value is None or not reference or reference < 0 else value / reference - 1.0
             wins = value is not None and best is not None and value <= best * (1 + SAME)
-            result.append(Ratio(row, text_of(row.get(comparison.by)), ratio, wins))
+            result.append((row, group, ratio, wins))
     return result
-
-
-def _value(row: Row, column: str) -> float | None:
-    return number_of(row, column) if row.get("outcome") in ANSWERED else None
 
 
 def performance_profile(ratios: Sequence[Ratio]) -> dict[str, list[tuple[float, float]]]:
@@ -324,8 +278,8 @@ def performance_profile(ratios: Sequence[Ratio]) -> dict[str, list[tuple[float, 
     Runs without a value count as never within any factor.
     """
     groups: dict[str, list[float | None]] = {}
-    for ratio in ratios:
-        groups.setdefault(ratio.group, []).append(ratio.ratio)
+    for _, group, ratio, _ in ratios:
+        groups.setdefault(group, []).append(ratio)
     result = {}
     for name, values in groups.items():
         factors = sorted(1.0 + max(0.0, value) for value in values if value is not None)
@@ -340,36 +294,29 @@ def pivot(
     across: str | None,
     statistic: str,
     names: Mapping[str, str] = MappingProxyType({}),
-) -> tuple[list[str], list[list[Scalar]]]:
+) -> tuple[list[str], list[list[Cell]]]:
     """Headings and lines of a table: a statistic of each value over each group; None where there is nothing.
 
     `names` says what columns are called.
     """
-    spread = in_order(row.get(across) for row in rows) if across is not None else [None]
+    spread = [text_of(item) for item in in_order(row.get(across or "") for row in rows)]
     cells: dict[tuple[str, ...], dict[tuple[str, str], list[float]]] = {}
-    shown: dict[tuple[str, ...], list[Scalar]] = {}
+    groups: dict[tuple[str, ...], list[Cell]] = {}
     for row in rows:
         key = tuple(text_of(row.get(name)) for name in by)
-        shown.setdefault(key, [row.get(name) for name in by])
-        spread_key = text_of(row.get(across)) if across is not None else ""
+        groups.setdefault(key, [row.get(name) for name in by])
         for value in values:
             amount = number_of(row, value)
             if amount is not None:
-                cells.setdefault(key, {}).setdefault((value, spread_key), []).append(amount)
-    heads = (_heading(names.get(value, value), across, item, len(values)) for value in values for item in spread)
-    sides = [names.get(name, name) for name in by]
+                cells.setdefault(key, {}).setdefault((value, text_of(row.get(across or ""))), []).append(amount)
+    headings = [names.get(name, name) for name in by]
     if across is not None and across in names:
-        sides[-1] += f" / {names[across]}"
-    headings = [*sides, *heads]
-    lines = []
-    for key, group in shown.items():
-        group_cells = cells.get(key, {})
-        amounts = [group_cells.get((value, text_of(item)), []) for value in values for item in spread]
+        headings[-1] += f" / {names[across]}"
+    for value in values:
+        name = names.get(value, value)
+        headings += [name] if across is None else [item if len(values) == 1 else f"{name}, {item}" for item in spread]
+    lines: list[list[Cell]] = []
+    for key, group in groups.items():
+        amounts = [cells.get(key, {}).get((value, item), []) for value in values for item in spread]
         lines.append([*group, *(STATISTICS[statistic](amount) if amount else None for amount in amounts)])
     return headings, lines
-
-
-def _heading(value: str, across: str | None, item: Scalar, number: int) -> str:
-    if across is None:
-        return value
-    return text_of(item) if number == 1 else f"{value}, {text_of(item)}"

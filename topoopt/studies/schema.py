@@ -1,282 +1,292 @@
-"""The shape of study files, where `description` says what a field means, and how their values vary instances."""
+"""The data of studies: what a study file holds, the plan that it expands to, and a run, which is a row of one table."""
 
 from __future__ import annotations
 
-import copy
-import itertools
-import math
-from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
+from annotated_types import Ge, Gt, Le, Len
 from pydantic import BeforeValidator, Field
 
-from topoopt.files.fields import FileModel, FileName, Label, SchemaVersion, Seed
-from topoopt.files.issues import Issue, Path, parse_path, path_text, value_text
+from topoopt.core.data import STRICT, Pattern
+from topoopt.files.fields import FileName, Label, SchemaVersion, Seed
 
 MAX_LISTED = 10_000
-Statistic = Literal["mean", "median", "min", "max", "count", "p99"]
-COMMANDS = {
-    "topology totient": ("topoopt.analyses.topologies", "totient"),
-    "topology metrics": ("topoopt.analyses.topologies", "metrics"),
-    "cost": ("topoopt.analyses.costs", "cost"),
-    "topology traffic": ("topoopt.analyses.topologies", "traffic"),
-    "fabrics": ("topoopt.analyses.fabrics", "fabrics"),
-    "reconfigure": ("topoopt.analyses.reconfiguration", "reconfigure"),
-}
-"""Commands besides `solve` that a study can run (one JSON object): module and function."""
 
-ON_INSTANCES = ("topology traffic", "fabrics", "reconfigure")
+COMMANDS = {
+    "describe topology": ("topoopt.cli.describe", "describe", ()),
+    "cost": ("topoopt.analyses.costs", "cost", ("counting", "equal-to", "oversubscription")),
+    "report": ("topoopt.cli.report", "report", ("selection", "strategy", "budget", "pairs")),
+    "compare": ("topoopt.cli.compare", "compare", ()),
+    "reconfigure": (
+        "topoopt.analyses.reconfiguration",
+        "reconfigure",
+        ("period", "iterations", "break-even", "straggler", "failed"),
+    ),
+}
+"""Commands besides `solve` that a study can run (one JSON object): module, function, and options that are settings."""
+
+ON_INSTANCES = ("report", "compare", "reconfigure")
 """Those that take an instance; the others have options only."""
 
+Command = Literal["describe topology", "cost", "report", "compare", "reconfigure"]
+Statistic = Literal["mean", "median", "min", "max", "count", "p99"]
+FigureKind = Literal["lines", "scatter", "box", "bars", "distribution", "performance-profile", "across", "heat-map"]
+
 Cell = str | int | float | bool | None
+"""A value that can stand in a cell of the table of results."""
+
 Item = Cell | dict[str, Cell]
 """Of a list that is put into an instance: a fabric may stand there by its name, or with settings."""
 
 Column = Annotated[str, Field(min_length=1, max_length=200, description="column of the table of results")]
+Columns = Annotated[
+    tuple[Column, ...], BeforeValidator(lambda value: (value,) if isinstance(value, str) else _items(value))
+]
 Where = dict[Column, Cell]
-
-
-class Sequence(FileModel):
-    """Numbers by rule: `step` adds, `factor` multiplies; `to` is included when met."""
-
-    start: Annotated[float | int, Field(alias="from")]
-    to: float | int
-    step: Annotated[float | int, Field(gt=0)] | None = None
-    factor: Annotated[float | int, Field(gt=1)] | None = None
-
-
-Values = Annotated[list[Cell | list[Item]], Field(min_length=1, max_length=MAX_LISTED)] | Sequence
 FieldPath = Annotated[
     str, Field(min_length=1, max_length=300, description="such as cluster.degree or transfers[0].bytes")
 ]
 
 
-class LimitsFile(FileModel):
-    """What one run may take."""
-
-    time_limit_s: Annotated[float, Field(ge=0, le=1e7)] | None = Field(
-        default=None, description="of the search, which then ends with the best it has; results depend on the machine"
-    )
-    budget: Annotated[int, Field(ge=0, le=10**12)] | None = Field(default=None, description="of the search; repeatable")
-    wall_s: Annotated[float, Field(gt=0, le=1e7)] | None = Field(default=None, description="then the run is killed")
-    memory_mib: Annotated[int, Field(ge=16, le=10**8)] | None = Field(default=None, description="then it is killed")
+def _items(value: object) -> object:
+    return tuple(value) if isinstance(value, list) else value
 
 
-class GroupFile(FileModel):
-    """Instances with what is varied; one of file, instance and command."""
+@dataclass(frozen=True)
+class Progression:
+    """Numbers by rule: `step` adds, `factor` multiplies; `to` is included when met."""
 
-    file: Annotated[str, Field(min_length=1, max_length=1000)] | None = Field(
-        default=None, description="instance file or pattern (*, **), relative to the study file"
-    )
-    instance: dict[str, object] | None = Field(default=None, description="an instance, written out")
-    command: (
-        Literal["topology totient", "topology metrics", "cost", "topology traffic", "fabrics", "reconfigure"] | None
-    ) = Field(default=None, description="instead of solve; the first three take no instance")
-    options: dict[FieldPath, Cell] = Field(default={}, description="options of the command, without dashes")
-    vary: dict[FieldPath, Values] = Field(default={}, description="every combination of these values")
-    together: list[dict[FieldPath, Cell | list[Item]]] = Field(
-        default=[], max_length=MAX_LISTED, description="values that change together, one mapping a case"
-    )
-    methods: list[FileName] | None = Field(default=None, min_length=1, description="instead of those of the study")
-    seeds: SeedsFile | None = Field(default=None, description="instead of those of the study")
-    limits: LimitsFile = Field(default=LimitsFile(), description="instead of those of the study")
-    label: FileName | None = Field(default=None, description="in the table, instead of the name of the file")
+    __pydantic_config__ = STRICT
+
+    start: Annotated[float | int, Field(alias="from")]
+    to: float | int
+    step: Annotated[float | int, Gt(0)] | None = None
+    factor: Annotated[float | int, Gt(1)] | None = None
 
 
-class SeedCount(FileModel):
+@dataclass(frozen=True)
+class SeedCount:
     """Seeds 0, 1, ... or from `first`."""
 
-    count: Annotated[int, Field(ge=1, le=MAX_LISTED)]
+    __pydantic_config__ = STRICT
+
+    count: Annotated[int, Ge(1), Le(MAX_LISTED)]
     first: Seed = 0
 
 
-SeedsFile = Annotated[list[Seed], Field(min_length=1, max_length=MAX_LISTED)] | SeedCount
+Values = Annotated[list[Cell | list[Item]], Len(1, MAX_LISTED)] | Progression
+Seeds = Annotated[list[Seed], Len(1, MAX_LISTED)] | SeedCount
 
 
-class ComparisonFile(FileModel):
+@dataclass(frozen=True)
+class Limits:
+    """What one run may take."""
+
+    __pydantic_config__ = STRICT
+
+    time_limit_s: Annotated[float, Ge(0), Le(1e7)] | None = None
+    """of the search, which then ends with the best it has; results depend on the machine"""
+    budget: Annotated[int, Ge(0), Le(10**12)] | None = None
+    """of the search; repeatable"""
+    wall_s: Annotated[float, Gt(0), Le(1e7)] | None = None
+    """then the run is killed"""
+    memory_mib: Annotated[int, Ge(16), Le(10**8)] | None = None
+    """then it is killed"""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Instances with what is varied; one of file, instance and command."""
+
+    __pydantic_config__ = STRICT
+
+    file: Annotated[str, Len(1, 1000)] | None = None
+    """instance file or pattern (*, **), relative to the study file"""
+    instance: dict[str, object] | None = None
+    """an instance, written out"""
+    command: Command | None = None
+    """instead of solve; the first two take no instance"""
+    options: dict[FieldPath, Cell] = field(default_factory=dict)
+    """options of the command, without dashes"""
+    vary: dict[FieldPath, Values] = field(default_factory=dict)
+    """every combination of these values"""
+    together: Annotated[list[dict[FieldPath, Cell | list[Item]]], Len(0, MAX_LISTED)] = field(default_factory=list)
+    """values that change together, one mapping a case"""
+    methods: Annotated[list[FileName], Len(1)] | None = None
+    """instead of those of the study"""
+    seeds: Seeds | None = None
+    """instead of those of the study"""
+    limits: Limits = Limits()
+    """instead of those of the study"""
+    label: FileName | None = None
+    """in the table, instead of the name of the file"""
+
+
+@dataclass(frozen=True)
+class ComparedBy:
     """How runs are set against each other."""
 
+    __pydantic_config__ = STRICT
+
     by: Column = "method"
-    baseline: str | None = Field(default=None, description="value of that column; default: the best of each case")
+    baseline: str | None = None
+    """value of that column; default: the best of each case"""
     value: Column = "objective"
+    """smaller is better"""
 
 
-class FigureFile(FileModel):
+@dataclass(frozen=True)
+class Figure:
     """A picture of the report."""
 
-    kind: Literal["lines", "scatter", "box", "bars", "distribution", "performance-profile", "across", "heat-map"]
+    __pydantic_config__ = STRICT
+
+    kind: FigureKind
     title: Label | None = None
     x: Column | None = None
     y: Column | None = None
     series: Column | None = None
-    columns: list[Column] = Field(
-        default=[],
-        max_length=24,
-        description="kind lines: each of these columns as a series, y being the title of the axis; kind across: "
-        "with one *; kind heat-map: one, with two *",
-    )
-    where: Where = Field(default={})
+    columns: Annotated[tuple[Column, ...], Len(0, 24)] = ()
+    """kind lines: each of these columns as a series, y being the title of the axis; kind across: with one *;
+    kind heat-map: one, with two *"""
+    where: Where = field(default_factory=dict)
+    """only rows with these values"""
     log_x: bool = False
     log_y: bool = False
 
 
-def _listed(value: object) -> object:
-    return [value] if isinstance(value, str) else value
-
-
-class TableFile(FileModel):
+@dataclass(frozen=True)
+class Table:
     """A table of the report: a statistic of columns over groups of runs."""
 
+    __pydantic_config__ = STRICT
+
     title: Label
-    rows: Annotated[list[Column], BeforeValidator(_listed), Field(min_length=1, max_length=8)]
-    values: Annotated[list[Column], BeforeValidator(_listed), Field(min_length=1, max_length=20)]
-    columns: Column | None = Field(default=None, description="a column spread sideways, with one value only")
+    rows: Annotated[Columns, Len(1, 8)]
+    values: Annotated[Columns, Len(1, 20)]
+    columns: Column | None = None
+    """a column spread sideways, with one value only"""
     statistic: Statistic = "mean"
-    where: Where = Field(default={})
+    where: Where = field(default_factory=dict)
 
 
-class PublishedFile(FileModel):
+@dataclass(frozen=True)
+class Published:
     """A figure that others published, to be set beside ours."""
 
+    __pydantic_config__ = STRICT
+
     what: Label
-    value: Annotated[float, Field(gt=0, le=1e18)]
+    value: Annotated[float, Gt(0), Le(1e18)]
     source: Label
-    column: Column = Field(description="where ours stands")
-    over: Column | None = Field(default=None, description="a column to divide by, in the same row")
+    column: Column
+    """where ours stands"""
+    over: Column | None = None
+    """a column to divide by, in the same row"""
     statistic: Statistic = "mean"
-    where: Where = Field(default={}, description="rows that count")
-    why: Label | None = Field(default=None, description="what sets ours apart, told where the two do not agree")
+    where: Where = field(default_factory=dict)
+    """rows that count"""
+    why: Label | None = None
+    """what sets ours apart, told where the two do not agree"""
 
 
-class SmallFile(FileModel):
+@dataclass(frozen=True)
+class SmallForm:
     """The small form of a study: other instances, the same figures and tables."""
 
-    instances: list[GroupFile] = Field(min_length=1, max_length=MAX_LISTED)
-    limits: LimitsFile = LimitsFile()
+    __pydantic_config__ = STRICT
+
+    instances: Annotated[list[Group], Len(1, MAX_LISTED)]
+    limits: Limits = Limits()
 
 
-class StudyFile(FileModel):
+@dataclass(frozen=True, kw_only=True)
+class StudyFile:
     """A study: runs of the command line, and what to make of their results."""
+
+    __pydantic_config__ = STRICT
 
     schema_version: SchemaVersion
     kind: Literal["study"]
     name: FileName
     title: Label | None = None
-    notes: list[Label] = Field(default=[], max_length=50)
-    instances: list[GroupFile] = Field(min_length=1, max_length=MAX_LISTED)
-    methods: list[FileName] = Field(default=["auto"], min_length=1, max_length=100)
-    seeds: SeedsFile = Field(default=[0])
-    repetitions: Annotated[int, Field(ge=1, le=1000)] = 1
-    limits: LimitsFile = LimitsFile()
-    compare: ComparisonFile = ComparisonFile()
-    figures: list[FigureFile] = Field(default=[], max_length=100)
-    tables: list[TableFile] = Field(default=[], max_length=100)
-    published: list[PublishedFile] = Field(default=[], max_length=200)
-    names: dict[Column, Label] = Field(default={}, description="what columns are called in pictures and tables")
-    small: SmallFile | None = Field(default=None, description="what --small runs")
+    notes: Annotated[list[Label], Len(0, 50)] = field(default_factory=list)
+    instances: Annotated[list[Group], Len(1, MAX_LISTED)]
+    methods: Annotated[list[FileName], Len(1, 100)] = field(default_factory=lambda: ["auto"])
+    seeds: Seeds = field(default_factory=lambda: [0])
+    repetitions: Annotated[int, Ge(1), Le(1000)] = 1
+    limits: Limits = Limits()
+    compare: ComparedBy = ComparedBy()
+    figures: Annotated[list[Figure], Len(0, 100)] = field(default_factory=list)
+    tables: Annotated[list[Table], Len(0, 100)] = field(default_factory=list)
+    published: Annotated[list[Published], Len(0, 200)] = field(default_factory=list)
+    names: dict[Column, Label] = field(default_factory=dict)
+    """what columns are called in pictures and tables"""
+    small: SmallForm | None = None
+    """what --small runs"""
 
 
-GroupFile.model_rebuild()
+RETAINED: dict[str, Any] = {"extra": "ignore", "allow_inf_nan": False, "hide_input_in_errors": True}
+"""Of what another version may have written: keys that are not read are passed over."""
+
+Outcome = Literal[
+    "missing", "done", "refused", "infeasible", "nothing-found", "check-failed", "crashed", "timed-out",
+    "out-of-memory", "interrupted", "environment",
+]  # fmt: skip
+Amount = Annotated[float, Ge(0)]
 
 
-NAMES = ("label", "name", "fabric", "kind")
-"""Fields by which an item with settings is known."""
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """One run of one command, and how it stands: a row of the table."""
 
-Factors = tuple[tuple[str, Any], ...]
+    __pydantic_config__ = RETAINED
 
-
-def sequence_values(rule: Sequence) -> list[float | int]:
-    """Numbers of a rule, the first included, the last when it is met; whole numbers stay whole.
-
-    Raises:
-        ValueError: neither or both of step and factor, nothing in it, or too many.
-    """
-    if (rule.step is None) == (rule.factor is None):
-        raise ValueError("either step or factor")
-    if rule.factor is not None and rule.start <= 0:
-        raise ValueError("a sequence by factor starts above 0")
-    values: list[float | int] = []
-    for k in itertools.count():
-        try:
-            value = rule.start + k * rule.step if rule.step is not None else rule.start * (rule.factor or 1) ** k
-            beyond = not math.isfinite(value) or value > rule.to * (1 + 1e-12)
-        except OverflowError:  # beyond what a float holds, so beyond `to`
-            break
-        if beyond:
-            break
-        if len(values) == MAX_LISTED:
-            raise ValueError(f"more than {MAX_LISTED} values")
-        values.append(value)
-    if not values:
-        raise ValueError("from is above to")
-    return values
-
-
-def seeds_of(seeds: list[int] | SeedCount) -> list[int]:
-    """Seeds in order, each once."""
-    if isinstance(seeds, SeedCount):
-        return list(range(seeds.first, seeds.first + seeds.count))
-    return list(dict.fromkeys(seeds))
+    identity: Annotated[str, Pattern(r"^[0-9a-f]{64}$")]
+    """SHA-256 over everything that determines the result: content of the instance and of the files it refers to,
+    command, options, limits, versions of code and solvers"""
+    instance: str
+    """name for people: of the instance file, or of the command"""
+    source: str
+    """file the instance came from; empty when it stands in the study file"""
+    command: tuple[str, ...]
+    arguments: tuple[str, ...]
+    """options after the command, seed and method included, directories not"""
+    method: str | None = None
+    seed: Annotated[int, Ge(0)] | None = None
+    repetition: Annotated[int, Ge(0)] = 0
+    factors: dict[str, Cell]
+    """what was varied, path -> value, in the order of the study file"""
+    limits: Limits
+    document: str | None = None
+    """canonical JSON of the instance with its variations; it stands in the folder of the run, not in its row"""
+    outcome: Outcome = "missing"
+    reason: str = ""
+    exit_code: int | None = None
+    wall_s: Amount | None = None
+    cpu_s: Amount | None = None
+    peak_memory_mib: Amount | None = None
+    finished_at: str | None = None
+    output: dict[str, Any] | None = None
+    """the JSON object that the command printed"""
 
 
-def cell_of(value: Any) -> Any:
-    """What stands in the table for a value put into an instance: of a list its items, of settings their name."""
-    if not isinstance(value, list):
-        return value
-    named = [
-        next((item[key] for key in NAMES if item.get(key)), item) if isinstance(item, dict) else item for item in value
-    ]
-    return str(named)
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """A study file, expanded; `study.json` of its folder holds all but the instances."""
 
+    __pydantic_config__ = RETAINED
 
-def combinations(group: GroupFile, around: Path, issues: list[Issue]) -> list[Factors]:
-    """Every case of a group: each of `together` with every combination of `vary`."""
-    axes: list[list[tuple[str, Any]]] = []
-    for path, values in group.vary.items():
-        if not parse_path(path):
-            issues.append(Issue((*around, "vary", path), "not a path", value_text(path), "such as cluster.degree"))
-        try:
-            listed = sequence_values(values) if isinstance(values, Sequence) else values
-        except ValueError as error:
-            issues.append(Issue((*around, "vary", path), str(error), allowed="{from: 8, to: 64, factor: 2}"))
-            continue
-        axes.append([(path, value) for value in listed])
-    cases: list[Factors] = [tuple(case.items()) for case in group.together] or [()]
-    for index, case in enumerate(group.together):
-        for path in set(case) & set(group.vary):
-            where = (*around, "together", index, path)
-            issues.append(Issue(where, "varied twice", path, "either in vary or in together"))
-    number = len(cases)
-    for axis in axes:
-        number *= len(axis)
-    if number > MAX_LISTED:
-        issues.append(Issue(around, "too many cases", str(number), f"at most {MAX_LISTED} a group"))
-        return []
-    return [(*case, *combined) for case in cases for combined in itertools.product(*axes)]
-
-
-def varied(document: Mapping[str, Any], factors: Factors) -> dict[str, Any]:
-    """A copy of an instance with fields set; mappings that are missing on the way are made.
-
-    Raises:
-        KeyError: a path leads through something that is no mapping or list; the message says where.
-    """
-    result: dict[str, Any] = copy.deepcopy(dict(document))
-    for path, value in factors:
-        parts = parse_path(path)
-        node: Any = result
-        for depth, part in enumerate(parts):
-            last = depth == len(parts) - 1
-            if isinstance(node, dict) and isinstance(part, str):
-                if last:
-                    node[part] = copy.deepcopy(value)
-                else:
-                    node = node.setdefault(part, {})
-            elif isinstance(node, list) and isinstance(part, int) and part < len(node):
-                if last:
-                    node[part] = copy.deepcopy(value)
-                else:
-                    node = node[part]
-            else:
-                raise KeyError(path_text(parts[: depth + 1]) or path)
-    return result
+    schema_version: Annotated[int, Ge(2), Le(2)] = 2
+    kind: Literal["study-plan"] = "study-plan"
+    name: str
+    file: str
+    """the study file"""
+    sha256: str
+    """of its content"""
+    versions: dict[str, str | None]
+    """of code and solvers, part of every identity"""
+    study: StudyFile
+    runs: tuple[Run, ...]
+    """in order, which is that of the rows of the table"""

@@ -261,8 +261,7 @@ def _multipliers(certificate: Certificate) -> AllReduceProof:
     ends = list(itertools.accumulate(size, initial=0))
     weights = _fractions(weight, weight_over)
     sets = [
-        WeightedSet(tuple(nodes[low:high]), number)
-        for (low, high), number in zip(itertools.pairwise(ends), weights, strict=True)
+        (tuple(nodes[low:high]), number) for (low, high), number in zip(itertools.pairwise(ends), weights, strict=True)
     ]
     potentials = _fractions(potential, potential_over)
     half = len(potentials) // 2
@@ -396,15 +395,15 @@ def _prices(
         raise ValueError("one potential for each node expected, 0 at ranks")
     arcs = network.arcs.tolist()
     prices = [potential[tail] - potential[head] for tail, head in arcs]
-    for weighted in sets:
-        inside, ranks = set(weighted.nodes), ranks_in(network, weighted.nodes)
-        if weighted.weight <= 0 or len(ranks) == len(cover):
+    for nodes, weight in sets:
+        inside, ranks = set(nodes), ranks_in(network, nodes)
+        if weight <= 0 or len(ranks) == len(cover):
             raise ValueError("a set with all ranks, or of no weight")
         for rank in ranks:
-            cover[rank] += weighted.weight
+            cover[rank] += weight
         for arc, (tail, head) in enumerate(arcs):
             if (tail in inside and head not in inside) if leaving else (tail not in inside and head in inside):
-                prices[arc] += weighted.weight
+                prices[arc] += weight
     return prices
 
 

@@ -31,7 +31,6 @@ def uniform(n: int, rng: np.random.Generator) -> Floats:
 
 
 def skew(n: int, rng: np.random.Generator) -> Floats:
-    """Independent lognormal demands."""
     return _scaled(rng.lognormal(0.0, LOGNORMAL_SIGMA, (n, n)))
 
 

@@ -128,7 +128,6 @@ class LayerWeights:
 
     @property
     def total(self) -> int:
-        """All of them."""
         return self.attention + self.dense + self.expert * self.experts + self.small
 
 
@@ -184,7 +183,6 @@ def layer_weights(model: LanguageModel, *, expert_layer: bool) -> LayerWeights:
 
 
 def expert_layers(model: LanguageModel) -> int:
-    """Layers with experts."""
     return 0 if model.experts is None else model.layers - model.experts.dense_layers
 
 
@@ -358,7 +356,6 @@ def _divisors(number: int) -> list[int]:
 
 
 def _splits(size: int) -> list[Factors]:
-    """All ordered factorisations in four."""
     return [
         (tensor, expert, size // (tensor * expert * pipeline), pipeline)
         for tensor in _divisors(size)

@@ -63,7 +63,6 @@ class OperatorSpec:
 
     @property
     def weights(self) -> int:
-        """Elements of all weight tensors."""
         return sum(self.weight_elements)
 
 
@@ -98,7 +97,6 @@ class SplitDegrees:
 
     @property
     def parts(self) -> int:
-        """Servers used."""
         return self.sample * self.channel * self.reduce
 
 
@@ -244,7 +242,6 @@ class LayerGraph:
     operators: list[OperatorSpec] = field(default_factory=list)
 
     def add_spec(self, spec: OperatorSpec) -> int:
-        """Append a finished operator."""
         self.operators.append(spec)
         return len(self.operators) - 1
 
@@ -430,7 +427,6 @@ class LayerGraph:
         )
 
     def add(self, name: str, sources: Sequence[int | None], elements: int, *, channel_units: int = 1) -> int:
-        """Sum of two tensors."""
         return self.elementwise(name, "add", "ElementBinary_31", sources, elements, channel_units=channel_units)
 
     def norm(self, name: str, source: int, hidden: int, rows: int) -> int:

@@ -135,7 +135,7 @@ def test_times_of_allreduce(n: int, one: ScoredTopology, size: int, time_us: flo
 
 def test_the_front_by_command(tmp_path: Path) -> None:
     """Bounds, gaps, times and files; the network that is written has the figures that are stated."""
-    files = [tmp_path / name for name in ("net.csv", "net.graphml", "front.csv", "page.html")]
+    files = [tmp_path / name for name in ("net.graphml", "front.csv", "page.html")]
     options = (
         "--servers",
         "12",
@@ -143,37 +143,45 @@ def test_the_front_by_command(tmp_path: Path) -> None:
         "4",
         "--bytes",
         "1 MB",
-        "--link-gbytes-per-s",
-        "12.5",
-        "--latency-us",
-        "2",
+        "--link-gbps",
+        "100",
+        "--set",
+        "latency_us=2",
     )
-    document = found(*options, "--network", str(files[0]), "--csv", str(files[2]), "--report", str(files[3]))
+    document = found(*options, *(word for file in files for word in ("-o", str(file))))
     assert document["limits"] == {"steps": 2, "bandwidth_factor": "11/12", "all_to_all_rate": pytest.approx(4 / 18)}
     best = document["front"][document["best"]]
     assert (best["steps"], best["bandwidth_factor"], best["steps_above_moore"], best["bandwidth_gap"]) == (
         2, "11/12", 0, 0.0,
     )  # fmt: skip
     assert best["allreduce_us"] == pytest.approx(8 + 2 * 11 / 12 * 20)
-    found(*options, "--network", str(files[1]))
-    for file in files[:2]:
-        result = run("collective", "bound", str(file), "--method", "bfb", "--json")
-        bounds = result.json
-        assert (bounds["ranks"], bounds["steps"], bounds["bandwidth_factor"]) == (12, 2, "11/12")
-        assert bounds["allgather_rate"] == pytest.approx(12.5 * 4 * 12 / 11)
-    assert files[2].read_text().count("\n") == 1 + len(document["front"])
-    page = files[3].read_text()
+    bounds = run("collective", "bound", str(files[0]), "--set", "breadth_first=true", "--json").json
+    assert (bounds["ranks"], bounds["steps"], bounds["bandwidth_factor"]) == (12, 2, "11/12")
+    assert bounds["allgather_rate"] == pytest.approx(12.5 * 4 * 12 / 11)
+    assert files[1].read_text().count("\n") == 1 + len(document["front"])
+    page = files[2].read_text()
     assert "12 servers, 4 links each" in page
     assert "11/12" in page
 
 
 def test_a_schedule_on_what_was_found_takes_the_time_stated(tmp_path: Path) -> None:
     """The network that is written, solved and checked as an instance: 2 T_L alpha + 2 T_B M / (d b)."""
-    options = ("--servers", "20", "--degree", "3", "--bytes", "1.2 MB", "--link-gbytes-per-s", "5", "--latency-us", "3")
-    document = found(*options, "--network", str(tmp_path / "net.csv"))
+    options = (
+        "--servers",
+        "20",
+        "--degree",
+        "3",
+        "--bytes",
+        "1.2 MB",
+        "--link-gbps",
+        "40",
+        "--set",
+        "latency_us=3",
+    )
+    document = found(*options, "--output", str(tmp_path / "net.graphml"))
     instance = {
         "schema_version": 1, "kind": "collective", "name": "x", "collective": "allreduce", "bytes": 1_200_000,
-        "topology": {"file": "net.csv"}, "latency_us": {"link": 3},
+        "topology": {"file": "net.graphml"}, "latency_us": {"link": 3},
     }  # fmt: skip
     (tmp_path / "x.json").write_text(json.dumps(instance))
     solution = solve(read_instance(tmp_path / "x.json"), SolveOptions(method="bfb"))
@@ -186,7 +194,7 @@ def test_a_schedule_on_what_was_found_takes_the_time_stated(tmp_path: Path) -> N
 def test_a_recipe_is_a_section_of_instances() -> None:
     """The text that is printed is understood by `collective bound`, nested ones too."""
     one = {"family": "line-graph", "of": {"family": "product", "factors": [{"family": "ring", "servers": 3}] * 2}}
-    result = run("collective", "bound", recipe_text(one), "--method", "bfb", "--json")
+    result = run("collective", "bound", recipe_text(one), "--set", "breadth_first=true", "--json")
     bounds = result.json
     assert (bounds["ranks"], bounds["steps"], bounds["bandwidth_factor"]) == (36, 3, "1")
 
@@ -203,7 +211,7 @@ def test_preferences() -> None:
     assert best["bandwidth"]["bandwidth_factor_value"] == min(one["bandwidth_factor_value"] for one in entries)
     assert best["all-to-all"]["all_to_all_rate"] == max(one["all_to_all_rate"] for one in entries)
     timed = ("--servers", "12", "--degree", "3", "--prefer", "time", "--bytes")
-    small, large = (found(*timed, size, "--latency-us", "5") for size in ("1 B", "1 GB"))
+    small, large = (found(*timed, size, "--set", "latency_us=5") for size in ("1 B", "1 GB"))
     assert small["front"][small["best"]]["steps"] == best["steps"]["steps"]
     assert large["front"][large["best"]]["bandwidth_factor"] == best["bandwidth"]["bandwidth_factor"]
 
@@ -253,9 +261,9 @@ def test_the_atlas_made_anew() -> None:
         (("--servers", "8", "--degree", "2", "--links", "both"), "unknown links"),
         (("--servers", "8", "--degree", "2", "--prefer", "time"), "a time needs a size"),
         (("--servers", "8", "--degree", "2", "--bytes", "many"), "not a size"),
-        (("--servers", "8", "--degree", "2", "--network", "x.json"), "unknown format"),
-        (("--servers", "8", "--degree", "2", "--report", "nowhere/x.html"), "cannot be written"),
-        (("--servers", "8", "--degree", "2", "--csv", "x.txt"), "unknown format"),
+        (("--servers", "8", "--degree", "2", "--output", "x.json"), "unknown format"),
+        (("--servers", "8", "--degree", "2", "--output", "nowhere/x.html"), "cannot be written"),
+        (("--servers", "8", "--degree", "2", "--output", "x.txt"), "unknown format"),
     ],
 )
 def test_refusals(arguments: tuple[str, ...], message: str) -> None:

@@ -88,11 +88,11 @@ def test_an_audit_without_time_has_its_verdict(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("pressed")
 def test_an_interrupted_find_keeps_its_front() -> None:
     """33 servers with 3 links are not in the atlas: what is known without a search, exit 130."""
-    found = run("find", "--servers", "33", "--degree", "3", "--visits", "1000000000", code=130)
+    found = run("find", "--servers", "33", "--degree", "3", "--set", "visits=1000000000", code=130)
     assert found["stopped_by"] == "interrupted"
     assert found["front"]
 
 
 def test_a_find_without_time_keeps_its_front() -> None:
-    found = run("find", "--servers", "33", "--degree", "3", "--visits", "1000000000", "--time-limit", "0", code=4)
+    found = run("find", "--servers", "33", "--degree", "3", "--set", "visits=1000000000", "--time-limit", "0", code=4)
     assert (found["stopped_by"], bool(found["front"])) == ("time", True)

@@ -57,7 +57,7 @@ def run(*words: str | Path) -> tuple[int, str]:
 def solved(folder: Path, *options: str, code: int = 0, **changes: Any) -> dict[str, Any]:
     """JSON of a solve; a solution is checked again."""
     path = written(folder, **changes)
-    got, text = run("solve", path, "--out", folder / "out", "--json", *options)
+    got, text = run("solve", path, "--output", folder / "out", "--json", *options)
     document = json.loads(text)
     assert got == code, document
     if got == 0:
@@ -106,7 +106,7 @@ def test_transfers_of_a_routing(tmp_path: Path) -> None:
     """The routes of a routing solution carry the same: all-to-all at 1/theta links a pair, on its own links."""
     routing = {"schema_version": 1, "kind": "routing", "name": "r", "topology": {"family": "torus", "dims": [3, 3]}}
     (tmp_path / "routing.json").write_text(json.dumps({**routing, "demand": {"family": "uniform"}}))
-    assert run("solve", tmp_path / "routing.json", "--out", tmp_path / "routed", "--json")[0] == 0
+    assert run("solve", tmp_path / "routing.json", "--output", tmp_path / "routed", "--json")[0] == 0
     source = {"solution": "routed/solution.json"}
     for topology in (None, {"family": "torus", "dims": [3, 3]}):
         document = solved(
@@ -115,7 +115,7 @@ def test_transfers_of_a_routing(tmp_path: Path) -> None:
         # theta 3 (see the table of well-known networks): 1 GB a pair at 100/3 Gbit/s
         assert len(document["rates_gbps"]) == 72
         assert document["completion_time_s"] == pytest.approx(8 * 3 / 100, rel=1e-5)
-    code, text = run("solve", written(tmp_path, transfers=None, transfers_from=source), "--out", tmp_path, "--json")
+    code, text = run("solve", written(tmp_path, transfers=None, transfers_from=source), "--output", tmp_path, "--json")
     assert code == 2
     assert "other links" in json.loads(text)["error"]
 
@@ -191,9 +191,9 @@ def test_solve_prints_and_writes_everything(tmp_path: Path) -> None:
     assert "50.00" in page
     assert "http://" not in page
     assert "https://" not in page
-    assert run("report", document["solution"], "--out", tmp_path / "again.html")[0] == 0
+    assert run("report", document["solution"], "--output", tmp_path / "again.html")[0] == 0
     assert (tmp_path / "again.html").read_text() == page
-    code, text = run("solve", tmp_path / "case.json", "--out", tmp_path / "out")
+    code, text = run("solve", tmp_path / "case.json", "--output", tmp_path / "out")
     assert code == 0
     assert "link 0 → 1" in text
 
@@ -262,7 +262,7 @@ def test_damaged_solution_files(tmp_path: Path, key: str, value: object, code: i
 )
 def test_shipped_instances(tmp_path: Path, name: str, value: float, rates: dict[str, float]) -> None:
     """What ships has the values that follow by hand."""
-    code, text = run("solve", f"instances/networks/{name}.yaml", "--out", tmp_path / "out", "--json")
+    code, text = run("solve", f"instances/networks/{name}.yaml", "--output", tmp_path / "out", "--json")
     document = json.loads(text)
     assert (code, document["status"]) == (0, "optimal")
     assert document["objective"]["value"] == pytest.approx(value)

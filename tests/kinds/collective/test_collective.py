@@ -239,7 +239,7 @@ def test_bound_of_a_network(tmp_path: Path) -> None:
     table = tmp_path / "n.csv"
     rows = [(k, (k + 1) % 4) for k in range(4)]
     table.write_text("tail,head,rate\n" + "".join(f"{a},{b},25\n{b},{a},25\n" for a, b in rows))
-    ring = run("collective", "bound", table, "--method", "bfb", "--json").json
+    ring = run("collective", "bound", table, "--set", "breadth_first=true", "--json").json
     assert (ring["ratio"], ring["steps"], ring["bandwidth_factor"]) == ("3/50", 2, "3/4")
     table.write_text("0,1,fast\n")
     assert run("collective", "bound", table).code == 2

@@ -73,6 +73,6 @@ def test_refused(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
 def test_no_time_at_all_keeps_a_schedule(tmp_path: Path) -> None:
     """With a limit of 0 s the first family is tried and told, with the exit code of a limit."""
     file = instance(tmp_path, collective="allreduce", topology={"preset": "dgx-a100", "boxes": 2})
-    result = run("solve", file, "--time-limit", "0", "--out", tmp_path / "out", "--json")
+    result = run("solve", file, "--time-limit", "0", "--output", tmp_path / "out", "--json")
     assert result.code == 4
     assert result.json["status"] == "feasible"

@@ -65,12 +65,12 @@ def test_rates_by_name_and_by_attribute(tmp_path: Path) -> None:
     assert "rates of links are 'bw' of n.csv" in problem.notes
     with pytest.raises(InputError, match="links without a rate"):
         of_file(tmp_path, ring.format("bw"), "n.csv")
-    found = run("collective", "bound", tmp_path / "n.csv", "--rate-attribute", "bw", "--json")
+    found = run("collective", "bound", tmp_path / "n.csv", "--set", "rate_attribute=bw", "--json")
     assert found.json["allgather_rate"] == pytest.approx(160)
     assert found.json["notes"] == ["rates of links are 'bw' of n.csv"]
-    wrong = run("collective", "bound", "preset: dgx-a100", "--rate-attribute", "bw")
+    wrong = run("collective", "bound", "preset: dgx-a100", "--set", "rate_attribute=bw")
     assert wrong.code == 2
-    assert "--rate-attribute" in wrong.stderr
+    assert "rate_attribute" in wrong.stderr
 
 
 @pytest.mark.parametrize(

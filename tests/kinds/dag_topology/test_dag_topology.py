@@ -252,8 +252,10 @@ def test_slack_at_the_command_line(tmp_path: Path) -> None:
     text = EXAMPLE.read_text().replace("ports: 3", "ports: 6")
     (tmp_path / "case.yaml").write_text(text)
     (tmp_path / "with.yaml").write_text(text + "slack_percent: 10.0\n")
-    due = run("solve", tmp_path / "with.yaml", "--out", tmp_path / "due", "--json").json
-    found = run("solve", tmp_path / "case.yaml", "--slack", 10, "--out", tmp_path / "out", "--json").json
+    due = run("solve", tmp_path / "with.yaml", "--output", tmp_path / "due", "--json").json
+    found = run(
+        "solve", tmp_path / "case.yaml", "--set", "slack_percent=10", "--output", tmp_path / "out", "--json"
+    ).json
     least, fewest = ENUMERATED[2, 2, 2, 4][6]
     job = pipeline(2, 2, 2, 4, 6)
     allowed = [sum(counts) for counts in choices(job) if max(follow(job, counts)[1]) <= least * 1.1]
@@ -261,7 +263,7 @@ def test_slack_at_the_command_line(tmp_path: Path) -> None:
     assert found["makespan"] == due["makespan"] <= least * 1.1
     assert (tmp_path / "out" / "solution.json").read_bytes() == (tmp_path / "due" / "solution.json").read_bytes()
     assert run("check", tmp_path / "out" / "solution.json").code == 0
-    other = run("solve", INSTANCES / "tiny-4.yaml", "--slack", 10, "--out", tmp_path / "other")
+    other = run("solve", INSTANCES / "tiny-4.yaml", "--set", "slack_percent=10", "--output", tmp_path / "other")
     assert other.code == 2
     assert "--slack: instances of kind co-optimisation have no slack_percent" in other.stderr
     assert not (tmp_path / "other").exists()
@@ -296,17 +298,17 @@ def test_too_few_ports() -> None:
 
 def test_at_the_command_line(tmp_path: Path) -> None:
     """Keys of the JSON object, the check alone, what limits it, a first instance."""
-    said = run("solve", EXAMPLE, "--out", tmp_path, "--json").json
+    said = run("solve", EXAMPLE, "--output", tmp_path, "--json").json
     assert (said["makespan"], said["circuits_total"], said["ports_saved"]) == (13.0, 5, 2)
     assert said["circuits"] == [[0, 1, 2], [0, 2, 1], [1, 3, 1], [2, 3, 1]]
     assert said["status"] == "optimal"
     assert run("check", tmp_path / "solution.json").code == 0
-    told = run("explain", tmp_path / "solution.json", "--instance", EXAMPLE, "--json").json
+    told = run("explain", tmp_path / "solution.json", "--json").json
     assert (told["compute_path"], told["communication_time"]) == (9.0, 4.0)
     assert told["one_port_more"][0]["makespan"] == 12.0
     first = tmp_path / "first.yaml"
     assert run("init", "dag-topology", "-o", first).code == 0
-    assert run("solve", first, "--out", tmp_path / "out", "--json").json["objective"]["unit"] == "s"
+    assert run("solve", first, "--output", tmp_path / "out", "--json").json["objective"]["unit"] == "s"
 
 
 WRONG = """
@@ -366,7 +368,7 @@ def test_numbers_out_of_range(tmp_path: Path, field: str, value: str) -> None:
     """One message with the line, the path, the value and what is allowed."""
     file = tmp_path / "wrong.yaml"
     file.write_text(CIRCLE.replace(", after: [b]", "").replace(field, value))
-    said = run("solve", file, "--out", tmp_path / "out")
+    said = run("solve", file, "--output", tmp_path / "out")
     assert said.code == 2
     name, number = value.rsplit("\n", maxsplit=1)[-1].split(": ")
     assert name in said.stderr
@@ -381,7 +383,7 @@ def test_pods_that_forward_are_gone(tmp_path: Path, hops: int) -> None:
     file = tmp_path / "forwarding.yaml"
     file.write_text(f"{EXAMPLE.read_text()}max_hops: {hops}\n")
     line = len(file.read_text().splitlines())
-    said = run("solve", file, "--out", tmp_path / "out")
+    said = run("solve", file, "--output", tmp_path / "out")
     assert said.code == 2
     assert "pods do not forward; every pair that transfers has circuits of its own" in said.stderr
     assert f"forwarding.yaml:{line} max_hops" in said.stderr

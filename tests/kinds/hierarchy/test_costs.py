@@ -104,13 +104,12 @@ def test_time_x_cost_needs_a_floor_only() -> None:
 def test_front_is_falling_and_ends_at_the_fastest() -> None:
     """Every point is cheaper than the one before; no single solution beats one; bounds are tight."""
     found = solved(random_instance(11, 3, objective="time-times-cost", pareto_points=12))
-    times = [point.time_ns for point in found.figures.front]
-    costs = [point.cost_usd for point in found.figures.front]
+    times, costs = (list(column) for column in zip(*found.figures.front, strict=True))
     assert len(found.figures.front) == 12
     assert times == sorted(times)
     assert costs == sorted(costs, reverse=True)
-    for k, point in enumerate(found.figures.front):
-        assert point_bound(found.problem, found.plan, k, found.certificates) >= point.cost_usd * (1 - 1e-7)
+    for k, cost in enumerate(costs):
+        assert point_bound(found.problem, found.plan, k, found.certificates) >= cost * (1 - 1e-7)
     # The solution of least time x cost lies on the front, so no point is below it in both.
     assert not any(
         t < found.figures.time_ns * (1 - 1e-7) and c < (found.figures.cost_usd or 0) * (1 - 1e-7)

@@ -23,7 +23,7 @@ def solve(folder: Path, document: dict[str, Any], *options: object) -> Run:
     """Solve an instance document; files go to `out`."""
     path = folder / "case.json"
     path.write_text(json.dumps(document))
-    return run("solve", path, "--out", folder / "out", *options)
+    return run("solve", path, "--output", folder / "out", *options)
 
 
 def test_json_has_all_keys_and_the_check_passes(tmp_path: Path) -> None:

@@ -131,8 +131,8 @@ def imported(folder: Path, **texts: str | None) -> Any:
         if text is not None:
             path = folder / f"{key}.{'txt' if key == 'workload' else 'yml'}"
             path.write_text(text)
-            words += [f"--{key}", path]
-    return run("import", "libra", *words, "--total-gbytes-per-s", 100, "-o", folder / "case.yaml", "--json")
+            words += [path] if key == "workload" else ["--set", f"{key}={path}"]
+    return run("import", "libra", *words, "--set", "total_gbytes_per_s=100", "-o", folder / "case.yaml", "--json")
 
 
 def test_libra_files_are_read(tmp_path: Path) -> None:
@@ -191,10 +191,11 @@ def test_published_files_are_read(tmp_path: Path) -> None:
     for model, count in (("GPT_3", 18), ("MSFT_1T", 18), ("ResNet_50", 54)):
         for shape in ("3d", "4d"):
             found = run(
-                *("import", "libra", "--network", SHARED / "network" / f"{shape}_network.yml"),
-                *("--communicator", SHARED / "communicator" / f"{model}_{shape}.yml"),
-                *("--cost-model", SHARED / "cost_model" / f"{shape}_cost_model.yml"),
-                *("--workload", SHARED / "workload" / f"{model}.txt", "--total-gbytes-per-s", 500),
+                *("import", "libra", SHARED / "workload" / f"{model}.txt"),
+                *("--set", f"network={SHARED / 'network' / f'{shape}_network.yml'}"),
+                *("--set", f"communicator={SHARED / 'communicator' / f'{model}_{shape}.yml'}"),
+                *("--set", f"cost_model={SHARED / 'cost_model' / f'{shape}_cost_model.yml'}"),
+                *("--set", "total_gbytes_per_s=500"),
                 *("-o", tmp_path / "case.yaml", "--json"),
             )
             assert found.json["layers"] == count

@@ -30,7 +30,7 @@ def told(folder: Path, **changes: object) -> tuple[int, str]:
         document[section] = {**document[section], **values} if isinstance(values, dict) else values
     file = folder / "case.yaml"
     file.write_text(yaml.safe_dump(document))
-    result = run("solve", file, "--out", folder / "out")
+    result = run("solve", file, "--output", folder / "out")
     return result.code, " ".join(result.stderr.split())
 
 

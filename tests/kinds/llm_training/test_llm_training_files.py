@@ -34,12 +34,12 @@ def instance(**changes: Any) -> dict[str, Any]:
 def _evaluated(folder: Path, document: dict[str, Any], *words: object) -> Any:
     path = folder / "x.json"
     path.write_text(json.dumps(document))
-    return run("evaluate", path, *words, "--json")
+    return run("llm", "evaluate", path, *words, "--json")
 
 
 def test_keys_of_an_evaluation(tmp_path: Path) -> None:
     """All keys of the answer; its parts add up."""
-    result = _evaluated(tmp_path, instance(), "--tensor", 2, "--pipeline", 2, "--chunks", 2, "--micro-batch", 2)
+    result = _evaluated(tmp_path, instance(), "--set", "tensor=2,pipeline=2,chunks=2,micro_batch=2")
     assert result.code == 0, result.stderr
     found = result.json
     parts = {"forward", "backward", "recompute", "bubble", "tensor", "context", "expert", "pipeline", "data"}
@@ -61,10 +61,10 @@ def test_keys_of_an_evaluation(tmp_path: Path) -> None:
 def test_text_for_people(tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     path.write_text(json.dumps(instance()))
-    result = run("evaluate", path, "--tensor", 4)
+    result = run("llm", "evaluate", path, "--set", "tensor=4")
     assert result.code == 0
     # 512 tokens an iteration on 8 GPUs; `mfu` is held against the operations of the model above.
-    found = run("evaluate", path, "--tensor", 4, "--json").json
+    found = run("llm", "evaluate", path, "--set", "tensor=4", "--json").json
     time_s = 512 / 8 / found["tokens_per_s_per_gpu"]
     said = f"One iteration takes {milliseconds(1e3 * time_s)} on 8 GPUs, {percent(found['mfu'])} of the peak"
     assert found["answer"].startswith(f"{said}; the fullest GPU holds ")
@@ -82,10 +82,16 @@ def test_parts_of_a_strategy_are_multiplied_with_one_sign() -> None:
 
 def test_memory_that_does_not_fit_is_told(tmp_path: Path) -> None:
     cluster = {**instance()["cluster"], "gpu_memory_gib": 1e-4, "headroom_gib": 0.0}
-    found = _evaluated(tmp_path, instance(cluster=cluster)).json
+    result = _evaluated(tmp_path, instance(cluster=cluster))
+    found = result.json
+    assert result.code == 3
     assert found["fits"] is False
     assert "; but it does not fit: the fullest GPU would hold " in found["answer"]
     assert found["answer"].endswith(" GiB of 0.0001 GiB.")
+    for words, full in (((), False), (("--verbose",), True)):
+        text = run("evaluate", tmp_path / "x.json", *words)
+        assert text.code == 3
+        assert (" ".join(text.stdout.split()) != found["answer"]) == full
 
 
 def test_all_that_is_wrong_with_a_file_is_said_at_once(tmp_path: Path) -> None:
@@ -150,7 +156,10 @@ def test_issues_of_a_strategy_beside_others(tmp_path: Path) -> None:
 
 
 def test_all_that_is_wrong_with_a_strategy_is_said_at_once(tmp_path: Path) -> None:
-    words = ("--tensor", 3, "--pipeline", 9, "--data", 2, "--expert", 2, "--micro-batch", 5)
+    words = (
+        "--set",
+        "tensor=3,pipeline=9,data=2,expert=2,micro_batch=5",
+    )
     result = _evaluated(tmp_path, instance(), *words)
     assert result.code == 2
     found = {(path, message.split(":")[0]) for path, _, message in refusals(result.json)}
@@ -164,15 +173,15 @@ def test_all_that_is_wrong_with_a_strategy_is_said_at_once(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("words", "path"),
     [
-        (("--tensor", 2, "--pipeline", 3), "tensor"),
-        (("--pipeline", 2, "--schedule", "1f1b", "--chunks", 2), "chunks"),
-        (("--pipeline", 2, "--schedule", "interleaved"), "chunks"),
-        (("--pipeline", 1, "--chunks", 2), "chunks"),
-        (("--tensor", 8), "tensor"),
-        (("--micro-batch", 3), "micro_batch"),
-        (("--data", 1, "--pipeline", 8, "--zero", 3), "zero"),
-        (("--schedule", "1f2b"), "--schedule"),
-        (("--recompute", "all"), "--recompute"),
+        (("--set", "tensor=2,pipeline=3"), "tensor"),
+        (("--set", "pipeline=2,schedule=1f1b,chunks=2"), "chunks"),
+        (("--set", "pipeline=2,schedule=interleaved"), "chunks"),
+        (("--set", "pipeline=1,chunks=2"), "chunks"),
+        (("--set", "tensor=8"), "tensor"),
+        (("--set", "micro_batch=3"), "micro_batch"),
+        (("--set", "data=1,pipeline=8,zero=3"), "zero"),
+        (("--set", "schedule=1f2b"), "--set schedule"),
+        (("--set", "recompute=all"), "--set recompute"),
     ],
 )
 def test_strategies_that_cannot_be(tmp_path: Path, words: tuple[object, ...], path: str) -> None:
@@ -192,7 +201,7 @@ def test_pinned_values_hold_unless_an_option_says_otherwise(tmp_path: Path) -> N
     document = instance(strategy={"tensor": 2, "pipeline": [1, 2], "micro_batch": 4, "zero": [0, 1]})
     found = _evaluated(tmp_path, document).json["strategy"]
     assert (found["tensor"], found["pipeline"], found["data"], found["micro_batch"]) == (2, 1, 4, 4)
-    assert _evaluated(tmp_path, document, "--tensor", 4).json["strategy"]["tensor"] == 4
+    assert _evaluated(tmp_path, document, "--set", "tensor=4").json["strategy"]["tensor"] == 4
 
 
 def test_a_value_that_stands_twice_counts_once(tmp_path: Path) -> None:
@@ -202,7 +211,7 @@ def test_a_value_that_stands_twice_counts_once(tmp_path: Path) -> None:
     for strategy in (once, {key: [*values, *values] for key, values in once.items()}):
         document = instance(strategy=strategy, fabrics=["ideal-switch"], search={"top": 8})
         (tmp_path / "case.json").write_text(json.dumps(document))
-        result = run("solve", tmp_path / "case.json", "--out", tmp_path / "out", "--json")
+        result = run("solve", tmp_path / "case.json", "--output", tmp_path / "out", "--json")
         assert result.code == 0, result.stdout + result.stderr
         found.append(json.loads((tmp_path / "out" / "solution.json").read_text()))
     assert found[0]["plan"]["ranked"] == found[1]["plan"]["ranked"]

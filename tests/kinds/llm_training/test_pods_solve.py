@@ -24,6 +24,7 @@ from tests.support.valid_solutions import PODS, written
 from topoopt.core.dag_topology import DagTopologyProblem
 from topoopt.core.errors import InfeasibleError, InputError, LimitError
 from topoopt.core.llm_training import LlmTrainingProblem
+from topoopt.core.llm_training_plan import pod_claims
 from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.proofs import Status, StopReason
 from topoopt.core.result import Result
@@ -325,11 +326,12 @@ def test_an_interrupt_keeps_the_best_so_far() -> None:
     problem, stop = problem_of(), Stop()
     ranked = search(problem, stop, count=1).ranked
     stop.interrupted.set()
-    found = best_in_pods(problem, ranked, stop)
-    assert found.limited is StopReason.INTERRUPTED
-    assert found.ranked.strategy in [one.strategy for one in found.circuits.candidates]
-    assert found.ranked.strategy == ranked[0].strategy
-    assert found.claims.bound_s(found.iteration_time_s) == 0.0
+    found, seconds = best_in_pods(problem, ranked, stop)
+    assert found.stopped_by is StopReason.INTERRUPTED
+    assert found.plan.pods is not None
+    assert found.plan.strategy in [one.strategy for one in found.plan.pods.candidates]
+    assert found.plan.strategy == ranked[0].strategy
+    assert pod_claims(found.certificates).bound_s(seconds) == 0.0
 
 
 def test_from_the_command_line(tmp_path: Path) -> None:
@@ -349,7 +351,7 @@ def test_from_the_command_line(tmp_path: Path) -> None:
     assert "Circuits between pods" in report
     assert "Ports by pod" in report
     assert run("check", out / "solution.json").code == 0
-    slack = run("solve", file, "-o", tmp_path / "slack", "--slack", 20, "--json")
+    slack = run("solve", file, "-o", tmp_path / "slack", "--set", "slack_percent=20", "--json")
     assert slack.code == 0, slack.stderr
     assert slack.json["pods"]["circuits_total"] < pods["circuits_total"]
     assert run("check", tmp_path / "slack" / "solution.json").code == 0
@@ -380,7 +382,7 @@ def test_exports(tmp_path: Path) -> None:
     assert all(1 <= int(port) <= plan.settings.ports for _, port in ends)
     check_export("patch-list", pods_export(plan.circuits, ExportOptions()))
     graph = tmp_path / "graph.json"
-    made = run("export", out / "solution.json", "--to", "dag", "--instance", file, "-o", graph, "--json")
+    made = run("export", out / "solution.json", "--to", "dag", "-o", graph, "--json")
     assert made.code == 0, made.stderr
     assert json.loads(graph.read_text())["ports"] == [3] * 4
     again = run("solve", graph, "-o", tmp_path / "again", "--json")

@@ -144,7 +144,7 @@ def test_from_the_command_line(tmp_path: Path) -> None:
     failed = run("resilience", tmp_path / "out" / "solution.json")
     assert failed.code == 2
     assert "topoopt reconfigure --failed says what dead interfaces do" in " ".join(failed.stderr.split())
-    steps = run("reconfigure", FILE, "--solution", tmp_path / "out" / "solution.json", "--delays", "3ms", "--json").json
+    steps = run("reconfigure", tmp_path / "out" / "solution.json", "--delays", "3ms", "--json").json
     provisioned = next(one for one in steps["rails"]["steps"] if one["mode"] == "provisioned")
     assert provisioned["step_s"] == pytest.approx(document["iteration_time_s"], rel=1e-9)
 

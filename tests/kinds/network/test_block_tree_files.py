@@ -19,7 +19,7 @@ def test_eight_servers_are_proven_and_a_spoilt_proof_is_rejected(tmp_path: Path)
     """The published optimum, twice the same file; raised, or without what proves it, it does not pass."""
     case = instance(tmp_path, demand=DEMAND, **FIELDS)
     for name in ("out", "again"):
-        assert run("solve", case, "--method", "branch-and-bound", "--out", tmp_path / name)[0] == 0
+        assert run("solve", case, "--method", "branch-and-bound", "--output", tmp_path / name)[0] == 0
     file = tmp_path / "out" / "solution.json"
     assert file.read_bytes() == (tmp_path / "again" / "solution.json").read_bytes()
     good = json.loads(file.read_text())

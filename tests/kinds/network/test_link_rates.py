@@ -121,7 +121,7 @@ def test_by_command(tmp_path: Path) -> None:
     note = "capacities of links are 'capacity' of ring.csv, in the unit of the demand"
     assert note in run("validate", tmp_path / "i.json").stdout
     assert run("validate", tmp_path / "i.json", "--json").json["files"][0]["notes"] == [note]
-    solved = run("solve", tmp_path / "i.json", "--out", tmp_path / "out", "--json")
+    solved = run("solve", tmp_path / "i.json", "--output", tmp_path / "out", "--json")
     assert note in solved.json["notes"]
     file = tmp_path / "out" / "solution.json"
     assert run("check", tmp_path / "i.json", file).code == 0

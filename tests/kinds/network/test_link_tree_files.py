@@ -77,5 +77,5 @@ def test_same_seed_same_bytes(tmp_path: Path) -> None:
     """Two runs write the same file, proof and all."""
     path = instance(tmp_path, demand={"family": "balanced-skew", "seed": 4}, **{**FIELDS, "servers": 5})
     for name in ("a", "b"):
-        assert run("solve", path, "--method", "branch-and-bound", "--out", tmp_path / name)[0] == 0
+        assert run("solve", path, "--method", "branch-and-bound", "--output", tmp_path / name)[0] == 0
     assert (tmp_path / "a" / "solution.json").read_bytes() == (tmp_path / "b" / "solution.json").read_bytes()

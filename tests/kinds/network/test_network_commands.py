@@ -92,7 +92,7 @@ def test_same_seed_same_bytes(tmp_path: Path) -> None:
     texts = []
     for name in ("a", "b"):
         path = instance(tmp_path, **fields, demand={"family": "skew", "seed": 4})
-        run("solve", path, "--out", tmp_path / name, "--json")
+        run("solve", path, "--output", tmp_path / name, "--json")
         texts.append((tmp_path / name / "solution.json").read_bytes())
     assert texts[0] == texts[1]
 
@@ -131,7 +131,7 @@ def test_bad_input_ends_with_its_exit_code(
 ) -> None:
     """Bad input 2, infeasible 3; the JSON says why, and nothing is written."""
     out = tmp_path / "out"
-    found, text = run("solve", instance(tmp_path, **fields), "--out", out, "--json", *options)
+    found, text = run("solve", instance(tmp_path, **fields), "--output", out, "--json", *options)
     document = json.loads(text)
     assert (found, document["exit_code"]) == (code, code)
     assert words in document["error"]
@@ -156,7 +156,7 @@ def test_compare_sets_methods_side_by_side(tmp_path: Path) -> None:
         tmp_path, kind="topology", servers=5, degree=2, links="unidirectional", demand={"family": "uniform"}
     )
     table = tmp_path / "table.csv"
-    code, text = run("compare", path, "--methods", "exact,branch-and-bound,totient,kautz", "--csv", table, "--json")
+    code, text = run("compare", path, "--methods", "exact,branch-and-bound,totient,kautz", "--output", table, "--json")
     assert code == 0
     rows = {row["method"]: row for row in json.loads(text)["runs"]}
     assert list(rows) == ["exact", "branch-and-bound", "totient", "kautz"]
@@ -175,7 +175,7 @@ def test_compare_sets_methods_side_by_side(tmp_path: Path) -> None:
 def test_text_output_shows_the_figures(tmp_path: Path) -> None:
     """People see theta, the bound and what proves it."""
     path = instance(tmp_path, kind="routing", topology={"family": "ring", "servers": 4}, demand={"family": "uniform"})
-    code, text = run("solve", path, "--out", tmp_path / "out")
+    code, text = run("solve", path, "--output", tmp_path / "out")
     assert code == 0
     # Ring of four: 16 hops over 8 links.
     assert "theta" in text

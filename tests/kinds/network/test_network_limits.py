@@ -76,7 +76,7 @@ def test_a_hop_limit_from_file_to_checked_file(tmp_path: Path) -> None:
 def test_a_limit_that_no_path_meets(tmp_path: Path) -> None:
     """Exit code 3, the pairs and the smallest limit that works by name."""
     fields = {**RING, "demand": {"family": "uniform"}, "max_hops": 1}
-    code, text = run("solve", instance(tmp_path, **fields), "--out", tmp_path / "out", "--json")
+    code, text = run("solve", instance(tmp_path, **fields), "--output", tmp_path / "out", "--json")
     document = json.loads(text)
     assert (code, document["status"]) == (3, "infeasible")
     assert "0 -> 2 (2 hops)" in document["error"]
@@ -117,7 +117,7 @@ def test_both_limits_together(tmp_path: Path) -> None:
 )
 def test_fields_that_make_no_sense(tmp_path: Path, fields: dict[str, Any], words: str) -> None:
     """Refused with exit code 2, and the word that helps."""
-    code, text = run("solve", instance(tmp_path, **DETOUR, **fields), "--out", tmp_path / "out", "--json")
+    code, text = run("solve", instance(tmp_path, **DETOUR, **fields), "--output", tmp_path / "out", "--json")
     assert code == 2
     assert words in json.loads(text)["error"]
 
@@ -131,7 +131,7 @@ def test_no_time_at_all_for_a_routing(tmp_path: Path, method: str) -> None:
     """At 0 seconds there is a routing that passes the check: exit code 4, or 0 where it happens to be optimal."""
     fields = {"kind": "routing", "topology": {"family": "torus", "dims": [4, 4]}, "demand": {"family": "skew"}}
     path = instance(tmp_path, **fields)
-    code, text = run("solve", path, "--out", tmp_path / "out", "--json", "--time-limit", "0", "--method", method)
+    code, text = run("solve", path, "--output", tmp_path / "out", "--json", "--time-limit", "0", "--method", method)
     document = json.loads(text)
     assert code in (0, 4)
     assert (document["stopped_by"] == "time") == (code == 4)
@@ -144,7 +144,7 @@ def test_no_time_at_all_for_a_topology(tmp_path: Path, method: str) -> None:
     """The same for topologies; a method that has nothing ends with 5 and writes nothing."""
     fields = {"kind": "topology", "servers": 12, "degree": 3, "links": "unidirectional", "demand": {"family": "skew"}}
     path = instance(tmp_path, **fields)
-    code, text = run("solve", path, "--out", tmp_path / "out", "--json", "--time-limit", "0", "--method", method)
+    code, text = run("solve", path, "--output", tmp_path / "out", "--json", "--time-limit", "0", "--method", method)
     document = json.loads(text)
     assert code in (0, 4, 5), document
     if code == 5:
@@ -159,7 +159,7 @@ def test_too_many_servers_for_the_exact_methods(tmp_path: Path) -> None:
     """Refused at once, with the size that fits."""
     fields = {"kind": "topology", "servers": 128, "degree": 4, "links": "unidirectional", "demand": {"family": "skew"}}
     for method in ("milp", "exact"):
-        code, text = run("solve", instance(tmp_path, **fields), "--out", tmp_path, "--json", "--method", method)
+        code, text = run("solve", instance(tmp_path, **fields), "--output", tmp_path, "--json", "--method", method)
         assert code == 2
         assert "too many servers" in json.loads(text)["error"]
 

@@ -17,7 +17,7 @@ DEMAND = {"family": "balanced-skew", "seed": 1}
 def test_cases_come_with_a_budget_and_are_proven_again(tmp_path: Path) -> None:
     """Three cases for 1 200 000 swaps; with a bound raised, a case less, or another count, the file does not pass."""
     case = instance(tmp_path, demand=DEMAND, **FIELDS)
-    code, text = run("solve", case, "--budget", "1200000", "--out", tmp_path / "out", "--json")
+    code, text = run("solve", case, "--budget", "1200000", "--output", tmp_path / "out", "--json")
     assert code == 0, text
     file = tmp_path / "out" / "solution.json"
     good = json.loads(file.read_text())

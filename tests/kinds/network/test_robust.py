@@ -107,12 +107,12 @@ def test_one_link_a_server_is_infeasible(tmp_path: Path) -> None:
     """A directed ring loses demand whichever link fails."""
     path = instance(tmp_path, kind="topology", servers=4, degree=1, links="unidirectional",
                     demand={"family": "uniform"})  # fmt: skip
-    code, text = run("solve", path, "--out", tmp_path / "out", "--method", "robust", "--json")
+    code, text = run("solve", path, "--output", tmp_path / "out", "--method", "robust", "--json")
     assert code == 2  # without a goal, the method does not cover it
     assert "no path" in json.loads(text)["error"]
     path = instance(tmp_path, kind="topology", servers=4, degree=1, links="unidirectional",
                     demand={"family": "uniform"}, search={"robust": {"failures": "single-link"}})  # fmt: skip
-    code, text = run("solve", path, "--out", tmp_path / "out", "--json")
+    code, text = run("solve", path, "--output", tmp_path / "out", "--json")
     assert code == 3
     assert "no path" in json.loads(text)["error"]
 
@@ -126,7 +126,7 @@ def test_refusals(tmp_path: Path) -> None:
         ({"robust": {"within_percent": -1}}, "search.robust.within_percent"),
     ):
         path = instance(tmp_path, **fields, search=search)
-        code, text = run("solve", path, "--out", tmp_path / "out", "--json")
+        code, text = run("solve", path, "--output", tmp_path / "out", "--json")
         assert code == 2
         assert words in json.loads(text)["error"]
     routing = instance(tmp_path, kind="routing", topology={"family": "ring", "servers": 4}, search={"robust": {}},

@@ -42,7 +42,7 @@ def test_solved_checked_reported(tmp_path: Path, text: str, mode: str) -> None:
     """Both modes, links given or not: the file is read back to the same bytes, checked, and reported the same."""
     path = written(tmp_path, f"{text}routing: {mode}\n")
     assert told("validate", path)[1]["files"][0]["ok"]
-    code, document = told("solve", path, "--out", tmp_path / "out")
+    code, document = told("solve", path, "--output", tmp_path / "out")
     assert (code, document["check"]) == (0, {"ok": True, "violations": [], "not_recomputed": []})
     assert document["objective"]["value"] == document["theta"] == max(document["thetas"])
     assert (document["objective"]["name"], document["routing"], document["method"]) == (
@@ -56,7 +56,7 @@ def test_solved_checked_reported(tmp_path: Path, text: str, mode: str) -> None:
     assert (code, verdict["ok"], verdict["violations"], verdict["not_recomputed"]) == (0, True, [], [])
     write_solution(read_solution(stored), tmp_path / "again.json")
     assert (tmp_path / "again.json").read_bytes() == stored.read_bytes()
-    assert told("report", stored, "--out", tmp_path / "again.html")[0] == 0
+    assert told("report", stored, "--output", tmp_path / "again.html")[0] == 0
     page = (tmp_path / "again.html").read_text(encoding="utf-8")
     assert page == (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     assert "Theta of each demand" in page
@@ -66,7 +66,7 @@ def test_solved_checked_reported(tmp_path: Path, text: str, mode: str) -> None:
 
 def test_the_theta_of_a_ring(tmp_path: Path) -> None:
     """Over a directed ring of 3, neighbours need 1 link, all others 2: theta 1 and 2, proven with the ring given."""
-    code, document = told("solve", written(tmp_path, RING), "--out", tmp_path / "out")
+    code, document = told("solve", written(tmp_path, RING), "--output", tmp_path / "out")
     assert code == 0
     assert document["thetas"] == pytest.approx([1.0, 2.0])
     assert document["bound"]["value"] == pytest.approx(2.0)
@@ -76,7 +76,7 @@ def test_the_theta_of_a_ring(tmp_path: Path) -> None:
 def test_figures_of_the_file_agree_with_the_instance(tmp_path: Path) -> None:
     """theta of every demand, added up here from pairs, their demand and their split in the solution file."""
     path = written(tmp_path, FOUND)
-    code, document = told("solve", path, "--out", tmp_path / "out")
+    code, document = told("solve", path, "--output", tmp_path / "out")
     assert code == 0
     stored = json.loads((tmp_path / "out" / "solution.json").read_text())
     demands, split = read_instance(path).demands, stored["plan"]["split"]
@@ -97,7 +97,7 @@ def test_figures_of_the_file_agree_with_the_instance(tmp_path: Path) -> None:
 
 def test_no_time_leaves_the_first_topology(tmp_path: Path) -> None:
     """Exit code 4 and a network that the checker takes."""
-    code, early = told("solve", written(tmp_path, FOUND), "--time-limit", 0, "--out", tmp_path / "out")
+    code, early = told("solve", written(tmp_path, FOUND), "--time-limit", 0, "--output", tmp_path / "out")
     assert (code, early["check"]) == (4, {"ok": True, "violations": [], "not_recomputed": []})
 
 
@@ -107,11 +107,12 @@ def test_methods_and_compare(tmp_path: Path) -> None:
     code, document = told("compare", path)
     assert code == 0
     assert "worst-demand" in json.dumps(document)
-    code, document = told("solve", path, "--method", "simplex", "--out", tmp_path / "out")
+    code, document = told("solve", path, "--method", "simplex", "--output", tmp_path / "out")
     assert (code, document["problems"][0]["allowed"]) == (2, "auto, worst-demand")
     one = "schema_version: 1\nkind: topology\nname: one\nservers: 4\ndegree: 2\ndemand: {family: uniform}\n"
     assert (
-        told("solve", written(tmp_path, one, "one.yaml"), "--method", "worst-demand", "--out", tmp_path / "o")[0] == 2
+        told("solve", written(tmp_path, one, "one.yaml"), "--method", "worst-demand", "--output", tmp_path / "o")[0]
+        == 2
     )
     assert not (tmp_path / "out").exists()
 
@@ -119,20 +120,23 @@ def test_methods_and_compare(tmp_path: Path) -> None:
 def test_what_takes_one_demand_says_so(tmp_path: Path) -> None:
     """`explain` and `resilience` read one routing: several are refused (exit code 2)."""
     path = written(tmp_path, RING)
-    assert told("solve", path, "--out", tmp_path / "out")[0] == 0
+    assert told("solve", path, "--output", tmp_path / "out")[0] == 0
     for words in (("explain", tmp_path / "out" / "solution.json"), ("resilience", tmp_path / "out" / "solution.json")):
-        for more in ((), ("--instance", path)):
-            code, document = told(*words, *more)
-            assert (code, document["problems"][0]["message"]) == (2, "this takes the solution of one demand")
+        code, document = told(*words)
+        assert (code, document["problems"][0]["message"]) == (2, "this takes the solution of one demand")
 
 
 def test_the_program_of_all_demands_is_written(tmp_path: Path) -> None:
-    """`dump-model` writes the common routing of the set; formulations of one demand refuse it."""
+    """`export --to lp` writes the common routing of the set; formulations of one demand refuse it."""
     path = written(tmp_path, RING)
-    code, document = told("dump-model", path, "--formulation", "common_routing", "--out", tmp_path / "m.lp")
+    code, document = told(
+        "export", path, "--to", "lp", "--set", "formulation=common_routing", "--output", tmp_path / "m.lp"
+    )
     # conservation of 6 pairs at 2 servers each, and a load of 3 arcs under 2 demands
     assert (code, document["rows"]) == (0, 6 * 2 + 2 * 3)
-    code, document = told("dump-model", path, "--formulation", "concurrent_flow", "--out", tmp_path / "n.lp")
+    code, document = told(
+        "export", path, "--to", "lp", "--set", "formulation=concurrent_flow", "--output", tmp_path / "n.lp"
+    )
     assert (code, document["problems"][0]["message"]) == (2, "this formulation takes one demand")
 
 
@@ -148,7 +152,7 @@ def test_the_program_of_all_demands_is_written(tmp_path: Path) -> None:
 )
 def test_what_several_demands_do_not_take(tmp_path: Path, rule: str, where: str) -> None:
     """Constraints and another demand are refused where they stand."""
-    code, document = told("solve", written(tmp_path, f"{FOUND}{rule}\n"), "--out", tmp_path / "out")
+    code, document = told("solve", written(tmp_path, f"{FOUND}{rule}\n"), "--output", tmp_path / "out")
     assert code == 2
     assert [each["path"] for each in document["problems"]] == [where]
 
@@ -157,7 +161,7 @@ def test_what_several_demands_do_not_take(tmp_path: Path, rule: str, where: str)
 def test_what_one_demand_does_not_take(tmp_path: Path, key: str, value: str) -> None:
     """Keys about several demands beside one."""
     text = "schema_version: 1\nkind: topology\nname: one\nservers: 4\ndegree: 2\ndemand: {family: uniform}\n"
-    code, document = told("solve", written(tmp_path, f"{text}{key}: {value}\n"), "--out", tmp_path / "out")
+    code, document = told("solve", written(tmp_path, f"{text}{key}: {value}\n"), "--output", tmp_path / "out")
     assert code == 2
     assert [each["path"] for each in document["problems"]] == [key]
 
@@ -165,7 +169,7 @@ def test_what_one_demand_does_not_take(tmp_path: Path, key: str, value: str) -> 
 def test_the_former_kind_is_named_with_its_new_spelling(tmp_path: Path) -> None:
     """Files of kind robust-network are refused, and told what to write."""
     path = written(tmp_path, FOUND.replace("kind: topology", "kind: robust-network"))
-    code, document = told("solve", path, "--out", tmp_path / "out")
+    code, document = told("solve", path, "--output", tmp_path / "out")
     assert code == 2
     assert "with demands: [...]" in document["problems"][0]["allowed"]
 
@@ -258,7 +262,7 @@ def test_files_that_do_not_fit_are_refused(
 
 def _checked_after(folder: Path, change: Callable[[dict[str, Any]], None]) -> tuple[int, Any]:
     path = written(folder, FOUND)
-    assert told("solve", path, "--out", folder)[0] == 0
+    assert told("solve", path, "--output", folder)[0] == 0
     document = json.loads((folder / "solution.json").read_text(encoding="utf-8"))
     change(document)
     (folder / "solution.json").write_text(json.dumps(document), encoding="utf-8")

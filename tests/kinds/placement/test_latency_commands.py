@@ -118,7 +118,7 @@ def test_servers_without_links_are_refused(tmp_path):
 
 def test_an_unknown_sharing_is_refused(tmp_path):
     """By the import, before anything is read, and by the instance file."""
-    found = run("import", "dnn-partitioning", "x.json", "--objective", "latency", "--sharing", "magic", "-o", "y.json")
+    found = run("import", "dnn-partitioning", "x.json", "--set", "objective=latency,sharing=magic", "-o", "y.json")
     assert found.exit_code == 2
     assert "none, fair, fifo, static" in found.output
     found = run("solve", written(tmp_path, document("magic")), "-o", tmp_path / "out")

@@ -133,18 +133,18 @@ def test_job_is_imported_and_solved(tmp_path: Path) -> None:
     """From a co-optimisation instance to a placement; options that make no sense are refused."""
     file = tmp_path / "job.yaml"
     common = ["import", "job", str(INSTANCES / "tiny-4.yaml"), "-o", str(file)]
-    assert run.invoke(app, [*common, "--objective", "speed"]).exit_code == 2
-    result = run.invoke(app, [*common, "--objective", "throughput", "--json"])
+    assert run.invoke(app, [*common, "--set", "objective=speed"]).exit_code == 2
+    result = run.invoke(app, [*common, "--set", "objective=throughput", "--json"])
     assert result.exit_code == 0, result.output
     solved = run.invoke(app, ["solve", str(file), "-o", str(tmp_path / "out"), "--method", "slices", "--json"])
     assert json.loads(solved.stdout)["check"]["ok"]
-    other = run.invoke(app, ["import", "job", str(SMALL), "--objective", "latency", "-o", str(tmp_path / "x.yaml")])
+    other = run.invoke(app, ["import", "job", str(SMALL), "--set", "objective=latency", "-o", str(tmp_path / "x.yaml")])
     assert other.exit_code == 2
 
 
 def test_model_is_dumped(tmp_path: Path) -> None:
     """The stage-order program of the example, rows named."""
     out = tmp_path / "model.lp"
-    result = run.invoke(app, ["dump-model", str(SMALL), "--formulation", "stage_order", "-o", str(out)])
+    result = run.invoke(app, ["export", str(SMALL), "--to", "lp", "--set", "formulation=stage_order", "-o", str(out)])
     assert result.exit_code == 0, result.output
     assert "one_group_0:" in out.read_text()

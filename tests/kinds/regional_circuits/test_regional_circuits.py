@@ -196,12 +196,12 @@ def test_limits_keep_what_there_is() -> None:
 
 def test_at_the_command_line(tmp_path: Path) -> None:
     """Keys of the JSON object, the check alone, what limits it, a first instance, a file of one's own."""
-    said = run("solve", EXAMPLE, "--out", tmp_path, "--json").json
+    said = run("solve", EXAMPLE, "--output", tmp_path, "--json").json
     assert said["status"] == "optimal"
     assert said["communication_time_s"] == pytest.approx(sum(step["transfer_s"] for step in said["steps"]))
     assert said["switch_s"] <= said["communication_time_s"]
     assert run("check", tmp_path / "solution.json").code == 0
-    told = run("explain", tmp_path / "solution.json", "--instance", EXAMPLE, "--json").json
+    told = run("explain", tmp_path / "solution.json", "--json").json
     assert all(row["communication_time_s"] <= said["communication_time_s"] for row in told["gains"])
     first = tmp_path / "first.yaml"
     assert run("init", "regional-circuits", "-o", first).code == 0
@@ -209,7 +209,7 @@ def test_at_the_command_line(tmp_path: Path) -> None:
     np.savez(tmp_path / "trace.npz", np.array([HOT, COLD]))
     own = tmp_path / "own.yaml"
     own.write_text(OWN)
-    found_own = run("solve", own, "--out", tmp_path / "own", "--json").json
+    found_own = run("solve", own, "--output", tmp_path / "own", "--json").json
     assert [step["transfer_s"] for step in found_own["steps"]] == pytest.approx([8.0, 8.0])
 
 

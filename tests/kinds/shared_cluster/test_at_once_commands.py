@@ -34,7 +34,7 @@ def problems(folder: Path, document: dict[str, Any]) -> dict[str | None, str]:
 def test_solve_check_and_report(tmp_path: Path) -> None:
     """All files are written, the JSON object holds the figures by fabric, and the checker accepts them."""
     instance = cases.write(tmp_path, cases.instance({"at_once": [3], "repetitions": 1}))
-    code, text = run("solve", instance, "--out", tmp_path / "out", "--json")
+    code, text = run("solve", instance, "--output", tmp_path / "out", "--json")
     document = json.loads(text)
     assert code == 0  # the times of planned classes are simulated twice
     assert document["kind"] == "shared-cluster"
@@ -48,13 +48,13 @@ def test_solve_check_and_report(tmp_path: Path) -> None:
     assert run("check", instance, tmp_path / "out" / "solution.json")[0] == 0
     assert run("report", tmp_path / "out" / "solution.json", "-o", tmp_path / "r.html")[0] == 0
     assert (tmp_path / "r.html").read_text() == (tmp_path / "out" / "report.html").read_text()
-    assert "slow-tree" in run("solve", instance, "--out", tmp_path / "out")[1]
+    assert "slow-tree" in run("solve", instance, "--output", tmp_path / "out")[1]
 
 
 def test_check_rejects_another_result(tmp_path: Path) -> None:
     """A figure changed by hand ends with code 6."""
     instance = cases.write(tmp_path, cases.instance({"at_once": [1], "repetitions": 1}))
-    assert run("solve", instance, "--out", tmp_path / "out")[0] == 0
+    assert run("solve", instance, "--output", tmp_path / "out")[0] == 0
     file = tmp_path / "out" / "solution.json"
     document = json.loads(file.read_text())
     document["objective"]["value"] += 0.5
@@ -66,7 +66,7 @@ def test_names_in_the_report_are_escaped(tmp_path: Path) -> None:
     """A solution of unknown origin cannot put markup into the page."""
     document = cases.instance({"at_once": [1], "repetitions": 1, "mix": None})
     document["classes"][0]["name"] = "<b>short</b>"
-    assert run("solve", cases.write(tmp_path, document), "--out", tmp_path / "out")[0] == 0
+    assert run("solve", cases.write(tmp_path, document), "--output", tmp_path / "out")[0] == 0
     file = tmp_path / "out" / "solution.json"
     assert run("report", file, "-o", tmp_path / "r.html")[0] == 0
     assert "<b>short" not in (tmp_path / "r.html").read_text()
@@ -75,8 +75,8 @@ def test_names_in_the_report_are_escaped(tmp_path: Path) -> None:
 def test_budget_and_time_limit_at_the_command_line(tmp_path: Path) -> None:
     """No budget option for this kind (2); a time limit of 0 leaves nothing (5)."""
     instance = cases.write(tmp_path, cases.instance())
-    assert run("solve", instance, "--out", tmp_path / "out", "--budget", 5)[0] == 2
-    assert run("solve", instance, "--out", tmp_path / "out", "--time-limit", 0)[0] == 5
+    assert run("solve", instance, "--output", tmp_path / "out", "--budget", 5)[0] == 2
+    assert run("solve", instance, "--output", tmp_path / "out", "--time-limit", 0)[0] == 5
     assert not (tmp_path / "out" / "solution.json").exists()
 
 

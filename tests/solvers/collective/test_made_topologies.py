@@ -77,14 +77,14 @@ def test_published_topologies(recipe: dict[str, Any], degree: int, steps: int, f
 @pytest.mark.parametrize("name", DISTANCE_REGULAR)
 def test_distance_regular_graphs_balance(name: str) -> None:
     """They are what they are called, and reach the bound (N-1)/N in as many steps as their diameter."""
-    entry = DISTANCE_REGULAR[name]
-    graph = entry.make()
+    servers, degree, make = DISTANCE_REGULAR[name]
+    graph = make()
     assert nx.is_distance_regular(graph)
     one = network("distance-regular", graph=name)
-    assert one.nodes == entry.servers == graph.number_of_nodes()
-    assert set(dict(graph.degree()).values()) == {entry.degree}
+    assert one.nodes == servers == graph.number_of_nodes()
+    assert set(dict(graph.degree()).values()) == {degree}
     if one.nodes <= 64:
-        assert figures(one, entry.degree) == (nx.diameter(graph), F(one.nodes - 1, one.nodes))
+        assert figures(one, degree) == (nx.diameter(graph), F(one.nodes - 1, one.nodes))
 
 
 @pytest.mark.parametrize("times", [1, 2, 3])

@@ -9,12 +9,10 @@ from dataclasses import replace
 import pytest
 
 from solvers.collective.schedules import NEIGHBOURS, least_time, step_time_s, steps_of
-from tests.support.cli_cases import run
-from topoopt.core.collective import SteppedCollective as C
-from topoopt.core.collective import SwitchedCollective
+from topoopt.core.collective import SteppedCollective, SwitchedCollective
 from topoopt.verify.collective import check_circuits
 
-EIGHT = SwitchedCollective(C.HALVING_DOUBLING, 8, 2, 8.0, 1.0, 0.0)
+EIGHT = SwitchedCollective("halving-doubling", 8, 2, 8.0, 1.0, 0.0)
 """Vector of 8 bytes, 1 byte a second and circuit, two ports."""
 
 
@@ -38,7 +36,7 @@ def test_halving_and_doubling_by_hand() -> None:
 
 def test_ring_is_never_switched() -> None:
     """2 (n - 1) steps of 1/2n of the vector to either side."""
-    found = least_time(replace(EIGHT, collective=C.RING), 0.0)
+    found = least_time(replace(EIGHT, collective="ring"), 0.0)
     assert found.time_s == pytest.approx(14 * 0.5)
     assert (found.times_set, found.break_even_s) == (0, 0.0)
 
@@ -48,7 +46,7 @@ def test_all_to_all_by_hand() -> None:
 
     Circuits of distance 3 carry distance 4 over four hops, half by each way: 1 + 2 + 1 + 2 with one set.
     """
-    asked = replace(EIGHT, collective=C.ALL_TO_ALL)
+    asked = replace(EIGHT, collective="all-to-all")
     assert least_time(asked, 0.0).time_s == pytest.approx(3.5)
     assert least_time(asked, 10.0).time_s == pytest.approx(8.0)
     found = least_time(asked, 1.9)
@@ -60,7 +58,9 @@ def test_no_schedule_is_faster_and_the_checker_agrees() -> None:
     draw = random.Random(5)
     for _ in range(60):
         ranks = draw.choice([2, 3, 4, 5, 6, 7, 8])
-        names = [C.ALL_TO_ALL, C.RING] + ([C.HALVING_DOUBLING] * 3 if ranks in (2, 4, 8) else [])
+        names: list[SteppedCollective] = ["all-to-all", "ring"] + (
+            ["halving-doubling"] * 3 if ranks in (2, 4, 8) else []
+        )
         asked = SwitchedCollective(
             draw.choice(names), ranks, draw.choice([2, 4]), draw.uniform(1, 9), 1.0, draw.random()
         )
@@ -88,23 +88,3 @@ def test_the_checker_finds_what_is_wrong() -> None:
         (replace(found, steps=found.steps[1:]), "steps"),
     ):
         assert code in {one.code for one in check_circuits(EIGHT, wrong).violations}
-
-
-def test_the_command() -> None:
-    result = run("collective", "switch", "--ranks", 8, "--bytes", "8 MB", "--delays", "10us,1s", "--json")
-    assert result.code == 0, result.stderr
-    rows = {(one["collective"], one["delay_s"]): one for one in result.json["schedules"]}
-    # 8 MB at 50 GB/s are 160 us: on the ring 20/8 of that and six steps of 1 us, else 7/8 and five delays.
-    assert rows["halving-doubling", 1.0]["time_s"] == pytest.approx(406e-6)
-    assert rows["halving-doubling", 1e-5]["time_s"] == pytest.approx(196e-6)
-    shown = run("collective", "switch", "--ranks", 6, "--bytes", "8 MB")
-    assert "halving-doubling" not in shown.stdout
-    for option, value, word in (
-        ("--ports", 3, "even numbers"),
-        ("--bytes", "8 apples", "not a size"),
-        ("--delays", "-1us", "ns, us, ms"),
-    ):
-        words = {"--ranks": 8, "--bytes": "8 MB", option: value}
-        refused = run("collective", "switch", *itertools.chain(*words.items()))
-        assert refused.code == 2
-        assert word in " ".join(refused.stderr.split())

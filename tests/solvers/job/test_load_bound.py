@@ -121,7 +121,7 @@ def test_allreduces_on_schedules(tmp_path, choice) -> None:
     operators[1]["weight_elements"] = [10_000_000, 300]
     search = {"budget": 20, "method": "alternating", "allreduce": choice}
     case = write(tmp_path, job(6, 3, operators, search=search) | {"baselines": {"fabrics": []}}, "case.json")
-    assert run("solve", case, "--out", tmp_path / "out").code == 0
+    assert run("solve", case, "--output", tmp_path / "out").code == 0
     instance, plan = read_instance(case), read_solution(tmp_path / "out" / "solution.json").plan
     assert plan.schedules
     graph = build_task_graph(instance.cluster, instance.workload, plan.strategy)

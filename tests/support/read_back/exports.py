@@ -11,6 +11,7 @@ from typing import Any
 from tests.support.read_back.linux_forwarding import interpret_forwarding
 from tests.support.read_back.msccl import read_msccl
 from tests.support.read_back.ovs import interpret
+from tests.support.read_back.plan_files import read_megatron, read_nccl, read_ns3_topology, read_patch_list
 from tests.support.read_back.pods import read_pod_circuits
 from tests.support.read_back.rails import read_timetable
 from tests.support.read_back.steps import read_steps
@@ -21,18 +22,16 @@ from topoopt.core.collective import ChunkProgram
 from topoopt.core.errors import CheckError, InputError
 from topoopt.core.workload import TaskKind
 from topoopt.files.graph_files import read_graph
-from topoopt.formats.astrasim import read_network, read_ns3_topology
+from topoopt.formats.astrasim import read_network
 from topoopt.formats.chakra.collective_read import read_schedule as read_traces
 from topoopt.formats.chakra.read import read_chakra
 from topoopt.formats.chakra.write import LAYOUT_FILE
 from topoopt.formats.exporter import Export
 from topoopt.formats.flexnet import read_flexnet_taskgraph
 from topoopt.formats.flexnet.write import comparable
-from topoopt.formats.megatron import read_megatron
 from topoopt.formats.msccl import read_schedule as read_algorithm
 from topoopt.formats.mscclpp import read_schedule as read_plan
-from topoopt.formats.nccl import read_nccl
-from topoopt.formats.patch_list import PHASES_FILE, PODS_FILE, STEPS_FILE, read_patch_list
+from topoopt.formats.patch_list import PHASES_FILE, PODS_FILE, STEPS_FILE
 from topoopt.formats.schedules import ScheduleOptions
 from topoopt.verify.laws.schedules import OrderLimitError, execute
 

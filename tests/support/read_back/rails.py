@@ -27,9 +27,7 @@ def read_timetable(folder: Path) -> PhasedCircuits:
     """
     rows = list(_rows(folder / GROUPS_FILE, GROUP_HEAD))
     with parsing(GROUPS_FILE, "a list of circuits"):
-        made = [
-            (int(row[0]) - 1, PortUse(row[1]), RailCircuit(*(int(number) - 1 for number in row[2:5]))) for row in rows
-        ]
+        made = [(int(row[0]) - 1, PortUse(row[1]), (int(row[2]) - 1, int(row[3]) - 1, int(row[4]) - 1)) for row in rows]
     uses = sorted({(group, use) for group, use, _ in made})
     circuits = [frozenset(one for number, _, one in made if number == group) for group, _ in uses]
     if [group for group, _ in uses] != list(range(len(uses))) or sum(map(len, circuits)) != len(made):
@@ -60,7 +58,7 @@ def _refuse(groups: list[frozenset[RailCircuit]], phases: tuple[RailPhase, ...])
         at, used = one.end_ns, (*one.lit, *one.dark)
         if not set(used) <= set(range(len(groups))):
             raise InputError([Problem("a group that has no circuits", file=PHASES_FILE, value=str(one.begin_ns))])
-        ports = [(c.rail, port) for group in used for c in groups[group] for port in (c.port, c.peer)]
+        ports = [(rail, port) for group in used for rail, *ends in groups[group] for port in ends]
         if len(set(ports)) < len(ports):
             text = "a port of a switch is used twice in a phase"
             raise InputError([Problem(text, file=PHASES_FILE, value=str(one.begin_ns))])

@@ -69,7 +69,7 @@ def test_another_division_is_refused(layers: tuple[int, ...]) -> None:
     other = replace(best, stage_layers=layers)
     moved = with_fabric(with_plan(solution, ranked=(other, *others)), 0, FabricPlan(other))
     found = check_llm_training(problem_of("layers: balanced", 80), moved)
-    assert any("which are not balanced" in one.message for one in found.violations)
+    assert any("not those of the rule" in one.message for one in found.violations)
 
 
 def test_short_ends_are_refused_beside_balanced_layers() -> None:

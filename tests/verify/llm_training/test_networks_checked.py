@@ -21,7 +21,7 @@ from topoopt.kinds.llm_training.figures import fabric_bounds_s
 from topoopt.kinds.pipeline import solve
 from topoopt.verify.checker import ViolationLog
 from topoopt.verify.llm_training.check import check_llm_training
-from topoopt.verify.llm_training.fabrics import check_drawn_links, check_form, expander_links
+from topoopt.verify.llm_training.networks import check_drawn_links, check_form, expander_links
 
 DENSE = "{layers: 24, hidden: 2048, ffn_hidden: 8192, heads: 16, kv_heads: 4, vocabulary: 32000}"
 EXPERTS = (

@@ -20,10 +20,9 @@ from topoopt.core.proofs import Status
 from topoopt.core.result import Result
 from topoopt.kinds.pipeline import solve
 from topoopt.verify.checker import WorkBudget
-from topoopt.verify.llm_training.bounds import Fastest, least_seconds, shape_bounds, tables_of
 from topoopt.verify.llm_training.check import check_llm_training
 from topoopt.verify.llm_training.costs import hopped_rates
-from topoopt.verify.llm_training.iteration import seconds_of
+from topoopt.verify.llm_training.iteration import Fastest, least_seconds, seconds_of, shape_bounds, tables_of
 from topoopt.verify.llm_training.space import records_of, shapes_of
 
 SOME = 60

@@ -8,20 +8,21 @@ import gc
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, get_args
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from annotated_types import Ge, Le
 from rich.console import Console
 from rich.markup import escape
 
 from topoopt.core.cluster import LinkDirection
-from topoopt.core.collective import CircuitSchedule, DeclaredFigures, SteppedCollective, SwitchedCollective
+from topoopt.core.collective import DeclaredFigures
 from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.proofs import StopReason
-from topoopt.core.switching import delay_text, parse_delay
-from topoopt.page.output import EXIT_OF_STOP, JsonOption, Output
+from topoopt.page import options
+from topoopt.page.output import EXIT_OF_STOP, Output
 from topoopt.page.render import TerminalTable
 from topoopt.page.text import counted
 
@@ -68,52 +69,41 @@ def claim_figures(text: str | None) -> DeclaredFigures:
     match = _CLAIM.fullmatch(text.strip())
     value = 0.0 if match is None else float(match[1]) * _SCALE[match[2]]
     if match is None or not 0 < value < 1e15:
-        raise InputError([Problem("not a rate or time", path="--claim", value=text, allowed="like 3.5GB/s, 10.75us")])
+        raise InputError(
+            [Problem("not a rate or time", path="--set claim", value=text, allowed="like 3.5GB/s, 10.75us")]
+        )
     if match[2].endswith("/s"):
         return DeclaredFigures(algbw_gbytes_per_s=value)
     return DeclaredFigures(time_us=value)
 
 
-def size_of(text: str | None) -> float | None:
-    """Bytes that `--bytes` says.
-
-    Raises:
-        InputError: no size.
-    """
-    from topoopt.kinds.collective.read import size_bytes
-
-    if text is None:
-        return None
-    size = size_bytes(text) if re.fullmatch(r"[0-9]{1,20}(\.[0-9]{1,9})? ?(B|[kKMGT]i?B)", text.strip()) else None
-    if size is None:
-        raise InputError([Problem("not a size", path="--bytes", value=text, allowed="like 1GiB or 16 MB")])
-    return float(size)
-
-
-RateAttributeOption = Annotated[
-    str | None,
-    typer.Option(help="Attribute or column of links in a network file that is their rate; default: by its name."),
-]
+AUDIT_SETTINGS = {
+    "root": Annotated[int, Ge(0)],
+    "claim": str,
+    "message_us": Annotated[float, Ge(0.0), Le(1e6)],
+    "multicast": bool,
+    "relaying": bool,
+    "rate_attribute": str,
+}
 
 
 def audit(
     schedule: Annotated[Path, typer.Argument(help="File of the schedule; chakra: a folder or prefix of .et files.")],
     form: Annotated[str, typer.Option("--format", help="msccl, mscclpp, teccl, forestcoll, sccl or chakra.")],
     topology: Annotated[str | None, typer.Option(help="As for `bound`; without it semantics alone.")] = None,
-    rate_attribute: RateAttributeOption = None,
-    collective: Annotated[str | None, typer.Option(help="Where the file does not say, or says something else.")] = None,
-    root: Annotated[int, typer.Option(min=0, help="Rank of a broadcast or reduction.")] = 0,
-    claim: Annotated[str | None, typer.Option(help="What is claimed: 3.5GB/s, or a time: 10.75us.")] = None,
-    vector: Annotated[
-        str | None, typer.Option("--bytes", help="The whole vector, where the file does not say.")
-    ] = None,
-    message_us: Annotated[float, typer.Option(min=0.0, max=1e6, help="Time of a message besides its bytes.")] = 0.0,
-    multicast: Annotated[bool, typer.Option("--multicast", help="Switches copy.")] = False,
-    relaying: Annotated[bool, typer.Option("--relaying", help="Ranks pass on what is not for them.")] = False,
-    time_limit: Annotated[float | None, typer.Option(min=0.0, help="Seconds, for the bound.")] = None,
-    as_json: Annotated[bool, JsonOption] = False,
+    collective: options.Collective = None,
+    vector: options.Bytes = None,
+    time_limit: options.TimeLimit = None,
+    settings: options.Settings = None,
+    as_json: options.Json = False,
 ) -> None:
-    """Execute a schedule of anyone, and say whether it is right, how fast it is, and how fast any could be."""
+    """Execute a schedule of anyone, and say whether it is right, how fast it is, and how fast any could be.
+
+    --collective and --bytes are for what the file does not say. Settings: `claim`, a rate (3.5GB/s) or a time
+    (10.75us); `root` of a broadcast or reduction (0); `message_us`, time of a message besides its bytes (0);
+    `multicast`, switches copy; `relaying`, ranks pass on what is not for them; `rate_attribute`, the attribute or
+    column of links in a network file that is their rate.
+    """
     output = Output.choose(as_json)
 
     def command() -> int:
@@ -134,19 +124,22 @@ def audit(
             raise InputError(
                 [Problem("no such collective", None, None, "--collective", value_text(collective), allowed)]
             )
-        said = claim_figures(claim)
-        declared = DeclaredFigures(size_of(vector), said.time_us, said.algbw_gbytes_per_s)
+        given = options.typed_settings(options.settings_of(settings, AUDIT_SETTINGS), AUDIT_SETTINGS)
+        said, root = claim_figures(given.get("claim")), given.get("root", 0)
+        size = None if vector is None else float(options.size_of(vector))
+        declared = DeclaredFigures(size, said.time_us, said.algbw_gbytes_per_s)
         notes: list[str] = []
-        network = None if topology is None else network_argument(topology, notes.append, rate_attribute)
-        settings = AuditSettings(multicast, relaying, message_us, declared, root)
+        network = None if topology is None else network_argument(topology, notes.append, given.get("rate_attribute"))
+        flags = (given.get("multicast", False), given.get("relaying", False))
+        question = AuditSettings(*flags, given.get("message_us", 0.0), declared, root)
         with attended(output, time_limit) as run, collection_halted():
             run.doing, stop = "audit", run.timing.stop
 
             def judged() -> Audit:
                 program = SCHEDULES[form](schedule, ScheduleOptions(wanted, root))
                 if root >= len(program.ranks) or (network is not None and root >= len(network.ranks)):
-                    raise InputError([Problem("no such rank", path="--root", value=str(root))])
-                return examined(program, network, replace(settings, notes=tuple(notes)), stop)
+                    raise InputError([Problem("no such rank", path="--set root", value=str(root))])
+                return examined(program, network, replace(question, notes=tuple(notes)), stop)
 
             result = run.patient(judged)
             reason = stop.reason() or StopReason.CONVERGED
@@ -163,7 +156,6 @@ def audit(
 
 
 def lines_of(document: object) -> list[str]:
-    """The audit for people."""
     assert isinstance(document, dict)
     recomputed, bound, claimed = document["recomputed"], document["bound"], document["claimed"]
     lines = [f"verdict: {document['verdict']}", *(f"- {reason}" for reason in document["reasons"])]
@@ -188,42 +180,47 @@ def lines_of(document: object) -> list[str]:
     return [*lines, *(f"note: {note}" for note in document["notes"])]
 
 
-MOST_SERVERS = 4096
+MAX_SERVERS = 4096
 PREFER = ("steps", "bandwidth", "all-to-all", "time")
 
 
+FIND_SETTINGS = {
+    "latency_us": Annotated[float, Ge(0.0), Le(1e9)],
+    "visits": Annotated[int, Ge(0), Le(10**12)],
+    "seed": Annotated[int, Ge(0), Le(options.MAX_SEED)],
+}
+
+
 def find(
-    servers: Annotated[int, typer.Option(min=2, max=MOST_SERVERS, help="Number of servers n.")],
-    degree: Annotated[int, typer.Option(min=1, max=64, help="Links out of, and into, every server.")],
-    links: Annotated[str, typer.Option(help="unidirectional or bidirectional.")] = "unidirectional",
+    servers: options.Servers = None,
+    degree: options.Degree = None,
+    links: options.Links = "unidirectional",
     prefer: Annotated[str, typer.Option(help="What the one that is written is best in: " + ", ".join(PREFER))] = (
         "bandwidth"
     ),
-    vector: Annotated[str | None, typer.Option("--bytes", help="Vector of an AllReduce to time, like 1 MB.")] = None,
-    link_gbytes_per_s: Annotated[float, typer.Option(min=1e-6, max=1e6, help="Rate of a link, GB/s.")] = 1.0,
-    latency_us: Annotated[float, typer.Option(min=0.0, max=1e9, help="Of a step.")] = 0.0,
-    visits: Annotated[
-        int | None,
-        typer.Option(min=0, max=10**12, help="Links a search follows; default: only where the atlas has no answer."),
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Of the search.")] = 0,
-    time_limit: Annotated[float | None, typer.Option(min=0.0, help="Seconds.")] = None,
-    network: Annotated[
-        Path | None, typer.Option(help="File for the preferred topology: .graphml or .csv (tail, head, rate).")
-    ] = None,
-    csv_file: Annotated[Path | None, typer.Option("--csv", help="CSV file for the front.")] = None,
-    report: Annotated[Path | None, typer.Option(help="Report to write, as .html.")] = None,
-    as_json: Annotated[bool, JsonOption] = False,
+    vector: options.Bytes = None,
+    link_gbps: options.LinkGbps = None,
+    time_limit: options.TimeLimit = None,
+    settings: options.Settings = None,
+    output_files: options.Output = None,
+    force: options.Force = False,
+    as_json: options.Json = False,
 ) -> None:
     """Topologies for collectives: the Pareto front of steps, bandwidth factor and All-to-All rate, beside the bounds.
 
-    Common sizes are answered from an atlas, others by a search among Cayley digraphs, line graphs and products.
+    Common sizes are answered from an atlas, others by a search among Cayley digraphs, line graphs and products. With
+    --bytes an AllReduce is timed, on links of 8 Gbit/s unless --link-gbps says otherwise. --output writes the preferred
+    topology (.graphml), the front (.csv) and a page (.html).
+
+    Settings: `latency_us` of a step (0); `visits`, links that a search follows, else only where the atlas has no
+    answer; `seed` of the search.
     """
     output = Output.choose(as_json)
 
     def command() -> int:
         from topoopt.analyses.collective.search import (
             PREFERENCES,
+            AllReduceCost,
             Wanted,
             answer,
             find_front,
@@ -232,11 +229,18 @@ def find(
             front_html,
             write_network,
         )
-        from topoopt.files.atomic import write_text_atomically
+        from topoopt.files.atomic import targets, write_text_atomically
         from topoopt.page.long_run import attended
 
-        _require_range(links, prefer, vector, network, csv_file, report)
-        cost = _cost(vector, link_gbytes_per_s, latency_us)
+        network, csv_file, report = targets(output_files, force, (".graphml",), (".csv",), (".html",))
+        given = options.typed_settings(options.settings_of(settings, FIND_SETTINGS), FIND_SETTINGS)
+        visits, seed = given.get("visits"), given.get("seed", 0)
+        _require_range(servers, degree, links, prefer, vector)
+        assert servers is not None
+        assert degree is not None
+        link_gbytes_per_s = 1.0 if link_gbps is None else link_gbps / 8
+        size = None if vector is None else options.size_of(vector)
+        cost = None if size is None else AllReduceCost(size, link_gbytes_per_s, given.get("latency_us", 0.0))
         wanted = Wanted(servers, degree, LinkDirection(links))
         preference = PREFERENCES["bandwidth" if cost and prefer == "time" else prefer]
         if cost and prefer == "time":
@@ -251,8 +255,8 @@ def find(
             write_text_atomically(csv_file, front_csv(result, cost))
         if report is not None:
             write_text_atomically(report, front_html(result, cost))
-        targets = {"network": network, "csv": csv_file, "report": report}
-        written = {name: None if file is None else str(file) for name, file in targets.items()}
+        files = {"network": network, "csv": csv_file, "report": report}
+        written = {name: None if file is None else str(file) for name, file in files.items()}
         output.result(
             {**front_document(result, cost), **written, "stopped_by": reason.value},
             lambda console: _show_front(console, result, cost, written, reason),
@@ -263,45 +267,21 @@ def find(
     output.run(command)
 
 
-def _require_range(
-    links: str, prefer: str, vector: str | None, network: Path | None, csv_file: Path | None, report: Path | None
-) -> None:
-    """Refuse what cannot be meant, and files that cannot be written."""
-    from topoopt.analyses.collective.search import NETWORK_FILES
-
+def _require_range(servers: int | None, degree: int | None, links: str, prefer: str, vector: str | None) -> None:
+    """Refuse what cannot be meant."""
     problems = [
         Problem(f"unknown {path[2:]}", path=path, value=value, allowed=", ".join(allowed))
         for path, value, allowed in (("--links", links, list(LinkDirection)), ("--prefer", prefer, list(PREFER)))
         if value not in allowed
     ]
+    if servers is None or not 2 <= servers <= MAX_SERVERS:
+        problems.append(Problem("out of range", path="--servers", value=str(servers), allowed=f"2 to {MAX_SERVERS}"))
+    if degree is None:
+        problems.append(Problem("missing", path="--degree"))
     if prefer == "time" and vector is None:
         problems.append(Problem("a time needs a size", path="--prefer", value=prefer, allowed="with --bytes"))
-    for path, file, endings in (
-        ("--network", network, NETWORK_FILES),
-        ("--csv", csv_file, (".csv",)),
-        ("--report", report, (".html",)),
-    ):
-        if file is not None and (file.is_dir() or not file.parent.is_dir()):
-            problems.append(Problem("cannot be written", path=path, value=str(file), allowed="a file in a folder"))
-        elif file is not None and file.suffix.lower() not in endings:
-            problems.append(Problem("unknown format", path=path, value=str(file), allowed=", ".join(endings)))
     if problems:
         raise InputError(problems)
-
-
-def _cost(vector: str | None, link_gbytes_per_s: float, latency_us: float) -> AllReduceCost | None:
-    import re
-
-    from topoopt.analyses.collective.search import AllReduceCost
-    from topoopt.kinds.collective.read import SIZE_PATTERN, size_bytes
-
-    if vector is None:
-        return None
-    size = size_bytes(vector) if re.fullmatch(SIZE_PATTERN, vector) else None
-    if size is None:
-        allowed = "whole bytes with a unit, like 100 MB or 1GiB"
-        raise InputError([Problem("not a size", path="--bytes", value=vector, allowed=allowed)])
-    return AllReduceCost(size, link_gbytes_per_s, latency_us)
 
 
 def _show_front(
@@ -329,152 +309,11 @@ def _show_front(
         f"bounds: {limits.steps} steps (Moore), bandwidth factor {limits.bandwidth} (degree), all-to-all "
         f"{limits.all_to_all:.6g} of a link for every pair (distances)"
     )
-    lines.append("from a search" if result.searched else "from the atlas; --visits N searches further")
+    lines.append("from a search" if result.searched else "from the atlas; --set visits=N searches further")
     lines += early_end(stopped_by)
     lines += [f"written: {file}" for file in written.values() if file is not None]
     for line in lines:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
-
-
-def job(
-    instance: Annotated[Path, typer.Argument(help="Instance of kind co-optimisation.")],
-    solution: Annotated[Path, typer.Argument(help="Its solution.json.")],
-    time_limit: Annotated[float | None, typer.Option(min=0.0, help="Seconds.")] = None,
-    as_json: Annotated[bool, JsonOption] = False,
-) -> None:
-    """Time of every gradient's AllReduce alone on the topology of a plan: on its rings, and by the best schedule."""
-    output = Output.choose(as_json)
-
-    def command() -> int:
-        from topoopt.analyses.collective.job_schedules import answer, job_collectives, job_document
-        from topoopt.core.errors import InputError, Problem
-        from topoopt.core.job import CoOptimisation
-        from topoopt.kinds.files import read_instance, read_solution
-        from topoopt.page.long_run import attended
-        from topoopt.page.text import byte_size, server_set
-
-        problem = read_instance(instance)
-        if not isinstance(problem, CoOptimisation):
-            raise InputError([Problem("not an instance of a job", str(instance), None, "kind", problem.kind)])
-        plan = read_solution(solution, ["co-optimisation"])
-        with attended(output, time_limit) as run:
-            run.doing = "schedules"
-            groups, left_out = run.patient(lambda: job_collectives(problem, plan, run.timing.stop))
-
-        def show(console: Console) -> None:
-            for group in groups:
-                table = TerminalTable("gradients", "bytes", "rings", "best", "schedule")
-                table.title = f"servers {server_set(group.members, problem.cluster.servers)}"
-                for gradient in group.gradients:
-                    how = f"{gradient.schedule}, {gradient.steps} steps"
-                    row = (
-                        str(gradient.count),
-                        byte_size(gradient.bytes),
-                        f"{gradient.ring_us:.6g} us",
-                        f"{gradient.best_us:.6g} us",
-                        how,
-                    )
-                    table.add_row(*row)
-                console.print(table)
-                totals = f"{group.total_us('ring_us'):.6g} us on rings, {group.total_us('best_us'):.6g} us at best"
-                console.print(f"one after the other: {totals}", highlight=False)
-            if not groups:
-                console.print("no gradients over the network")
-            if left_out:
-                console.print(f"{left_out} groups left out: too large, or with fewer bytes", highlight=False)
-
-        output.result(job_document(groups, left_out), show, answer(groups))
-        return 0
-
-    output.run(command)
-
-
-MOST_RANKS = 512
-
-
-def switch(
-    ranks: Annotated[int, typer.Option(min=2, max=MOST_RANKS, help="Number of ranks n.")],
-    vector: Annotated[str, typer.Option("--bytes", help="Vector of a rank, like 100 MB.")],
-    ports: Annotated[int, typer.Option(min=2, max=64, help="Of a rank, an even number.")] = 2,
-    link_gbytes_per_s: Annotated[float, typer.Option(min=1e-6, max=1e6, help="Rate of a circuit, GB/s.")] = 50.0,
-    latency_us: Annotated[float, typer.Option(min=0.0, max=1e9, help="Of a step.")] = 1.0,
-    delays: Annotated[str, typer.Option(help="Delays to set circuits, parted by commas, or devices.")] = (
-        "1us,10us,100us,1ms,10ms"
-    ),
-    as_json: Annotated[bool, JsonOption] = False,
-) -> None:
-    """Least time of AllReduce and All-to-All where circuits may be set anew between steps, and what delay pays."""
-    output = Output.choose(as_json)
-
-    def command() -> int:
-        from solvers.collective.schedules import least_time
-        from topoopt.verify.collective import check_circuits
-
-        size = _require_sizes(ranks, ports, vector)
-        scheduled: list[tuple[SwitchedCollective, CircuitSchedule]] = []
-        for word in delays.split(","):
-            delay_s = parse_delay(word) / 1e3
-            for collective in get_args(SteppedCollective):
-                if collective == "halving-doubling" and ranks & (ranks - 1):
-                    continue
-                operation = SwitchedCollective(
-                    collective, ranks, ports, float(size), link_gbytes_per_s * 1e9, latency_us * 1e-6
-                )
-                schedule = least_time(operation, delay_s)
-                checked = check_circuits(operation, schedule)
-                if not checked.ok:
-                    raise CheckError("the checker rejects a schedule:\n" + "\n".join(map(str, checked.violations)))
-                scheduled.append((operation, schedule))
-        rows = [
-            {"collective": operation.collective, "times_set": circuits.times_set, **asdict(circuits)}
-            for operation, circuits in scheduled
-        ]
-        document = {"kind": "switched-collective", "ranks": ranks, "ports": ports, "bytes": size, "schedules": rows}
-        output.result(document, lambda console: _show_schedules(console, scheduled), _answer(scheduled))
-        return 0
-
-    output.run(command)
-
-
-def _require_sizes(ranks: int, ports: int, vector: str) -> int:
-    import re
-
-    from topoopt.kinds.collective.read import SIZE_PATTERN, size_bytes
-
-    problems = []
-    size = size_bytes(vector) if re.fullmatch(SIZE_PATTERN, vector) else None
-    if size is None:
-        allowed = "whole bytes with a unit, like 100 MB or 1GiB"
-        problems.append(Problem("not a size", path="--bytes", value=vector, allowed=allowed))
-    if ports % 2:
-        text = "circuits to both sides take ports in pairs"
-        problems.append(Problem(text, path="--ports", value=str(ports), allowed="even numbers"))
-    if problems or size is None:
-        raise InputError(problems)
-    return size
-
-
-def _answer(scheduled: list[tuple[SwitchedCollective, CircuitSchedule]]) -> str:
-    best = max(scheduled, key=lambda row: row[1].break_even_s)
-    if best[1].break_even_s == 0.0:
-        return "Setting circuits anew between steps never pays."
-    return (
-        f"Setting circuits anew between steps pays up to a delay of {delay_text(1e3 * best[1].break_even_s)}, for "
-        f"{best[0].collective}."
-    )
-
-
-def _show_schedules(console: Console, scheduled: list[tuple[SwitchedCollective, CircuitSchedule]]) -> None:
-    table = TerminalTable(title=f"{scheduled[0][0].ranks} ranks, {scheduled[0][0].ports} ports each")
-    for heading in ("collective", "delay", "least, us", "set", "never, us", "every step, us", "pays up to"):
-        table.add_column(heading, justify="left" if heading == "collective" else "right")
-    for operation, schedule in scheduled:
-        pays = delay_text(1e3 * schedule.break_even_s) if schedule.break_even_s else "never"
-        times = (f"{1e6 * value:.6g}" for value in (schedule.time_s, schedule.never_s, schedule.every_s))
-        least, never, every = times
-        cells = (delay_text(1e3 * schedule.delay_s), least, f"{schedule.times_set}x", never, every, pays)
-        table.add_row(operation.collective, *cells)
-    console.print(table)
 
 
 BOUNDED = ("allgather", "reduce-scatter", "allreduce", "all-to-all")
@@ -483,15 +322,9 @@ BOUNDED = ("allgather", "reduce-scatter", "allreduce", "all-to-all")
 SHOWN_GAP = 1e-5
 """Part of a bound that is not reached from which that is told."""
 
-app = typer.Typer(help="Collectives on any network: what is best, and what schedules do.", no_args_is_help=True)
+BOUND_SETTINGS = {"rate_attribute": str, "breadth_first": bool}
 
 
-@app.callback()
-def group() -> None:
-    """Collectives on any network."""
-
-
-@app.command("bound")
 def bound(
     topology: Annotated[
         str,
@@ -500,13 +333,16 @@ def bound(
             "roles), or a section as in instance files: 'preset: dgx-a100, boxes: 2'."
         ),
     ],
-    collective: Annotated[str | None, typer.Option(help="Only for this one; default: all.")] = None,
-    rate_attribute: RateAttributeOption = None,
-    method: Annotated[str, typer.Option(help="optimum, or bfb: breadth-first broadcasts beside it.")] = "optimum",
-    time_limit: Annotated[float | None, typer.Option(min=0.0, help="Seconds.")] = None,
-    as_json: Annotated[bool, JsonOption] = False,
+    collective: options.Collective = None,
+    time_limit: options.TimeLimit = None,
+    settings: options.Settings = None,
+    as_json: options.Json = False,
 ) -> None:
-    """Best rate of AllGather, AllReduce and All-to-All on a network, and the cut that limits it."""
+    """Best rate of AllGather, AllReduce and All-to-All on a network, and the cut that limits it.
+
+    Of all collectives unless --collective names one. Settings: `breadth_first`, breadth-first broadcasts as well;
+    `rate_attribute`, the attribute or column of links in a network file that is their rate.
+    """
     output = Output.choose(as_json)
 
     def command() -> int:
@@ -519,19 +355,19 @@ def bound(
         from topoopt.core.errors import InputError, Problem
         from topoopt.page.long_run import attended
 
-        if method not in ("optimum", "bfb"):
-            raise InputError([Problem("no such method", path="--method", value=method, allowed="optimum, bfb")])
+        given = options.typed_settings(options.settings_of(settings, BOUND_SETTINGS), BOUND_SETTINGS)
+        breadth_first = given.get("breadth_first", False)
         if collective is not None and collective not in BOUNDED:
             allowed = ", ".join(BOUNDED)
             raise InputError([Problem("no bound for it", path="--collective", value=collective, allowed=allowed)])
         notes: list[str] = []
-        network = network_argument(topology, notes.append, rate_attribute)
+        network = network_argument(topology, notes.append, given.get("rate_attribute"))
         pairs, reduced = None if collective is None else collective == "all-to-all", collective in (None, "allreduce")
         with attended(output, time_limit) as run:
             run.doing, stop = "bounds", run.timing.stop
             bounds = run.patient(lambda: network_bounds(network, stop, all_to_all=pairs, allreduce=reduced))
         document = {"ranks": len(network.ranks), **bounds.document(), **({"notes": notes} if notes else {})}
-        if method == "bfb":
+        if breadth_first:
             document |= breadth_first_figures(network)
 
         def show(console: Console) -> None:
@@ -548,7 +384,7 @@ def bound(
                 lines.append(f"All-to-All: at most {bounds.all_to_all_lambda:.6g} GB/s for every ordered pair")
                 if bounds.all_to_all_gap > SHOWN_GAP:
                     lines[-1] += f"; {bounds.all_to_all_reached:.6g} GB/s are reached, {bounds.all_to_all_gap:.2%} less"
-            if method == "bfb":
+            if breadth_first:
                 factor = document["bandwidth_factor"] or "differs from rank to rank"
                 lines.append(f"breadth-first broadcasts: {document['steps']} steps, bandwidth factor {factor}")
             for line in (*lines, *early_end(bounds.stopped_by), *(f"note: {note}" for note in notes)):
@@ -558,9 +394,3 @@ def bound(
         return EXIT_OF_STOP.get(bounds.stopped_by, 0)
 
     output.run(command)
-
-
-app.command("audit")(audit)
-app.command("job")(job)
-app.command("find")(find)
-app.command("switch")(switch)

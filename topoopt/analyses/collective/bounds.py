@@ -55,7 +55,7 @@ def network_argument(text: str, note: Note, rate_attribute: str | None = None) -
         return within("topology", lambda: network_of(section, path.parent, note=note))
     if rate_attribute is not None:
         allowed = f"beside a network file ({', '.join(NETWORK_FILES)})"
-        raise InputError([Problem("plays no part", path="--rate-attribute", value=rate_attribute, allowed=allowed)])
+        raise InputError([Problem("plays no part", path="--set rate_attribute", value=rate_attribute, allowed=allowed)])
     if inline:
         return _inline(text, note)
     from topoopt.kinds.files import read_instance
@@ -130,7 +130,6 @@ class NetworkBounds:
         return 1 - self.all_to_all_reached / self.all_to_all_lambda
 
     def document(self) -> dict[str, Any]:
-        """For programs; fractions as text."""
         return {
             "ratio": str(self.ratio),
             "allgather_rate": float(self.allgather_rate),

@@ -9,26 +9,36 @@ bytes, on rings as elsewhere. Each schedule is executed and timed by the checker
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, replace
+from typing import Any, get_args
 
 import numpy as np
 
+from solvers.collective.schedules import least_time
 from solvers.job.candidate_topologies import group_network, ring_line
 from solvers.stop import Stop
 from topoopt.core.cluster import Cluster
-from topoopt.core.collective import BestBySize, CollectiveOp, CollectiveProblem
+from topoopt.core.collective import (
+    BestBySize,
+    CircuitSchedule,
+    CollectiveOp,
+    CollectiveProblem,
+    SteppedCollective,
+    SwitchedCollective,
+)
 from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.job import CoOptimisation, JobPlan
 from topoopt.core.result import Result
 from topoopt.core.routing import GroupRings
 from topoopt.core.search_settings import SearchSettings
+from topoopt.core.switching import delay_text
 from topoopt.core.topology import Topology
 from topoopt.core.workload import TaskKind
 from topoopt.kinds.kind import SolveOptions
-from topoopt.kinds.pipeline import solve
-from topoopt.page.text import compared, counted
+from topoopt.kinds.pipeline import Explanation, solve
+from topoopt.page.text import byte_size, compared, counted, server_set
 from topoopt.simulate.lower import build_task_graph
+from topoopt.verify.collective import check_circuits
 from topoopt.verify.job.plan import check_plan
 
 MOST_MEMBERS = 128
@@ -36,6 +46,9 @@ MOST_MEMBERS = 128
 
 MOST_GROUPS = 8
 """Groups that schedules are made for, those with most bytes first."""
+
+SHOWN = 3
+"""Groups that are told of."""
 
 
 @dataclass(frozen=True)
@@ -128,8 +141,77 @@ def _group(cluster: Cluster, topology: Topology, rings: GroupRings, sizes: list[
     return GroupSchedules(members, line, solution.figures.front, tuple(gradients))
 
 
+def explain_collectives(
+    explanation: Explanation, instance: CoOptimisation, solution: Result[CoOptimisation, JobPlan], stop: Stop
+) -> Explanation:
+    """The same explanation with what limits the AllReduces of the plan: its rings, and circuits that stay.
+
+    Each gradient is timed alone: on the rings of the plan, by the best schedule on its links, and on an optical switch
+    whose circuits may be set anew between steps.
+
+    Raises:
+        CheckError: the checker rejects a schedule (a bug of ours).
+    """
+    if solution.plan.schedules:
+        return explanation
+    groups, left_out = job_collectives(instance, solution, stop)
+    words = [answer(groups)]
+    figures: dict[str, Any] = {"collectives": job_document(groups, left_out)}
+    for group in groups[:SHOWN]:
+        first = group.gradients[0]
+        words.append(
+            f"Gradients of servers {server_set(group.members, instance.cluster.servers)} take "
+            f"{group.total_us('ring_us'):.6g} us on their rings, {group.total_us('best_us'):.6g} us at best; the "
+            f"largest, {byte_size(first.bytes)}, by {first.schedule} in {counted(first.steps, 'step')}."
+        )
+    if groups and instance.cluster.degree >= 2:
+        schedules = switched(instance.cluster, groups[0])
+        figures["switched_collectives"] = [
+            {"collective": operation.collective, "times_set": circuits.times_set, **asdict(circuits)}
+            for operation, circuits in schedules
+        ]
+        words.append(switched_answer(schedules))
+    return replace(explanation, words=(*explanation.words, *words), figures={**explanation.figures, **figures})
+
+
+DELAYS_MS = (0.001, 0.01, 0.1, 1.0, 10.0)
+
+
+def switched(cluster: Cluster, group: GroupSchedules) -> list[tuple[SwitchedCollective, CircuitSchedule]]:
+    """Least time of AllReduce and All-to-All of the largest gradient of a group where its servers have an optical
+    switch alone to themselves, for each of `DELAYS_MS`, checked.
+
+    Raises:
+        CheckError: the checker rejects a schedule (a bug of ours).
+    """
+    ranks, ports = len(group.members), cluster.degree - cluster.degree % 2
+    scheduled: list[tuple[SwitchedCollective, CircuitSchedule]] = []
+    for delay_ms in DELAYS_MS:
+        for collective in get_args(SteppedCollective):
+            if collective == "halving-doubling" and ranks & (ranks - 1):
+                continue
+            size, rate = float(group.gradients[0].bytes), cluster.link_gbps / 8 * 1e9
+            operation = SwitchedCollective(collective, ranks, ports, size, rate, cluster.ring_round_latency_us * 1e-6)
+            schedule = least_time(operation, delay_ms / 1e3)
+            checked = check_circuits(operation, schedule)
+            if not checked.ok:
+                raise CheckError("the checker rejects a schedule:\n" + "\n".join(map(str, checked.violations)))
+            scheduled.append((operation, schedule))
+    return scheduled
+
+
+def switched_answer(scheduled: Sequence[tuple[SwitchedCollective, CircuitSchedule]]) -> str:
+    """Up to which delay setting circuits anew between steps pays."""
+    operation, best = max(scheduled, key=lambda row: row[1].break_even_s)
+    if best.break_even_s == 0.0:
+        return "Setting circuits anew between the steps of a collective never pays here."
+    return (
+        f"On an optical switch of their own, setting circuits anew between steps pays up to a delay of "
+        f"{delay_text(1e3 * best.break_even_s)}, for {operation.collective}."
+    )
+
+
 def job_document(groups: Sequence[GroupSchedules], left_out: int) -> dict[str, Any]:
-    """For programs."""
     totals = {name: sum(group.total_us(name) for group in groups) for name in ("ring_us", "best_us")}
     return {"groups": [asdict(group) for group in groups], "left_out": left_out, **totals}
 

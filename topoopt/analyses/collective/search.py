@@ -128,7 +128,7 @@ def built(recipe: Recipe) -> UnitGraph:
 
 
 def unit_network(graph: UnitGraph) -> RatedNetwork:
-    """All links of rate 1."""
+    """A network whose links all have rate 1."""
     links = [(tail, head, Fraction(1)) for tail, head in graph.arcs.tolist()]
     return RatedNetwork.of_links([False] * graph.servers, links)
 
@@ -193,7 +193,6 @@ Smaller = Callable[[Wanted], Sequence[ScoredTopology]]
 
 
 def standard_topologies(wanted: Wanted) -> list[ScoredTopology]:
-    """The front of well-known topologies."""
     recipes = [*bidirectional_recipes(wanted), *unidirectional_recipes(wanted)]
     return front(topology for recipe in recipes if (topology := scored(recipe, wanted)))
 
@@ -215,7 +214,7 @@ def bidirectional_recipes(wanted: Wanted) -> Iterator[Recipe]:
         m = math.ceil((math.sqrt(2 * n - 1) - 1) / 2)
         yield {"family": "circulant", "servers": n, "offsets": [m, m + 1]}
     for name, graph in DISTANCE_REGULAR.items():
-        if (graph.servers, graph.degree) == (n, d):
+        if graph[:2] == (n, d):
             yield {"family": "distance-regular", "graph": name}
 
 
@@ -258,7 +257,6 @@ def line_graph_of(part: Recipe) -> Recipe:
 
 
 def cayley_recipe(digraph: GroupGraph, links: LinkDirection) -> Recipe:
-    """As instance files state it."""
     group, generators = digraph.group, list(digraph.generators)
     if group.order == 1 and links is LinkDirection.UNIDIRECTIONAL:
         return {"family": "circulant", "servers": group.modulus, "offsets": generators, "links": links.value}
@@ -343,7 +341,6 @@ Atlas = Mapping[Wanted, Sequence[ScoredTopology]]
 
 
 def parsed_atlas(text: str) -> dict[Wanted, list[ScoredTopology]]:
-    """From a table."""
     entries: dict[Wanted, list[ScoredTopology]] = {}
     for row in csv.DictReader(io.StringIO(text)):
         wanted = Wanted(int(row["servers"]), int(row["degree"]), LinkDirection(row["links"]))
@@ -356,7 +353,6 @@ def parsed_atlas(text: str) -> dict[Wanted, list[ScoredTopology]]:
 
 @lru_cache(maxsize=1)
 def atlas() -> Atlas:
-    """The one that is shipped."""
     return parsed_atlas((files(__package__) / FILE).read_text("utf-8"))
 
 
@@ -376,8 +372,6 @@ def smaller_optima(catalogue: Atlas) -> Callable[[Wanted], Sequence[ScoredTopolo
 
 SEARCH_VISITS = 20_000_000
 """Links followed in the search of a size that the atlas has not."""
-
-NETWORK_FILES = (".csv", ".graphml")
 
 
 @dataclass(frozen=True)
@@ -524,30 +518,24 @@ def entry_document(result: TopologyFront, entry: ScoredTopology, cost: AllReduce
 
 
 def front_csv(result: TopologyFront, cost: AllReduceCost | None) -> str:
-    """The front as a table."""
     rows = [entry_document(result, entry, cost) for entry in result.entries]
     header = [key for key in rows[0] if key != "topology"]
     return csv_text(header, ([row[key] for key in header] for row in rows))
 
 
 def write_network(file: Path, entry: ScoredTopology, link_gbytes_per_s: float) -> None:
-    """The topology as a network file that commands of collectives read, by the ending of its name.
+    """The topology as a network file (GraphML) that commands of collectives read.
 
     Raises:
         WriteError: it cannot be written.
     """
-    graph = built(entry.recipe)
-    if file.suffix.lower() == ".graphml":
-        import networkx as nx
+    import networkx as nx
 
-        made: Any = nx.MultiDiGraph()
-        made.add_nodes_from((str(node) for node in range(graph.servers)), role="rank")
-        made.add_edges_from(((str(t), str(h)) for t, h in graph.arcs.tolist()), rate=link_gbytes_per_s)
-        write_text_atomically(file, "\n".join(nx.generate_graphml(made)) + "\n")
-        return
-    rows = ((tail, head, link_gbytes_per_s) for tail, head in graph.arcs.tolist())
-    comment = f"# {json.dumps(entry.recipe)}\n"
-    write_text_atomically(file, comment + csv_text(("tail", "head", "rate"), rows))
+    graph = built(entry.recipe)
+    made: Any = nx.MultiDiGraph()
+    made.add_nodes_from((str(node) for node in range(graph.servers)), role="rank")
+    made.add_edges_from(((str(t), str(h)) for t, h in graph.arcs.tolist()), rate=link_gbytes_per_s)
+    write_text_atomically(file, "\n".join(nx.generate_graphml(made)) + "\n")
 
 
 def answer(result: TopologyFront) -> str:
@@ -568,7 +556,7 @@ def _least(reached: bool, bound: str) -> str:
 
 
 TEMPLATE = "analyses/collective/page.html.j2"
-MOST_DRAWN = 256
+MOST_BUILT = 256
 """Servers up to which links can be told apart."""
 
 
@@ -607,10 +595,9 @@ def front_rows(result: TopologyFront, cost: AllReduceCost | None) -> list[tuple[
 
 
 def front_html(result: TopologyFront, cost: AllReduceCost | None) -> str:
-    """The page."""
     wanted = result.wanted
     picture = Markup("")
-    if wanted.servers <= MOST_DRAWN:
+    if wanted.servers <= MOST_BUILT:
         graph = built(result.preferred.recipe)
         topology = Topology.of_arcs(graph.servers, graph.arcs, degree=None, origin="")
         drawn = find_links(topology)

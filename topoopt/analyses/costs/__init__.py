@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from annotated_types import Ge, Le
 
 from topoopt.core.errors import InputError, Problem
-from topoopt.page.output import JsonOption, Output
+from topoopt.page import options
+from topoopt.page.output import Output
 
 if TYPE_CHECKING:
     from topoopt.analyses.costs.figures import CostFigures, CostQuestion
@@ -52,33 +54,25 @@ def given_book(path: Path | None, kinds: Sequence[Kind]) -> PriceBook | None:
     return book_of(path)
 
 
-MOST_SERVERS = 1_000_000
-
-
 def cost(
     file: Annotated[Path | None, typer.Argument(help="Instance or solution; or give a size.")] = None,
-    prices: Annotated[
-        Path | None, typer.Option(help="Price book (YAML or JSON); 2023 (default) and h200 are shipped.")
-    ] = None,
-    fabrics: Annotated[str | None, typer.Option(help="Names, parted by commas; default: all.")] = None,
-    servers: Annotated[int | None, typer.Option(min=1, max=MOST_SERVERS, help="Number of servers n.")] = None,
-    degree: Annotated[int | None, typer.Option(min=1, max=64, help="Interfaces per server d.")] = None,
-    rate: Annotated[float | None, typer.Option(min=0.001, max=1e6, help="Of an interface, Gbit/s.")] = None,
-    oversubscription: Annotated[
-        float, typer.Option(min=1.0, max=1e3, help="Downlinks over uplinks, of fabrics that are oversubscribed.")
-    ] = 2.0,
-    counting: Annotated[str, typer.Option(help="ports: those in use; devices: whole switches and panels.")] = "ports",
-    equal_to: Annotated[
-        str, typer.Option(help="Fabric whose cost the others are set to, to find the rate it buys.")
-    ] = "direct-connect",
-    csv_file: Annotated[Path | None, typer.Option("--csv", help="CSV file to write: the bills.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Plot to write: cost against servers, .html or .svg.")] = None,
-    as_json: Annotated[bool, JsonOption] = False,
+    prices: options.Prices = None,
+    fabrics: options.Fabrics = None,
+    servers: options.Servers = None,
+    degree: options.Degree = None,
+    link_gbps: options.LinkGbps = None,
+    settings: options.Settings = None,
+    output_files: options.Output = None,
+    force: options.Force = False,
+    as_json: options.Json = False,
 ) -> None:
     """Bill of materials of the cluster on every fabric: price, power, optical devices, and rates of equal cost.
 
     With a solution file: whether its circuits can be set on real devices, servers patched to them in order; exit code 3
-    with the reason when they cannot.
+    with the reason when they cannot. --output writes bills (.csv) and cost against servers (.html, .svg).
+
+    Settings: `equal_to` (direct-connect), the fabric whose cost the others are set to, to find the rate it buys;
+    `oversubscription` (2), downlinks over uplinks; `counting` (ports), ports in use, or whole devices.
     """
     output = Output.choose(as_json)
 
@@ -93,16 +87,26 @@ def cost(
             show_cost,
             target_of,
         )
-        from topoopt.files.atomic import require_targets
+        from topoopt.costs import Counting
+        from topoopt.files.atomic import PLOTS, targets
+        from topoopt.page.vega import drawable
 
-        require_targets(csv_file, plot)
+        csv_file, plot = targets(output_files, force, (".csv",), PLOTS)
+        plot = drawable(plot, output)
+        types = {
+            "equal_to": str,
+            "oversubscription": Annotated[float, Ge(1.0), Le(1e3)],
+            "counting": Counting,
+        }
+        given = options.typed_settings(options.settings_of(settings, types), types)
+        equal_to = given.get("equal_to", "direct-connect")
         question = CostQuestion(
-            target=target_of(file, servers, degree, rate),
+            target=target_of(file, servers, degree, link_gbps),
             fabrics=chosen_fabrics(fabrics, equal_to),
             named=fabrics is not None,
             equal_to=equal_to,
-            oversubscription=oversubscription,
-            counting=_counting(counting),
+            oversubscription=given.get("oversubscription", 2.0),
+            counting=given.get("counting", Counting.PORTS),
             book=book_of(prices),
         )
         figures = figures_of(question)
@@ -124,15 +128,6 @@ def cost(
         return 0
 
     output.run(command)
-
-
-def _counting(text: str) -> Any:
-    from topoopt.core.errors import InputError, Problem
-    from topoopt.costs import Counting
-
-    if text not in list(Counting):
-        raise InputError([Problem("unknown counting", path="--counting", value=text, allowed=", ".join(Counting))])
-    return Counting(text)
 
 
 def _write(

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from markupsafe import Markup
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.text import Text
@@ -29,10 +28,10 @@ from topoopt.files.results import KIND_LIMITS, SUFFIX
 from topoopt.kinds import kind_named
 from topoopt.kinds.files import build_instance
 from topoopt.kinds.job import SOLUTION_FILE as PLAN_FILE
-from topoopt.page.charts import Point, Series, legend, number_axis, xy_chart
+from topoopt.page.process import verbose
 from topoopt.page.render import TerminalTable, render_page
-from topoopt.page.svg import element, mark, standalone
 from topoopt.page.text import counted, number, ratio
+from topoopt.page.vega import MISSING, altair, installed, number_axis, svg, svg_text, xy_chart
 
 COSTED = ("co-optimisation", "routing", "topology", "llm-training")
 """Kinds of instances whose network is one of servers with interfaces."""
@@ -76,7 +75,7 @@ def target_of(file: Path | None, servers: int | None, degree: int | None, link_g
     sizes = (("--servers", servers), ("--degree", degree))
     if file is None:
         if servers is None or degree is None or link_gbps is None:
-            missing = [name for name, value in (*sizes, ("--rate", link_gbps)) if value is None]
+            missing = [name for name, value in (*sizes, ("--link-gbps", link_gbps)) if value is None]
             allowed = "a value, or an instance or solution file"
             raise InputError([Problem("missing", path=name, allowed=allowed) for name in missing])
         return Target("", servers, degree, link_gbps)
@@ -86,7 +85,7 @@ def target_of(file: Path | None, servers: int | None, degree: int | None, link_g
     target, own_gbps = _solved(file) or _declared(file)
     gbps = own_gbps if link_gbps is None else link_gbps
     if gbps is None:
-        raise InputError([Problem("the file has no rate of links", file=str(file), allowed="--rate, Gbit/s")])
+        raise InputError([Problem("the file has no rate of links", file=str(file), allowed="--link-gbps")])
     return replace(target, link_gbps=gbps, iterations_s=target.iterations_s if gbps == own_gbps else {})
 
 
@@ -235,7 +234,7 @@ def chosen_fabrics(names: str | None, equal_to: str) -> tuple[str, ...]:
     """
     listed = tuple(FABRIC_COSTS) if names is None else tuple(dict.fromkeys(part.strip() for part in names.split(",")))
     wrong = [("--fabrics", name) for name in listed if name not in FABRIC_COSTS]
-    wrong += [("--equal-to", equal_to)] if equal_to not in FABRIC_COSTS else []
+    wrong += [("--set equal_to", equal_to)] if equal_to not in FABRIC_COSTS else []
     if wrong:
         raise InputError(
             [
@@ -300,7 +299,6 @@ def cabling_error(question: CostQuestion, figures: CostFigures) -> InfeasibleErr
 
 
 def cost_document(question: CostQuestion, figures: CostFigures, book_file: str | None) -> dict[str, Any]:
-    """The JSON object."""
     target, book = question.target, question.book
     only = _figures(next(iter(figures.fabrics.values()))) if len(figures.fabrics) == 1 else {}
     return {
@@ -422,9 +420,11 @@ def show_cost(console: Console, question: CostQuestion, figures: CostFigures) ->
     head += f"{target.link_gbps:g} Gbit/s; prices {book.name} of {book.dated}, USD; {COUNTING_WORDS[question.counting]}"
     _line(console, head)
     _wide(console, _overview(question, figures))
-    _wide(console, _bills(figures))
+    if verbose():
+        _wide(console, _bills(figures))
     if any(fabric.cabling for fabric in figures.fabrics.values()):
         _wide(console, _devices(question, figures))
+    by_note: dict[str, list[str]] = {}
     for name, fabric in figures.fabrics.items():
         notes = [*([fabric.remark] if fabric.remark else []), *fabric.bill.notes]
         notes += [fabric.cabling.reason] if fabric.cabling is not None and fabric.cabling.reason else []
@@ -437,7 +437,9 @@ def show_cost(console: Console, question: CostQuestion, figures: CostFigures) ->
             )
             notes.append(f"an iteration takes {number(fabric.iteration_time_s)} s{bought}")
         for note in notes:
-            _line(console, f"{name}: {note}")
+            by_note.setdefault(note, []).append(name)
+    for note, names in by_note.items():
+        _line(console, f"{', '.join(names)}: {note}")
     for reason in figures.unavailable.values():
         _line(console, f"left out: {reason}")
     missing = dict.fromkeys(part for fabric in figures.fabrics.values() for part in fabric.bill.power_missing)
@@ -464,7 +466,6 @@ def _table(*columns: tuple[str, bool]) -> TerminalTable:
 
 
 def dollars(value: float) -> str:
-    """Whole dollars, thousands separated."""
     return f"{value:,.0f}"
 
 
@@ -537,10 +538,6 @@ def _devices(question: CostQuestion, figures: CostFigures) -> TerminalTable:
 
 TEMPLATE = "analyses/costs/page.html.j2"
 MILLION = 1e6
-CHART = (470.0, 320.0)
-"""Width and height of a chart in the picture, without the texts of its axis."""
-LEFT, GUTTER, EDGE, TITLE, ROW, LINE = 70.0, 90.0, 24.0, 26.0, 372.0, 20.0
-
 
 Curves = dict[str, dict[int, float]]
 """Of one degree and rate: USD by size, by fabric."""
@@ -554,58 +551,45 @@ def _names(panels: Panels) -> list[str]:
     return list(dict.fromkeys(name for _, curves in panels for name in curves))
 
 
-def _series(panels: Panels, curves: Curves) -> list[Series]:
-    """The curves of a panel, the same place for each fabric in every panel."""
-    series = []
-    for name in _names(panels):
-        points = curves.get(name, {}).items()
-        dots = (Point(float(n), usd / MILLION, f"{name}\n{n:,} servers\n{usd:,.0f} USD") for n, usd in points)
-        series.append(Series(name, tuple(dots), line=True))
-    return series
-
-
-def _chart(panels: Panels, title: str, curves: Curves) -> Markup:
-    everything = [point for _, plotted in panels for curve in plotted.values() for point in curve.items()]
-    x = number_axis("servers", [float(n) for n, _ in everything], log=True)
-    powers = (2**power for power in range(64) if x.low <= 2**power <= x.high)
-    x = replace(x, fixed=tuple((float(value), f"{value:,}") for value in powers))
-    y = number_axis("cost, million USD", [usd / MILLION for _, usd in everything], log=True)
-    return xy_chart(_series(panels, curves), x, y, f"Cost against servers, {title}")
+def _charts(panels: Panels, titles: Mapping[str, str]) -> list[Any]:
+    """Cost against servers, a chart a panel, over the same axes; fabrics are called by their `titles`."""
+    names = [titles[name] for name in _names(panels)]
+    points = [(n, usd) for _, curves in panels for curve in curves.values() for n, usd in curve.items()]
+    sizes = [n for n, _ in points]
+    powers = [2**power for power in range(21) if min(sizes, default=0) <= 2**power <= max(sizes, default=0)]
+    x = number_axis("x", "servers", sizes, log=True).axis(values=powers, format=",")
+    y = number_axis("y", "cost, USD", [usd for _, usd in points], log=True)
+    return [
+        xy_chart(
+            [
+                {"x": n, "y": usd, "series": titles[name], "tip": f"{name}\n{n:,} servers\n{usd:,.0f} USD"}
+                for name, curve in curves.items()
+                for n, usd in curve.items()
+            ],
+            names,
+            x,
+            y,
+            line="linear",
+        )
+        for _, curves in panels
+    ]
 
 
 def cost_svg(question: CostQuestion) -> str:
-    """Two panels a row, the legend below; styles inside, so that the file needs nothing else."""
-    panels, notes = _panels(question), _price_notes(question)
-    names = _names(panels)
-    width, height = CHART
-    parts = []
-    for index, (title, curves) in enumerate(panels):
-        left, top = EDGE + LEFT + (index % 2) * (width + GUTTER), EDGE + (index // 2) * ROW
-        chart = _chart(panels, title, curves)
-        parts.append(element("text", title, x=left - LEFT + 14, y=top + 12, class_="title"))
-        parts.append(element("svg", chart, x=left, y=top + TITLE, width=width, height=height, class_="inset"))
-    below = EDGE + -(-len(panels) // 2) * ROW + 4
-    for index, name in enumerate(names):
-        across, down = EDGE + 14 + (index % 2) * (width + GUTTER), below + (index // 2) * LINE
-        parts.append(mark(index, x=across + 6, y=down - 4))
-        parts.append(element("text", f"{name}: {FABRIC_COSTS[name].title}", x=across + 18, y=down))
-    below += -(-len(names) // 2) * LINE + 10
-    for index, note in enumerate(notes):
-        parts.append(element("text", note, x=EDGE + 14, y=below + index * LINE, class_="quiet"))
-    return standalone(
-        *parts,
-        label="Cost against the size of the cluster",
-        width=2 * EDGE + LEFT + 2 * width + GUTTER,
-        height=below + len(notes) * LINE + EDGE,
-        css="\nsvg.inset { overflow: visible; } svg.inset svg.chart { width: 100%; }",
-    )
+    """Two panels a row, the legend below, the prices above; an SVG file on white paper."""
+    alt, panels = altair(), _panels(question)
+    charts = _charts(panels, {name: f"{name}: {FABRIC_COSTS[name].title}" for name in _names(panels)})
+    titled = [chart.properties(title=title) for chart, (title, _) in zip(charts, panels, strict=True)]
+    whole = alt.concat(*titled, columns=2, spacing=36)
+    heading = alt.Title("Cost against the size of the cluster", subtitle=list(_price_notes(question)))
+    return svg_text(whole.properties(title=heading))
 
 
 def cost_html(question: CostQuestion, figures: CostFigures) -> str:
-    """The panels, and every figure in tables."""
-    panels, target = _panels(question), question.target
+    """The panels, and every figure in tables; tables alone without the library that draws."""
+    panels, target, drawn = _panels(question), question.target, installed()
     names = _names(panels)
-    bills = {name: fabric.bill for name, fabric in figures.fabrics.items()}
+    charts = _charts(panels, {name: name for name in names}) if drawn else []
     return render_page(
         TEMPLATE,
         answer(question, figures),
@@ -613,15 +597,20 @@ def cost_html(question: CostQuestion, figures: CostFigures) -> str:
         own=[
             (
                 name,
-                f"{number(bill.link_gbps)} Gbit/s",
-                dollars(bill.usd),
-                dollars(bill.usd_per_server),
-                ratio(figures.fabrics[name].over_direct_connect),
+                f"{number(fabric.bill.link_gbps)} Gbit/s",
+                dollars(fabric.bill.usd),
+                dollars(fabric.bill.usd_per_server),
+                ratio(fabric.over_direct_connect),
+                fabric.bill.title,
             )
-            for name, bill in bills.items()
+            for name, fabric in figures.fabrics.items()
         ],
-        legend=legend([f"{name}: {FABRIC_COSTS[name].title}" for name in names], _series(panels, panels[0][1])),
-        panels=[(title, _chart(panels, title, curves), _rows(curves, names)) for title, curves in panels],
+        charts=[
+            (title, svg(chart, f"Cost against servers, {title}"))
+            for chart, (title, _) in zip(charts, panels, strict=False)
+        ],
+        left_out="" if drawn else MISSING,
+        tables=[(title, _rows(curves, names)) for title, curves in panels],
         names=names,
         notes=_price_notes(question),
         versions=versions_text(),

@@ -1,13 +1,12 @@
-"""`topoopt fabrics`: a job runs on other fabrics, and its strategy is searched anew on each."""
+"""A job runs on other fabrics, and its strategy is searched anew on each."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, astuple, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING
 
-import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.measure import Measurement
@@ -15,13 +14,13 @@ from rich.measure import Measurement
 from topoopt.core.comparison import FabricRow
 from topoopt.core.errors import InputError, LimitError, Problem
 from topoopt.core.job import CoOptimisation, FabricChoice
+from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.process import take
 from topoopt.core.proofs import StopReason
-from topoopt.core.switching import devices_text, parse_delay
-from topoopt.files.atomic import require_targets
+from topoopt.core.switching import parse_delay
 from topoopt.kinds.kind import SolveOptions
-from topoopt.page.long_run import MemoryOption, counting_bar, memory_bytes
-from topoopt.page.output import EXIT_OF_STOP, JsonOption, Output
+from topoopt.page.long_run import counting_bar
+from topoopt.page.output import EXIT_OF_STOP, Output
 from topoopt.page.process import INTERRUPTED
 from topoopt.page.render import TerminalTable
 
@@ -29,13 +28,11 @@ if TYPE_CHECKING:
     from solvers.job.fabrics import FabricSearch
     from topoopt.analyses.fabrics.run import CircuitSearch
     from topoopt.core.job import JobPlan
-    from topoopt.core.llm_training import LlmTrainingProblem
     from topoopt.core.result import Result
     from topoopt.page.long_run import AttendedRun
 
 
 KIND = "co-optimisation, llm-training"
-DEVICES = devices_text()
 DEFAULT_DEVICE = "3d-mems"
 FLOW_LEVEL_NOTE = (
     "circuits that follow demand have no time by the model `rounds`: theirs is of the flow-level model (max-min fair "
@@ -45,92 +42,62 @@ PART_OF_BUDGET = 10
 """Proposals on each fabric unless said otherwise: this part of what `topoopt solve` takes."""
 
 
-def fabrics(
-    instance: Annotated[Path, typer.Argument(help="Instance file of kind co-optimisation or llm-training.")],
-    fabrics: Annotated[
-        str | None,
-        typer.Option(
-            help="Names, parted by commas, also ocs-reconfig and sip-ml (circuits that follow demand); "
-            "default: those of the instance, else all that stay as they are."
-        ),
-    ] = None,
-    solution: Annotated[
-        Path | None, typer.Option(help="solution.json of the instance: its plan is a row, its strategy a start.")
-    ] = None,
-    budget: Annotated[
-        int | None, typer.Option(min=0, max=10**12, help="Strategy proposals on each fabric; default: from the size.")
-    ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, max=2**63 - 1, help="Seed; default: of the instance.")] = None,
-    reconfiguration_delay: Annotated[
-        str | None,
-        typer.Option(help=f"Of circuits that follow demand: a duration or a device ({DEVICES}); default: 3d-mems."),
-    ] = None,
-    time_limit: Annotated[float | None, typer.Option(min=0.0, help="Seconds for all fabrics together.")] = None,
-    memory_limit: Annotated[str | None, MemoryOption] = None,
-    csv_file: Annotated[Path | None, typer.Option("--csv", help="CSV file to write.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Bars to write, as .html or .svg.")] = None,
-    as_json: Annotated[bool, JsonOption] = False,
-) -> None:
-    """Best iteration time of a job on each fabric, with a strategy searched on it.
+def compare_fabrics(
+    output: Output,
+    file: Path,
+    names: Sequence[str] | None,
+    options: SolveOptions,
+    delay: str | None,
+    files: tuple[Path | None, Path | None],
+) -> int:
+    """Show the best iteration time of a job on each fabric, with a strategy searched on it; the exit code.
 
     Ctrl-C ends the comparison; the rows made so far are shown and written. A fabric that the cluster cannot have is
     left out with the reason. Circuits that follow demand are simulated by a flow-level model; if there are any, the
     other rows have the time by that model beside that of their own.
+
+    Args:
+        output: of the command.
+        file: instance of a job or a language model; or a solution of a job: its plan is a row, its strategy a start.
+        names: of fabrics; None: those of the instance, else all that stay as they are.
+        options: limits, and the budget of each fabric.
+        delay: of circuits that follow demand; None: that of `DEFAULT_DEVICE`.
+        files: table and plot to write.
     """
-    output = Output.choose(as_json)
+    from topoopt.analyses.fabrics.report import answer
+    from topoopt.kinds.files import problem_and_solution
+    from topoopt.page.long_run import attended
 
-    def command() -> int:
-        from topoopt.analyses.fabrics.report import answer
-        from topoopt.page.long_run import attended
-
-        require_targets(csv_file, plot)
-        training = _training(instance)
-        if training is not None:
-            beside = {"--solution": solution, "--budget": budget, "--reconfiguration-delay": reconfiguration_delay}
-            _refuse_options(beside)
-            options = SolveOptions(seed=seed, time_limit_s=time_limit, memory_bytes=memory_bytes(memory_limit))
-            return _on_training(output, training, fabrics, options, (csv_file, plot))
-        with attended(output, time_limit, memory_bytes(memory_limit)) as run:
-            job, plan = run.first(lambda: _read(instance, solution))
-            names = None if fabrics is None else [name.strip() for name in fabrics.split(",")]
-            own_seed = job.search.seed if seed is None else seed
-            chosen, search, circuits = run.first(
-                lambda: _chosen(job, names, budget, own_seed, reconfiguration_delay, plan)
-            )
-            rows, total, stopped = _rows(output, job, plan, chosen, search, circuits, run)
-            notes = [] if circuits is None else [FLOW_LEVEL_NOTE]
-            run.doing = "files"  # what was found is written, however late Ctrl-C comes
-            files = _written(job.name, rows, csv_file, plot)
-            document = {
-                "kind": "fabrics",
-                "name": job.name,
-                "instance_sha256": job.sha256,
-                "seed": own_seed,
-                "stopped_by": stopped.value,
-                "missing": total - len(rows),
-                "reconfiguration_delay_ms": None if circuits is None else circuits.delay_ms,
-                "rows": [asdict(row) for row in rows],
-                "notes": notes,
-                **files,
-            }
-            output.result(
-                document, lambda console: _show(console, job.name, rows, notes, (csv_file, plot)), answer(rows)
-            )
-        if stopped is StopReason.INTERRUPTED:
-            output.remarks.print(f"interrupted: {len(rows)} of {total} rows made", highlight=False)
-            return INTERRUPTED
-        return EXIT_OF_STOP.get(stopped, 0)
-
-    output.run(command)
-
-
-def _training(instance: Path) -> LlmTrainingProblem | None:
-    """A language model in training; None for jobs, and for what is refused later."""
-    from topoopt.core.llm_training import LlmTrainingProblem
-    from topoopt.kinds.files import read_instance
-
-    problem: Any = read_instance(instance)
-    return problem if isinstance(problem, LlmTrainingProblem) else None
+    with attended(output, options.time_limit_s, options.memory_bytes) as run:
+        job, plan = run.first(lambda: problem_and_solution(file))
+        if isinstance(job, LlmTrainingProblem):
+            _refuse_options({"--budget": options.budget, "--delays": delay})
+            return _on_training(output, job, names, options, files)
+        if not isinstance(job, CoOptimisation):
+            text = "only jobs run on fabrics"
+            raise InputError([Problem(text, file=str(file), path="kind", value=job.kind, allowed=KIND)])
+        seed = job.search.seed if options.seed is None else options.seed
+        chosen, search, circuits = run.first(lambda: _chosen(job, names, options.budget, seed, delay, plan))
+        rows, total, stopped = _rows(output, job, plan, chosen, search, circuits, run)
+        notes = [] if circuits is None else [FLOW_LEVEL_NOTE]
+        run.doing = "files"  # what was found is written, however late Ctrl-C comes
+        document = {
+            "kind": "fabrics",
+            "name": job.name,
+            "instance_sha256": job.sha256,
+            "seed": seed,
+            "stopped_by": stopped.value,
+            "missing": total - len(rows),
+            "reconfiguration_delay_ms": None if circuits is None else circuits.delay_ms,
+            "rows": [asdict(row) for row in rows],
+            "notes": notes,
+            **_written(job.name, rows, *files),
+        }
+        output.result(document, lambda console: _show(console, job.name, rows, notes, files), answer(rows))
+    if stopped is StopReason.INTERRUPTED:
+        output.remarks.print(f"interrupted: {len(rows)} of {total} rows made", highlight=False)
+        return INTERRUPTED
+    return EXIT_OF_STOP.get(stopped, 0)
 
 
 def _refuse_options(jobs_alone: Mapping[str, object]) -> None:
@@ -143,7 +110,7 @@ def _refuse_options(jobs_alone: Mapping[str, object]) -> None:
 def _on_training(
     output: Output,
     problem: LlmTrainingProblem,
-    fabrics: str | None,
+    names: Sequence[str] | None,
     options: SolveOptions,
     files: tuple[Path | None, Path | None],
 ) -> int:
@@ -151,7 +118,6 @@ def _on_training(
     from topoopt.analyses.fabrics import run as training
     from topoopt.files.atomic import csv_text, write_targets
 
-    names = None if fabrics is None else [name.strip() for name in fabrics.split(",")]
     solution, requested = training.training_on_fabrics(problem, names, options)
     rows = training.fabric_rows_of(solution)
     bars = training.training_bars(problem.name, rows)
@@ -165,20 +131,9 @@ def _on_training(
     return EXIT_OF_STOP.get(solution.stopped_by, 0)
 
 
-def _read(instance: Path, solution: Path | None) -> tuple[CoOptimisation, Result[CoOptimisation, JobPlan] | None]:
-    from topoopt.kinds.files import read_instance
-    from topoopt.kinds.job import SOLUTION_FILE
-
-    job: Any = read_instance(instance)
-    if not isinstance(job, CoOptimisation):
-        text = "only jobs run on fabrics"
-        raise InputError([Problem(text, file=str(instance), path="kind", value=job.kind, allowed=KIND)])
-    return job, None if solution is None else SOLUTION_FILE.read(solution)
-
-
 def _chosen(
     job: CoOptimisation,
-    names: list[str] | None,
+    names: Sequence[str] | None,
     budget: int | None,
     seed: int,
     delay: str | None,
@@ -194,7 +149,7 @@ def _chosen(
     staying = tuple(choice for choice in chosen if choice.fabric not in DYNAMIC_FABRICS)
     proposals = default_budget(job.cluster, job.workload) // PART_OF_BUDGET if budget is None else budget
     search = fabric_search(replace(job, baselines=replace(job.baselines, fabrics=staying)), proposals, seed)
-    option = "--reconfiguration-delay"
+    option = "--delays"
     if len(staying) == len(chosen):
         if delay is not None:
             allowed = "with --fabrics of " + ", ".join(DYNAMIC_FABRICS)

@@ -51,19 +51,8 @@ LEGEND = 5
 ROUNDING = 1e-9
 
 
-@dataclass(frozen=True)
-class ComparedFabric:
-    """A fabric: its name, its time in words, and name, size, text and colour class of each part of the time."""
-
-    name: str
-    text: str
-    parts: tuple[tuple[str, float, str, str], ...]
-    ours: bool = False
-
-    @property
-    def size(self) -> float:
-        """In the unit of the axis."""
-        return sum(size for _, size, _, _ in self.parts)
+ComparedFabric = tuple[str, str, tuple[tuple[str, float, str, str], ...], bool]
+"""A fabric: its name, its time in words; name, size, text and colour class of each part of it; whether it is ours."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +102,7 @@ class FabricBars:
 
 
 def _drawing(compared: FabricBars) -> tuple[Markup, float]:
-    longest = max((bar.size for bar in compared.bars), default=0.0) or 1.0
+    longest = max((_size(bar) for bar in compared.bars), default=0.0) or 1.0
     legend = _legend(compared.bars, longest)
     span, head = WIDTH - NAMES - FIGURES, HEAD + 20.0 * ((max(len(legend), 1) - 1) // LEGEND)
     base = head + ROW * max(len(compared.bars), 1)
@@ -137,22 +126,28 @@ def _drawing(compared: FabricBars) -> tuple[Markup, float]:
     return Markup("").join(shapes), base + FOOT
 
 
+def _size(bar: ComparedFabric) -> float:
+    """In the unit of the axis."""
+    return sum(size for _, size, _, _ in bar[2])
+
+
 def _legend(bars: Sequence[ComparedFabric], longest: float) -> dict[str, str]:
     """Names of the parts that can be seen, with their classes."""
-    return {name: css for bar in bars for name, size, _, css in bar.parts if size > ROUNDING * longest}
+    return {name: css for _, _, parts, _ in bars for name, size, _, css in parts if size > ROUNDING * longest}
 
 
 def _bar(bar: ComparedFabric, top: float, scale: float) -> list[Markup]:
-    style = "font-weight: 600" if bar.ours else None
-    shapes = [element("text", shortened(bar.name, 30), x=NAMES - 10, y=top + 14, text_anchor="end", style=style)]
+    title, time, parts, ours = bar
+    style = "font-weight: 600" if ours else None
+    shapes = [element("text", shortened(title, 30), x=NAMES - 10, y=top + 14, text_anchor="end", style=style)]
     left = NAMES
-    for name, size, text, css in bar.parts:
-        if size <= ROUNDING * bar.size:
+    for name, size, text, css in parts:
+        if size <= ROUNDING * _size(bar):
             continue
-        tip = element("title", f"{bar.name}: {name} {text}")
+        tip = element("title", f"{title}: {name} {text}")
         shapes.append(element("rect", tip, x=left, y=top, width=scale * size, height=BAR, class_=css))
         left += scale * size
-    shapes.append(element("text", bar.text, x=left + 8, y=top + 14))
+    shapes.append(element("text", time, x=left + 8, y=top + 14))
     return shapes
 
 
@@ -197,7 +192,7 @@ def _bar_of_row(row: FabricRow) -> ComparedFabric:
         size = getattr(row, field) or 0.0
         parts.append((name, size, milliseconds(size), css))
     name = "direct-connect plan" if row.name == PLAN else row.name
-    return ComparedFabric(name, milliseconds(row.iteration_time_ms or 0.0), tuple(parts), row.name == PLAN)
+    return name, milliseconds(row.iteration_time_ms or 0.0), tuple(parts), row.name == PLAN
 
 
 HEADINGS = (

@@ -17,7 +17,7 @@ from solvers.job.starts import starting_strategies
 from solvers.llm_training.fabrics import TRAINING_FABRICS
 from solvers.llm_training.fabrics import fabric_problems as training_fabric_problems
 from solvers.stop import Stop, first_part
-from topoopt.analyses.fabrics.report import ComparedFabric, FabricBars
+from topoopt.analyses.fabrics.report import FabricBars
 from topoopt.core.comparison import FLOW_LEVEL, PLAN, FabricRow
 from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.job import DEFAULT_FABRICS, CoOptimisation, FabricChoice, JobPlan
@@ -162,7 +162,7 @@ def plan_row(
     """
     if solution.instance_sha256 != instance.sha256:
         value, allowed = solution.name, f"a solution of {instance.name}, as it is now"
-        raise InputError([Problem("solves another instance", path="--solution", value=value, allowed=allowed)])
+        raise InputError([Problem("solves another instance", path="instance", value=value, allowed=allowed)])
     violations = CHECKER(instance, solution, BRIEF).violations
     if violations:
         raise CheckError("\n".join(f"the plan: {violation}" for violation in violations))
@@ -343,7 +343,6 @@ def training_on_fabrics(
 
 
 def fabric_rows_of(solution: Result[Any, Any]) -> tuple[TrainingFabricRow, ...]:
-    """A row for each fabric."""
     return tuple(
         TrainingFabricRow(
             fabric=fabric.fabric,
@@ -396,15 +395,12 @@ def _fastest_first(rows: Sequence[TrainingFabricRow]) -> list[TrainingFabricRow]
 
 
 def training_bars(name: str, rows: Sequence[TrainingFabricRow]) -> FabricBars:
-    """The comparison for files."""
     ordered = _fastest_first(rows)
     return FabricBars(
         title=name,
         answer=answer(name, rows),
         axis="time of an iteration, s",
-        bars=tuple(
-            ComparedFabric(row.fabric, seconds(row.iteration_time_s), _parts(row.breakdown_s)) for row in ordered
-        ),
+        bars=tuple((row.fabric, seconds(row.iteration_time_s), _parts(row.breakdown_s), False) for row in ordered),
         headings=(*HEADINGS, "form"),
         words=WORDS,
         rows=tuple((*row.cells, row.form) for row in ordered),
@@ -418,7 +414,6 @@ def _parts(breakdown: StepBreakdown) -> tuple[tuple[str, float, str, str], ...]:
 
 
 def show(console: Console, rows: Sequence[TrainingFabricRow]) -> None:
-    """A table."""
     table = TerminalTable(title="a strategy searched on each fabric")
     for name in HEADINGS:
         table.add_column(name, justify="left" if name in WORDS else "right")

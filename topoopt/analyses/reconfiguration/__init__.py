@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from annotated_types import Ge, Le
 from rich.console import Console
 
 from topoopt.core.comparison import ReconfigurationSweep
@@ -16,10 +17,10 @@ from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.job import CoOptimisation
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.network import RoutingProblem, TopologyProblem
-from topoopt.core.switching import RailStudy, delay_text, devices_text, parse_delay
-from topoopt.files.atomic import require_targets
-from topoopt.page.long_run import MemoryOption, memory_bytes
-from topoopt.page.output import EXIT_OF_STOP, JsonOption, Output
+from topoopt.core.switching import RailStudy, delay_text, parse_delay
+from topoopt.page import options
+from topoopt.page.long_run import memory_bytes
+from topoopt.page.output import EXIT_OF_STOP, Output
 from topoopt.page.render import TerminalTable
 
 if TYPE_CHECKING:
@@ -28,64 +29,59 @@ if TYPE_CHECKING:
 
 
 DELAYS = "1us,10us,50us,200us,1ms,10ms,100ms,1s,60s"
-DEVICES = devices_text()
+
+
+SETTINGS = {
+    "period": str,
+    "iterations": Annotated[int, Ge(1), Le(10_000)],
+    "break_even": bool,
+    "straggler": Annotated[float, Ge(1.0), Le(100.0)],
+    "failed": Annotated[int, Ge(0), Le(100_000)],
+}
 
 
 def reconfigure(
-    instance: Annotated[
+    file: Annotated[
         Path,
         typer.Argument(
-            help="Instance of kind co-optimisation or llm-training, or of topology or routing with step_ms."
+            metavar="INSTANCE|SOLUTION",
+            help="Of kind co-optimisation or llm-training, or of topology or routing with step_ms; an instance is "
+            "solved first.",
         ),
     ],
-    solution: Annotated[Path | None, typer.Option(help="Its solution.json; default: the instance is solved.")] = None,
-    delays: Annotated[str, typer.Option(help=f"Delays, parted by commas, or devices: {DEVICES}.")] = DELAYS,
-    fabrics: Annotated[
-        str | None,
-        typer.Option(
-            help="Schemes beside one-shot: per-phase, sip-ml, ocs-reconfig; of a trace of demands: rerouted, "
-            "every-step, best-sequence; of llm-training: on-demand, provisioned. Default: all."
-        ),
-    ] = None,
-    period: Annotated[
-        str | None,
-        typer.Option(help="Time demand-driven circuits stay; default: 4 times the dark time, 10us at least."),
-    ] = None,
-    iterations: Annotated[
-        int, typer.Option(min=1, max=10_000, help="Simulated in a row where circuits follow demand.")
-    ] = 1,
-    no_break_even: Annotated[
-        bool, typer.Option("--no-break-even", help="Simulate the delays alone: no break-even delay is looked for.")
-    ] = False,
-    straggler: Annotated[
-        float, typer.Option(min=1.0, max=100.0, help="llm-training: also with each stage so many times as slow.")
-    ] = 1.0,
-    failed: Annotated[
-        int, typer.Option(min=0, max=100_000, help="llm-training: also with so many interfaces of a server dead.")
-    ] = 0,
-    budget: Annotated[
-        int | None, typer.Option(min=0, max=10**12, help="Strategy proposals where the job is solved.")
-    ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, max=2**63 - 1, help="Default: as in the instance.")] = None,
-    time_limit: Annotated[float | None, typer.Option(min=0.0, help="Seconds for everything.")] = None,
-    memory_limit: Annotated[str | None, MemoryOption] = None,
-    csv_file: Annotated[Path | None, typer.Option("--csv", help="CSV file to write.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Plot to write, as .html or .svg.")] = None,
-    as_json: Annotated[bool, JsonOption] = False,
+    delays: options.Delays = None,
+    fabrics: options.Fabrics = None,
+    budget: options.Budget = None,
+    seed: options.Seed = None,
+    time_limit: options.TimeLimit = None,
+    memory_limit: options.MemoryLimit = None,
+    settings: options.Settings = None,
+    output_files: options.Output = None,
+    force: options.Force = False,
+    as_json: options.Json = False,
 ) -> None:
     """Time of a job, or of a trace of demands, over the reconfiguration delay: one network, and links set anew.
 
-    Exit code 4 if the time limit cut something off.
+    Delays are 1 us to 60 s unless given. Schemes beside one-shot (--fabrics; all unless given): per-phase, sip-ml,
+    ocs-reconfig; of a trace of demands rerouted, every-step, best-sequence; of llm-training on-demand, provisioned.
+    Exit code 4 if the time limit cut something off. --output writes a table (.csv) and a plot (.html, .svg).
+
+    Settings of jobs: `period`, how long demand-driven circuits stay (4 times the dark time, 10us at least);
+    `iterations` simulated in a row there (1); `break_even` (true), whether the delay that no longer pays is looked
+    for. Of llm-training: `straggler`, also with each stage so many times as slow (1); `failed`, also with so many
+    interfaces of a server dead (0).
     """
     output = Output.choose(as_json)
 
     def command() -> int:
         from topoopt.analyses.reconfiguration.report import answer
-        from topoopt.kinds.files import read_instance
+        from topoopt.files.atomic import PLOTS, targets
+        from topoopt.kinds.files import problem_and_solution
         from topoopt.page.long_run import attended
 
-        require_targets(csv_file, plot)
-        delays_ms, period_ms = _durations(delays, period)
+        csv_file, plot = targets(output_files, force, (".csv",), PLOTS)
+        given = options.typed_settings(options.settings_of(settings, SETTINGS), SETTINGS)
+        delays_ms, period_ms = _durations(delays or DELAYS, given.pop("period", None))
         schemes = None if fabrics is None else [name.strip() for name in fabrics.split(",") if name.strip()]
         memory = memory_bytes(memory_limit)
         with attended(output, time_limit, memory) as run, output.remarks.status("reconfigure") as status:
@@ -94,13 +90,11 @@ def reconfigure(
                 run.doing = f"{scheme} at {delay_text(delay_ms)}"
                 status.update(run.doing)
 
-            problem = run.first(lambda: read_instance(instance))
-            settings = _SweepOptions(
-                delays_ms, solution, budget, seed, schemes, period_ms, iterations, no_break_even, straggler, failed
-            )
-            _refuse_options(problem, settings)
+            problem, solution = run.first(lambda: problem_and_solution(file))
+            question = _SweepOptions(delays_ms, solution, budget, seed, schemes, period_ms, **given)
+            _refuse_options(problem, question)
             run.doing = "reconfigure"
-            sweep, study = run.part(lambda: _sweep(instance, problem, settings, run.timing, tell))
+            sweep, study = run.part(lambda: _sweep(file, problem, question, run.timing, tell))
             run.doing = "files"
             written = _written(sweep, study, csv_file, plot)
             wall_s = round(time.monotonic() - run.began.at_s, 3)
@@ -116,15 +110,15 @@ class _SweepOptions:
     """The options that concern one sweep."""
 
     delays_ms: list[float]
-    solution: Path | None
+    solution: Any
     budget: int | None
     seed: int | None
     schemes: list[str] | None
     period_ms: float | None
-    iterations: int
-    no_break_even: bool
-    straggler: float
-    failed: int
+    iterations: int = 1
+    break_even: bool = True
+    straggler: float = 1.0
+    failed: int = 0
 
 
 def _sweep(
@@ -152,7 +146,7 @@ def _sweep(
             schemes=SCHEMES if settings.schemes is None else settings.schemes,
             period_ms=settings.period_ms,
             iterations=settings.iterations,
-            judged=not settings.no_break_even,
+            judged=settings.break_even,
             progress=tell,
         )
         return swept, None
@@ -183,29 +177,23 @@ def _durations(delays: str, period: str | None) -> tuple[list[float], float | No
             return 0.0
 
     wanted = [parsed("--delays", word) for word in delays.split(",") if word.strip()]
-    period_ms = None if period is None else parsed("--period", period)
+    period_ms = None if period is None else parsed("--set period", period)
     if problems:
         raise InputError(problems)
     return wanted, period_ms
 
 
 def _solution(problem: Any, settings: _SweepOptions, timing: Timing) -> Any:
-    """The solution in a file, checked, or that of a solve."""
-    from topoopt.kinds import kind_of
+    """The solution that was given, or that of a solve, checked."""
     from topoopt.kinds.kind import SolveOptions
     from topoopt.kinds.pipeline import solve
-    from topoopt.verify.checker import BRIEF
 
-    file, stop = settings.solution, timing.stop
-    if file is None:
-        own = replace(timing, left_out=[])
-        solved = solve(problem, SolveOptions(settings.seed, None, settings.budget, objective_only=True, timing=own))
-        _refuse_rejected(solved.check.violations, stop)
-        return solved
-    kind = kind_of(problem)
-    stored = kind.files.solutions.read(file)
-    _refuse_rejected(tuple(map(str, kind.check(problem, stored, BRIEF).violations)), stop)
-    return stored
+    if settings.solution is not None:
+        return settings.solution
+    own = replace(timing, left_out=[])
+    solved = solve(problem, SolveOptions(settings.seed, None, settings.budget, objective_only=True, timing=own))
+    _refuse_rejected(solved.check.violations, timing.stop)
+    return solved
 
 
 def _refuse_rejected(violations: tuple[str, ...], stop: Stop) -> None:
@@ -217,12 +205,12 @@ def _refuse_rejected(violations: tuple[str, ...], stop: Stop) -> None:
 
 def _refuse_options(problem: Any, settings: _SweepOptions) -> None:
     """Options that are of other sweeps."""
-    training = {"--straggler": settings.straggler != 1.0, "--failed": settings.failed != 0}
+    training = {"--set straggler": settings.straggler != 1.0, "--set failed": settings.failed != 0}
     jobs = {
-        "--period": settings.period_ms is not None,
-        "--iterations": settings.iterations != 1,
+        "--set period": settings.period_ms is not None,
+        "--set iterations": settings.iterations != 1,
         "--budget": settings.budget is not None,
-        "--no-break-even": settings.no_break_even,
+        "--set break_even": not settings.break_even,
     }
     foreign = training if not isinstance(problem, LlmTrainingProblem) else {}
     refused = [("for training jobs only", name) for name, here in foreign.items() if here]

@@ -23,10 +23,9 @@ from topoopt.core.switching import (
     EVERY_STAGE,
     Boundary,
     BoundaryFigures,
-    FailedFigures,
+    ImpairedStep,
     PortUse,
     RailStudy,
-    StragglerFigures,
     SwitchedStep,
     SwitchMode,
     SwitchSettings,
@@ -220,7 +219,7 @@ def _assumed(rails: RailSteps) -> list[str]:
 
 def failed_interfaces(
     rails: RailSteps, step: SwitchedStep, failed: int, most_checked: int
-) -> tuple[tuple[FailedFigures, ...], list[str]]:
+) -> tuple[tuple[ImpairedStep, ...], list[str]]:
     """Figures of every place, and notes: what is assumed, how many the checker followed again (the worst first).
 
     Args:
@@ -251,7 +250,7 @@ def failed_interfaces(
 
 def stragglers(
     rails: RailSteps, step: SwitchedStep, slowdown: float, most_checked: int
-) -> tuple[tuple[StragglerFigures, ...], list[str]]:
+) -> tuple[tuple[ImpairedStep, ...], list[str]]:
     """Figures of every stage, and a note how many the checker followed again: the worst first.
 
     Args:

@@ -70,7 +70,6 @@ class SweptJob:
         self.network = plan_network(cluster, plan)
 
     def step(self, scheme: str, delay_ms: float) -> None:
-        """Before anything is simulated."""
         if self.stop.reason() is not None:
             raise LateError
         if self.progress is not None:

@@ -11,15 +11,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from annotated_types import Ge, Le
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import Progress, TextColumn, TimeElapsedColumn
 
 from topoopt.core.errors import CheckError, InputError, Problem
-from topoopt.core.failures import FailureOutcome, Resilience
+from topoopt.core.failures import Failure, FailureOutcome, Resilience
 from topoopt.core.proofs import StopReason
-from topoopt.page.long_run import MemoryOption, memory_bytes
-from topoopt.page.output import EXIT_OF_STOP, JsonOption, Output
+from topoopt.page import options
+from topoopt.page.long_run import memory_bytes
+from topoopt.page.output import EXIT_OF_STOP, Output
+from topoopt.page.process import verbose
 from topoopt.page.render import TerminalTable
 
 if TYPE_CHECKING:
@@ -30,68 +33,72 @@ if TYPE_CHECKING:
     from topoopt.page.long_run import AttendedRun
 
 
-SHOWN = 12
+SHOWN, SHOWN_BRIEFLY = 12, 5
+MOST_SPARES, MOST_DAYS = 100_000, 100_000
+DEFAULT_SPARES = "0,4,8,16"
+
+
+SETTINGS = {
+    "links_at_once": Annotated[int, Ge(1)],
+    "servers_at_once": Annotated[int, Ge(1)],
+    "samples": Annotated[int, Ge(0), Le(10**6)],
+    "rewire": Annotated[int, Ge(0)],
+    "spares": str,
+}
 
 
 def resilience(
     solution: Annotated[Path, typer.Argument(help="solution.json of `topoopt solve`.")],
-    instance: Annotated[
-        Path | None, typer.Option(help="Instance file; needed to simulate the iterations of a job.")
+    fail: Annotated[
+        list[str] | None,
+        typer.Option(help="Only this fails: link A-B, server:N or switch:N (also a rail). Repeated: all at once."),
     ] = None,
-    links: Annotated[int, typer.Option(min=1, help="Links that fail at once, beside all single ones.")] = 1,
-    servers: Annotated[int, typer.Option(min=1, help="Servers that fail at once, beside all single ones.")] = 1,
-    samples: Annotated[int, typer.Option(min=0, max=10**6, help="Random failures of several parts.")] = 100,
-    seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Of samples and searches.")] = 0,
-    rewire: Annotated[
-        int | None, typer.Option(min=0, help="Give up at most so many circuits to mend the worst link failure.")
+    days: Annotated[
+        int | None,
+        typer.Option(min=1, max=MOST_DAYS, help="Of llm-training, in place of failures: days of servers down, drawn."),
     ] = None,
-    link: Annotated[list[str] | None, typer.Option(help="Only this link fails, as A-B; several: all at once.")] = None,
-    server: Annotated[list[int] | None, typer.Option(help="Only this server fails; several: all at once.")] = None,
-    switch: Annotated[
-        list[int] | None, typer.Option(help="Only this switch fails (optical; of llm-training also a rail).")
-    ] = None,
-    fabric: Annotated[
-        str | None,
-        typer.Option(help="Of llm-training: the plan on this fabric; default: the first that is no ideal switch."),
-    ] = None,
-    days: DaysOption = None,
-    spares: SparesOption = None,
-    time_limit: Annotated[float | None, typer.Option(min=0.0, help="Seconds.")] = None,
-    memory_limit: Annotated[str | None, MemoryOption] = None,
-    csv: Annotated[Path | None, typer.Option(help="Table of all failures to write.")] = None,
-    report: Annotated[Path | None, typer.Option(help="HTML report to write.")] = None,
-    as_json: Annotated[bool, JsonOption] = False,
+    fabric: options.Fabric = None,
+    seed: options.Seed = None,
+    time_limit: options.TimeLimit = None,
+    memory_limit: options.MemoryLimit = None,
+    settings: options.Settings = None,
+    output_files: options.Output = None,
+    force: options.Force = False,
+    as_json: options.Json = False,
 ) -> None:
     """Evaluate every single failure of a link, a server or an optical switch, and repair it at once and by re-wiring.
 
     Failures of several parts are sampled, and the worst is searched for (proven where all could be evaluated). Works on
-    solutions of the kinds co-optimisation (iteration time; give --instance), llm-training (on any network but an ideal
-    switch), routing and topology (theta).
+    solutions of the kinds co-optimisation (iteration time), llm-training (on any network but an ideal switch: the first
+    such, unless --fabric names one), routing and topology (theta). --output writes a table (.csv) and a page (.html).
+
+    Settings: `links_at_once` and `servers_at_once`, how many fail at once beside all single ones (1); `samples` of
+    random failures of several parts (100); `rewire`, give up at most so many circuits to mend the worst failure of
+    links; with --days `spares`, numbers of spare servers (0,4,8,16).
 
     With --days servers are down as in the trace of InfiniteHBD: the throughput that is left, with circuits and without.
     """
     output = Output.choose(as_json)
-    alone = {"--rewire": rewire, "--link": link, "--server": server, "--switch": switch, "--fabric": fabric}
 
     def command() -> int:
         from topoopt.analyses.resilience.run import ResilienceQuestion
-        from topoopt.core.failures import Failure
-        from topoopt.files.atomic import write_text_atomically
+        from topoopt.files.atomic import targets, write_text_atomically
         from topoopt.files.results import solution_kind
         from topoopt.page.long_run import attended
 
+        csv, report = targets(output_files, force, (".csv",), (".html",))
+        given = options.typed_settings(options.settings_of(settings, SETTINGS), SETTINGS)
         kind = solution_kind(solution, SUBJECTS)
-        refuse_mixed(kind, days, spares, alone)
+        spares, rewire = given.get("spares"), given.get("rewire")
+        refuse_mixed(kind, days, spares, {"--set rewire": rewire, "--fail": fail, "--fabric": fabric})
         if days is not None:
-            return answer_outages(output, solution, days, spares, seed, csv=csv, report=report)
+            return answer_outages(output, solution, days, spares, seed or 0, csv=csv, report=report)
         with attended(output, time_limit, memory_bytes(memory_limit)) as run:
             stop = run.timing.stop
-            subject, topology = run.first(lambda: SUBJECTS[kind](solution, instance, fabric, stop))
-            failure = None
-            if link or server or switch:
-                ends = _links(link or [], topology)
-                failure = Failure(ends, tuple(sorted(set(server or []))), tuple(sorted(set(switch or []))))
-            question = ResilienceQuestion(links, servers, samples, seed, failure, rewire)
+            subject, topology = run.first(lambda: SUBJECTS[kind](solution, fabric, stop))
+            failure = _failure(fail, topology) if fail else None
+            at_once = (given.get("links_at_once", 1), given.get("servers_at_once", 1))
+            question = ResilienceQuestion(*at_once, given.get("samples", 100), seed or 0, failure, rewire)
             run.doing = "failures"
             result = run.part(lambda: _run(output, subject, question, run))
             run.doing = "files"
@@ -115,20 +122,29 @@ def resilience(
     output.run(command)
 
 
-def _links(texts: list[str], topology: Topology) -> tuple[tuple[int, int], ...]:
-    """Ends of all links named; every one that cannot be read is told."""
+def _failure(texts: list[str], topology: Topology) -> Failure:
+    """What fails at once.
+
+    Raises:
+        InputError: everything that names neither a link nor a server nor a switch.
+    """
     from solvers.failures.surviving import ends_of
 
-    pairs: list[tuple[int, int]] = []
+    links: set[tuple[int, int]] = set()
+    numbers: dict[str, set[int]] = {"server": set(), "switch": set()}
     problems: list[Problem] = []
     for text in texts:
+        word, colon, number = text.partition(":")
+        if colon and word in numbers and number.isascii() and number.isdecimal():
+            numbers[word].add(int(number))
+            continue
         try:
-            pairs.append(ends_of(text, topology))
+            links.add(ends_of(text, topology))
         except InputError as error:
             problems += error.problems
     if problems:
         raise InputError(problems)
-    return tuple(sorted(pairs))
+    return Failure(tuple(sorted(links)), *(tuple(sorted(numbers[word])) for word in ("server", "switch")))
 
 
 def _run(output: Output, subject: Subject, question: ResilienceQuestion, run: AttendedRun) -> Resilience:
@@ -145,52 +161,40 @@ def _run(output: Output, subject: Subject, question: ResilienceQuestion, run: At
         return study(subject, question, stop=run.timing.stop, progress=tell)
 
 
-def _instance_of(path: Path | None, kinds: tuple[str, ...]) -> Any:
-    from topoopt.kinds.files import read_instance
-
-    if path is None:
-        return None
-    problem = read_instance(path)
-    if problem.kind not in kinds:
-        text, allowed = "not an instance of this solution", ", ".join(kinds)
-        raise InputError([Problem(text, file=str(path), path="kind", value=problem.kind, allowed=allowed)])
-    return problem
-
-
 def _refuse_fabric(fabric: str | None) -> None:
     if fabric is not None:
         raise InputError([Problem("only with llm-training", path="--fabric", value=fabric)])
 
 
-def _job(path: Path, instance: Path | None, fabric: str | None, stop: Stop) -> tuple[Subject, Topology]:
+def _job(path: Path, fabric: str | None, stop: Stop) -> tuple[Subject, Topology]:
     from topoopt.analyses.resilience.run import job_subject
+    from topoopt.kinds.files import embedded_problem
     from topoopt.kinds.job import SOLUTION_FILE
 
     _refuse_fabric(fabric)
     solution = SOLUTION_FILE.read(path)
-    return job_subject(solution, _instance_of(instance, ("co-optimisation",))), solution.plan.topology
+    return job_subject(solution, embedded_problem(solution, path)), solution.plan.topology
 
 
-def _network(path: Path, instance: Path | None, fabric: str | None, stop: Stop) -> tuple[Subject, Topology]:
+def _network(path: Path, fabric: str | None, stop: Stop) -> tuple[Subject, Topology]:
     from topoopt.analyses.resilience.run import network_subject
     from topoopt.kinds.files import read_solution
 
     _refuse_fabric(fabric)
     solution = read_solution(path, ("routing", "topology"))
-    subject = network_subject(solution, _instance_of(instance, (solution.kind,)), stop)
+    subject = network_subject(solution, None, stop)
     return subject, subject.evaluator.topology
 
 
-def _training(path: Path, instance: Path | None, fabric: str | None, stop: Stop) -> tuple[Subject, Topology]:
+def _training(path: Path, fabric: str | None, stop: Stop) -> tuple[Subject, Topology]:
     from topoopt.analyses.resilience.run import training_subject
     from topoopt.kinds.llm_training import SOLUTION_FILE
 
-    solution = SOLUTION_FILE.read(path)
-    subject = training_subject(solution, _instance_of(instance, ("llm-training",)), fabric)
+    subject = training_subject(SOLUTION_FILE.read(path), None, fabric)
     return subject, subject.evaluator.topology
 
 
-SUBJECTS: Mapping[str, Callable[[Path, Path | None, str | None, Stop], tuple[Any, Any]]] = {
+SUBJECTS: Mapping[str, Callable[[Path, str | None, Stop], tuple[Any, Any]]] = {
     "co-optimisation": _job,
     "routing": _network,
     "topology": _network,
@@ -269,15 +273,15 @@ def _slow(outcome: FailureOutcome, nominal: float) -> str:
 
 
 def _table(title: str, outcomes: tuple[FailureOutcome, ...], result: Resilience) -> TerminalTable:
-    """The worst ones first."""
     from topoopt.analyses.resilience.report import worst_first
 
-    heading = f"{title}: {len(outcomes)} evaluated, the worst {min(SHOWN, len(outcomes))}"
+    count = min(SHOWN if verbose() else SHOWN_BRIEFLY, len(outcomes))
+    heading = f"{title}: {len(outcomes)} evaluated, the worst {count}"
     table = TerminalTable(title=heading, dense=True)
     value = "theta" if result.objective == "theta" else result.unit
     for column in ("failure", "slow-down", value, "repair", "cut off", "diam.", "rings"):
         table.add_column(column, no_wrap=column not in ("failure", "slow-down", "repair"))
-    for outcome in worst_first(outcomes)[:SHOWN]:
+    for outcome in worst_first(outcomes)[:count]:
         table.add_row(
             outcome.failure.label,
             _slow(outcome, result.nominal),
@@ -288,18 +292,6 @@ def _table(title: str, outcomes: tuple[FailureOutcome, ...], result: Resilience)
             f"-{outcome.broken_rings}/{outcome.rings}" if outcome.rings else "-",
         )
     return table
-
-
-MOST_SPARES, MOST_DAYS = 100_000, 100_000
-DEFAULT_SPARES = "0,4,8,16"
-
-DaysOption = Annotated[
-    int | None,
-    typer.Option(min=1, max=MOST_DAYS, help="Of llm-training, in place of failures: days of servers down, drawn."),
-]
-SparesOption = Annotated[
-    str | None, typer.Option(help=f"With --days, spare servers, separated by commas; default: {DEFAULT_SPARES}.")
-]
 
 
 def answer_outages(
@@ -319,8 +311,8 @@ def answer_outages(
         "name": study.name,
         "days": days,
         "seed": seed,
-        "copies": study.copies.number,
-        "servers_each": study.copies.servers_each,
+        "copies": study.copies,
+        "servers_each": study.servers_each,
         "rows": [asdict(row) for row in study.rows],
     }
     said = _answer(document)
@@ -335,7 +327,7 @@ def refuse_mixed(kind: str, days: int | None, spares: str | None, alone: Mapping
 
     problems = []
     if days is None and spares is not None:
-        problems.append(Problem("only with --days", path="--spares", value=spares))
+        problems.append(Problem("only with --days", path="--set spares", value=spares))
     if days is not None:
         problems += [Problem("not with --days", path=name) for name, value in alone.items() if value not in (None, [])]
         if kind != "llm-training":
@@ -355,7 +347,7 @@ def _numbers(text: str) -> list[int]:
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isascii() and part.isdigit() and int(part) <= MOST_SPARES for part in parts):
         allowed = f"whole numbers from 0 to {MOST_SPARES}, separated by commas"
-        raise InputError([Problem("not numbers of servers", path="--spares", value=text, allowed=allowed)])
+        raise InputError([Problem("not numbers of servers", path="--set spares", value=text, allowed=allowed)])
     return sorted({int(part) for part in parts})
 
 
@@ -373,7 +365,6 @@ def _answer(document: dict[str, Any]) -> str:
 
 
 def _written(study: OutageStudy, said: str, csv: Path | None, report: Path | None) -> list[str]:
-    """The files, written."""
     from topoopt.analyses.resilience.report import outages_html
     from topoopt.core.failures import OutageRow
     from topoopt.files.atomic import csv_text, write_text_atomically
@@ -388,11 +379,10 @@ def _written(study: OutageStudy, said: str, csv: Path | None, report: Path | Non
 
 
 def _show_outages(console: Console, study: OutageStudy, written: list[str]) -> None:
-    """A table."""
     from topoopt.analyses.resilience.report import HEADINGS, row_cells
     from topoopt.page.render import TerminalTable, stacked
 
-    title = f"{study.copies.number} copies of the model on {study.copies.servers_each} servers each"
+    title = f"{study.copies} copies of the model on {study.servers_each} servers each"
     table = TerminalTable(title=title, dense=True)
     for name in HEADINGS:
         table.add_column(stacked(name), justify="left" if name == "circuits" else "right")

@@ -70,21 +70,21 @@ def failure_tables(result: Resilience) -> tuple[dict[str, Any], ...]:
 
 def _table(title: str, outcomes: tuple[FailureOutcome, ...], nominal: float, job: bool) -> dict[str, Any]:
     ordered = worst_first(outcomes)
-    names = dict.fromkeys(trial.strategy for outcome in ordered for trial in outcome.trials)
+    names = dict.fromkeys(strategy for outcome in ordered for strategy, _ in outcome.trials)
     strategies = tuple(names) if len(names) > 1 else ()
     left = len(ordered) - SHOWN
     return {
         "title": f"{title} ({len(ordered)})",
         "strategies": strategies,
         "rows": tuple(_row(outcome, nominal, strategies) for outcome in ordered[:SHOWN]),
-        "hidden": f"{counted(left, 'failure')} with less effect left out; --csv lists all." if left > 0 else "",
+        "hidden": f"{counted(left, 'failure')} with less effect left out; a .csv file lists all." if left > 0 else "",
         "rings": job,
         "spare": any(outcome.spare_circuits for outcome in ordered) and job,
     }
 
 
 def _row(outcome: FailureOutcome, nominal: float, strategies: tuple[str, ...]) -> dict[str, Any]:
-    tried = {trial.strategy: trial.value for trial in outcome.trials}
+    tried = dict(outcome.trials)
 
     def cell(value: float | None) -> str:
         return UNKNOWN if value is None else number(value)
@@ -205,7 +205,7 @@ def outcome_dict(outcome: FailureOutcome, nominal: float) -> dict[str, Any]:
         "value": outcome.value,
         "slowdown": outcome.slowdown(nominal),
         "repair": outcome.repair,
-        "tried": {trial.strategy: trial.value for trial in outcome.trials},
+        "tried": dict(outcome.trials),
         "bound": outcome.bound,
         "disconnected_pairs": outcome.disconnected_pairs,
         "diameter": outcome.diameter,
@@ -275,11 +275,11 @@ def rows(result: Resilience) -> list[tuple[str, FailureOutcome]]:
 def resilience_csv(result: Resilience) -> str:
     """CSV text: `COLUMNS`, then one column for each strategy tried."""
     listed = rows(result)
-    strategies = list(dict.fromkeys(trial.strategy for _, outcome in listed for trial in outcome.trials))
+    strategies = list(dict.fromkeys(strategy for _, outcome in listed for strategy, _ in outcome.trials))
     cells = []
     for part, outcome in listed:
         plain = {**outcome_dict(outcome, result.nominal), "part": part, "failure": outcome.failure.label}
-        tried = {trial.strategy: trial.value for trial in outcome.trials}
+        tried = dict(outcome.trials)
         cells.append([plain[column] for column in COLUMNS] + [tried.get(strategy) for strategy in strategies])
     return csv_text([*COLUMNS, *strategies], cells)
 
@@ -357,10 +357,10 @@ def _link_slowdowns(
 
 
 def _legend(most: float) -> tuple[tuple[str, str], ...]:
-    ends = [1.0 + step * (most - 1.0) for step in (0.0, *(slowdown.up_to for slowdown in SLOWDOWN_CLASSES[:-1]))]
+    ends = [1.0 + step * (most - 1.0) for step in (0.0, *(up_to for _, up_to, *_ in SLOWDOWN_CLASSES[:-1]))]
     named = [f"{ratio(low)} to {ratio(high)}" for low, high in pairwise(ends)]
     texts = (*named, f"above {ratio(ends[-1])}, or {NOTHING}")
-    return tuple((slowdown.css, text) for slowdown, text in zip(SLOWDOWN_CLASSES, texts, strict=True))
+    return tuple((css, text) for (css, *_), text in zip(SLOWDOWN_CLASSES, texts, strict=True))
 
 
 def _picture(result: Resilience, topology: Topology) -> dict[str, object]:
@@ -383,7 +383,7 @@ def _picture(result: Resilience, topology: Topology) -> dict[str, object]:
         *((f"repaired by {name}", f"{count:,}") for name, count in sorted(repairs.items(), key=lambda item: -item[1])),
     ]
     return {
-        "topology": topology_svg(topology, links, colour, arc_text, slowdown_class),
+        "topology": topology_svg(topology, links, colour, arc_text, slowdown_class, "of the worst slow-down"),
         "families": families(topology, links, "other links"),
         "uses": _legend(most),
         "first": "use",
@@ -400,7 +400,7 @@ def render_resilience(result: Resilience, topology: Topology) -> str:
     used = {
         name for outcome in (*result.links, *result.servers, *result.planes) for name in outcome.repair.split(" + ")
     }
-    used |= {trial.strategy for outcome in (*result.links, *result.planes) for trial in outcome.trials}
+    used |= {strategy for outcome in (*result.links, *result.planes) for strategy, _ in outcome.trials}
     every = f"{counted(topology.servers, 'server')} of degree {topology.degree}, {topology.links.value} links"
     partial = "" if result.complete else " · ended early, not all failures are in"
     return render_page(
@@ -458,13 +458,12 @@ def outages_html(study: OutageStudy, answer: str) -> str:
     """Servers that are down day by day, throughput with the days sorted, and all figures; names are escaped."""
     sorted_days = _sorted(study)
     names = [row_name(row) for row in study.rows]
-    copies = study.copies
     return render_page(
         OUTAGES_TEMPLATE,
         answer,
         name=study.name,
-        subtitle=f"{counted(copies.number, 'copy', 'copies')} of the model on "
-        f"{counted(copies.servers_each, 'server')} each, {counted(study.days, 'day')}, seed {study.seed}",
+        subtitle=f"{counted(study.copies, 'copy', 'copies')} of the model on "
+        f"{counted(study.servers_each, 'server')} each, {counted(study.days, 'day')}, seed {study.seed}",
         down=_down(study),
         legend=legend(names, sorted_days),
         throughput=xy_chart(

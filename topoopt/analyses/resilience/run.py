@@ -30,7 +30,6 @@ from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import CheckError, InfeasibleError, InputError, LimitError, Problem
 from topoopt.core.failures import (
-    Copies,
     Failure,
     FailureOutcome,
     OutageRow,
@@ -79,8 +78,7 @@ RELAY_NOTE = (
     "the time it took before. Distances and disconnected pairs are those of the servers left."
 )
 TRAFFIC_NOTE = (
-    "Without the instance the iteration cannot be simulated: values are the time the busiest link carries traffic. "
-    "Give --instance FILE for iteration times."
+    "Without the instance the iteration cannot be simulated: values are the time the busiest link carries traffic."
 )
 DEMAND_NOTE = "Demand from and to failed servers goes with them; all other demand is routed anew."
 PLANE_NOTE = "A failed optical switch takes one interface of every server: the arcs of its permutation."
@@ -129,7 +127,7 @@ class JobSubject(Subject):
 
 @dataclass(frozen=True, eq=False)
 class NetworkSubject(Subject):
-    """The routing of a demand."""
+    """Resilience of the routing of a demand on its topology."""
 
     solution: NetworkResult
     evaluator: NetworkEvaluator
@@ -224,7 +222,7 @@ RAIL_NOTE = (
 
 @dataclass(frozen=True, eq=False)
 class TrainingSubject(Subject):
-    """A plan on a network."""
+    """Resilience of the plan of a language model on its network."""
 
     evaluator: TrainingFailures
 
@@ -254,7 +252,7 @@ def training_subject(
     if problem is not None:
         solution = replace(solution, problem=problem)
     if solution.problem is None:
-        raise InputError([Problem("no instance stands in the solution", path="--instance", allowed="its file")])
+        raise InputError([Problem("no instance stands in the solution", path="instance", allowed="its file")])
     problem = solution.problem
     if wrong := check_llm_training(problem, solution).violations:
         raise CheckError("\n".join(["the checker rejects the solution:", *map(str, wrong)]))
@@ -519,10 +517,10 @@ class _Study:
             checks.append(lambda: check_failure(topology, failure))
             if question.rewire is not None and (failure.servers or failure.planes or not failure.links):
                 text, allowed = "re-wiring mends failed links", "--link A-B beside --rewire"
-                problems.append(Problem(text, path="--rewire", value=failure.label, allowed=allowed))
+                problems.append(Problem(text, path="--set rewire", value=failure.label, allowed=allowed))
         if question.rewire is not None and topology.packet_switches:
             text, allowed = "links to switches cannot be set to other servers", "a plan on links between servers"
-            problems.append(Problem(text, path="--rewire", value=str(question.rewire), allowed=allowed))
+            problems.append(Problem(text, path="--set rewire", value=str(question.rewire), allowed=allowed))
         checks.append(lambda: check_count(topology, "links", question.links))
         checks.append(lambda: check_count(topology, "servers", question.servers))
         for check in checks:
@@ -619,8 +617,8 @@ class _Study:
             self.checked[failure] = tuple(f"{violation.code}: {violation.message}" for violation in violations)
 
 
-def copies_of(solution: Result[Any, Any]) -> Copies:
-    """Of the plan of a solution.
+def copies_of(solution: Result[Any, Any]) -> tuple[int, int]:
+    """Copies of the model in the plan of a solution, and servers that hold one.
 
     Raises:
         InputError: a server holds parts of several copies.
@@ -630,7 +628,7 @@ def copies_of(solution: Result[Any, Any]) -> Copies:
     if ranks % cluster.gpus_per_server:
         allowed = f"multiples of the {cluster.gpus_per_server} GPUs of a server"
         raise InputError([Problem("GPUs of a copy of the model share a server", value=str(ranks), allowed=allowed)])
-    return Copies(strategy.gpus // ranks, ranks // cluster.gpus_per_server)
+    return strategy.gpus // ranks, ranks // cluster.gpus_per_server
 
 
 def outage_study(solution: Result[Any, Any], spares: Sequence[int], days: int, seed: int) -> OutageStudy:
@@ -640,28 +638,30 @@ def outage_study(solution: Result[Any, Any], spares: Sequence[int], days: int, s
         InputError: the plan is not made of whole servers.
         CheckError: another count of the copies differs.
     """
-    copies = copies_of(solution)
+    copies, servers_each = copies_of(solution)
 
     def down_of(number: int) -> Bools:
-        return server_outages(copies.number * copies.servers_each + number, days, np.random.default_rng(seed))
+        return server_outages(copies * servers_each + number, days, np.random.default_rng(seed))
 
     cases = [(0, False), *((number, True) for number in spares)]
-    rows = [_row(solution, copies, down_of(number), number, circuits=circuits) for number, circuits in cases]
+    rows = [
+        _row(solution, copies, servers_each, down_of(number), number, circuits=circuits) for number, circuits in cases
+    ]
     down = tuple(down_of(0).sum(axis=1).tolist())
     return OutageStudy(
-        solution.name, copies, seed, down, tuple(row for row, _ in rows), tuple(left for _, left in rows)
+        solution.name, copies, servers_each, seed, down, tuple(row for row, _ in rows), tuple(left for _, left in rows)
     )
 
 
 def _row(
-    solution: Result[Any, Any], copies: Copies, down: Bools, spares: int, *, circuits: bool
+    solution: Result[Any, Any], copies: int, servers_each: int, down: Bools, spares: int, *, circuits: bool
 ) -> tuple[OutageRow, tuple[float, ...]]:
-    up = _copies_up(down, copies, circuits=circuits)
-    exchanged = _exchanged(down, up * copies.servers_each) if circuits else 0
-    again = copies_up(down, copies.number, copies.servers_each, circuits=circuits)
-    if up.tolist() != again or (circuits and exchanged != servers_exchanged(down, again, copies.servers_each)):
+    up = _copies_up(down, copies, servers_each, circuits=circuits)
+    exchanged = _exchanged(down, up * servers_each) if circuits else 0
+    again = copies_up(down, copies, servers_each, circuits=circuits)
+    if up.tolist() != again or (circuits and exchanged != servers_exchanged(down, again, servers_each)):
         raise CheckError("copies of the model that are up are counted otherwise by the checker")
-    left: Floats = up / copies.number
+    left: Floats = up / copies
     part = np.sort(left)
     p99 = float(part[int(0.01 * len(part))])
     step = solution.objective.value
@@ -691,9 +691,9 @@ def _exchanged(down: Bools, needed: Ints) -> int:
     return exchanged
 
 
-def _copies_up(down: Bools, copies: Copies, *, circuits: bool) -> Ints:
+def _copies_up(down: Bools, copies: int, servers_each: int, *, circuits: bool) -> Ints:
     """int64[days]."""
     if circuits:
-        return np.asarray(np.minimum(copies.number, (~down).sum(axis=1) // copies.servers_each), dtype=np.int64)
-    own = down[:, : copies.number * copies.servers_each].reshape(len(down), copies.number, copies.servers_each)
+        return np.asarray(np.minimum(copies, (~down).sum(axis=1) // servers_each), dtype=np.int64)
+    own = down[:, : copies * servers_each].reshape(len(down), copies, servers_each)
     return np.asarray((~own.any(axis=2)).sum(axis=1), dtype=np.int64)

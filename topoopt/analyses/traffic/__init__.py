@@ -15,11 +15,12 @@ from topoopt.core.job import CoOptimisation, JobPlan
 from topoopt.core.process import versions_text
 from topoopt.core.result import Result
 from topoopt.core.routing import AllReduceDemand, Demand, TrafficFigures
+from topoopt.kinds.job.plots import hop_lines
 from topoopt.library.topologies import totient
 from topoopt.page.charts import HEIGHT, Axis, Point, Series, legend, number_axis, xy_chart
 from topoopt.page.render import Card, render_page
 from topoopt.page.svg import element, mark, standalone
-from topoopt.page.text import byte_size, counted, percent, ratio
+from topoopt.page.text import byte_size, percent, ratio
 from topoopt.simulate.lower import build_task_graph, demand_of
 from topoopt.simulate.network import traffic_figures
 
@@ -104,8 +105,6 @@ def answer(figures: TrafficFigures) -> str:
 TEMPLATE = "analyses/traffic/page.html.j2"
 MAX_STEPS = 400
 """Points of a distribution drawn; of more links, evenly spaced ranks are shown."""
-LEAST_HOPS = 5.0
-"""The axis of hops reaches at least so far, so that its ticks are whole numbers."""
 WIDTH = 760.0
 LEFT, EDGE, HEAD = 70.0, 24.0, 52.0
 SHARE_OF_LINKS = Axis("part of the links", 0.0, 1.0)
@@ -119,15 +118,6 @@ def load_quantiles(loads: NDArray[np.float64]) -> tuple[tuple[float, float], ...
     return tuple((float(ordered[rank]), (rank + 1) / count) for rank in ranks.tolist())
 
 
-def _hop_series(name: str, shares: NDArray[np.float64]) -> Series:
-    """Cumulative, from the first number of hops that occurs."""
-    points = []
-    for hops, upto in enumerate(np.cumsum(shares).tolist()):
-        if hops and upto > 0:
-            points.append(Point(float(hops), upto, f"{name}: {percent(upto)} in {counted(hops, 'hop')} or fewer"))
-    return Series(name, tuple(points), line=True)
-
-
 def _load_series(name: str, loads: NDArray[np.float64]) -> Series:
     points = [
         Point(load, part, f"{name}: {percent(part)} of the links carry {byte_size(load)} or less")
@@ -137,17 +127,13 @@ def _load_series(name: str, loads: NDArray[np.float64]) -> Series:
 
 
 def _charts(figures: TrafficFigures) -> list[tuple[str, tuple[Series, ...], Axis, Axis]]:
-    hops = [_hop_series("pairs of servers", figures.pair_hops)]
-    if len(figures.byte_hops):
-        hops.insert(0, _hop_series("model-parallel bytes", figures.byte_hops))
+    hops, across, upward = hop_lines(figures)
     loads = [_load_series("all traffic", figures.link_bytes)]
     if figures.model_parallel_bytes > 0 and figures.allreduce_bytes > 0:
         loads.append(_load_series("model-parallel", figures.model_parallel_link_bytes))
     charts = []
     if any(line.points for line in hops):
-        most = max(point.x for line in hops for point in line.points)
-        across = Axis("hops", 0.0, max(most, LEAST_HOPS) + 0.5)
-        charts.append(("Path lengths", tuple(hops), across, Axis("part, cumulative", 0.0, 1.0)))
+        charts.append(("Path lengths", tuple(hops), across, upward))
     if len(figures.link_bytes) and figures.link_bytes.max() > 0:
         highest = [figures.link_bytes.max() / 1e9, 0.0]
         scaled = tuple(

@@ -175,7 +175,6 @@ def collective_node(
 
 
 def message_node(number: int, sends: bool, peer: int, tag: int, size_bytes: int, after: Iterable[int] = ()) -> Any:
-    """One end of a message."""
     word, key = ("send to", "comm_dst") if sends else ("receive from", "comm_src")
     made = node(number, f"{word} {peer}", NodeType.COMM_SEND if sends else NodeType.COMM_RECV, after)
     made.attr.add(name="comm_size", int64_val=size_bytes)
@@ -185,7 +184,6 @@ def message_node(number: int, sends: bool, peer: int, tag: int, size_bytes: int,
 
 
 def trace_bytes(nodes: Iterable[Any], version: str = VERSION) -> bytes:
-    """File of one rank."""
     return b"".join((frame(Metadata(version=version)), *(frame(node) for node in nodes)))
 
 

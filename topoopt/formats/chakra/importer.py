@@ -136,14 +136,12 @@ def refuse_unsupported(uses: Iterable[CollectiveUse], file: str) -> None:
 
 
 def _ring(kind: CommType, s: float, p: int) -> float:
-    """Bytes to the successor."""
     if kind is CommType.ALL_TO_ALL:
         return (p - 1) / 2 * s
     return {CommType.ALL_REDUCE: 2 * (p - 1) * s / p, CommType.ALL_GATHER: (p - 1) * s}.get(kind, (p - 1) * s / p)
 
 
 def _direct(kind: CommType, s: float, p: int) -> float:
-    """Bytes to each other member."""
     return {CommType.ALL_REDUCE: 2 * s / p, CommType.ALL_GATHER: s}.get(kind, s / p)
 
 
@@ -201,8 +199,6 @@ Servers = tuple[int, ...]
 
 
 class _Traffic:
-    """Bytes by group of servers."""
-
     def __init__(self) -> None:
         self.reduced: dict[Servers, list[float]] = defaultdict(list)
         self.exchanged: dict[Servers, float] = defaultdict(float)
@@ -459,7 +455,7 @@ def import_traces(
     link_gbps: LinkOption = 100.0,
     links: LinksOption = "bidirectional",
     dims: Annotated[str | None, typer.Option(help="hierarchical: BLOCK:SIZE,... innermost first.")] = None,
-    network: Annotated[Path | None, typer.Option(help="hierarchical: ASTRA-sim network yml instead of --dims.")] = None,
+    network: Annotated[Path | None, typer.Option(help="hierarchical: ASTRA-sim network yml in place of dims.")] = None,
     total_gbytes_per_s: Annotated[float | None, typer.Option(help="hierarchical: GB/s per NPU in all.")] = None,
     loop: Annotated[str, typer.Option(help="hierarchical: no-overlap or dag.")] = "no-overlap",
     dependencies: Annotated[str, typer.Option(help="dag: all, or data (control dependencies left out).")] = "all",

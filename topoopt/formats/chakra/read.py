@@ -275,7 +275,6 @@ class Resolver:
         return tuple(sorted(int(base + offset) for offset in offsets))
 
     def notes(self) -> list[str]:
-        """For people."""
         notes = []
         if self.unknown:
             shown = ", ".join(value_text(name) for name in sorted(self.unknown)[:8])
@@ -307,13 +306,13 @@ def _check_ranks(files: Mapping[int, FilePath], n: int, dims: tuple[int, ...], f
 
     if not 2 <= n <= MAX_SERVERS:
         allowed = f"2 to {MAX_SERVERS}" + ("; for the trace of one rank say how many there are" if n == 1 else "")
-        raise wrong("wrong number of ranks", "--ranks", n, allowed)
+        raise wrong("wrong number of ranks", "--set ranks", n, allowed)
     if len(files) not in (1, n):
-        raise wrong("the traces are of another number of ranks", "--ranks", n, str(len(files)))
+        raise wrong("the traces are of another number of ranks", "--set ranks", n, str(len(files)))
     if dims and math.prod(dims) != n:
         raise wrong("the dimensions hold another number of ranks", "dims", dims, f"sizes whose product is {n}")
     if max(files) >= n:
-        raise wrong("the trace is of a rank there is not", "--ranks", n, f"more than {max(files)}")
+        raise wrong("the trace is of a rank there is not", "--set ranks", n, f"more than {max(files)}")
 
 
 def read_chakra(

@@ -114,7 +114,6 @@ class LeftOver:
         """Id that has not come -> who waits for it first, whether for data, how many do."""
 
     def metadata(self, message: Any) -> None:
-        """The first message."""
         self._unknown(message, "GlobalMetadata")
         if message.version:
             self.fields["GlobalMetadata.version"] += 1
@@ -224,14 +223,12 @@ class LeftOver:
         )
 
     def add(self, other: LeftOver) -> None:
-        """What another rank left over."""
         other._count()
         self.fields.update(other.fields)
         self.memory.update(other.memory)
         self.memory_us += other.memory_us
 
     def notes(self) -> tuple[str, ...]:
-        """For people."""
         self._count()
         listed, unknown = [], []
         for path, count in self.fields.items():

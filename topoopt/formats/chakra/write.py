@@ -77,13 +77,13 @@ def build_training(result: Result[Any, Any], options: ExportOptions) -> Export:
     """
     plan, program = plan_on(result, options.fabric), options.program
     if program is None:
-        raise refuse("sizes of layers are those of the instance", path="--instance", allowed="the solved instance")
+        raise refuse("sizes of layers are those of the instance", path="instance", allowed="the solved instance")
     strategy = plan.strategy
     ranks = requested_ranks(strategy, options.ranks)
     totals = [program.totals(rank) for rank in ranks]
     count = sum(total.steps for total in totals)
     if count > MAX_NODES:
-        raise refuse("too many nodes for traces", path="--ranks", value=count, allowed=f"at most {MAX_NODES}")
+        raise refuse("too many nodes for traces", path="--set ranks", value=count, allowed=f"at most {MAX_NODES}")
     prefix, n = plain_name(result.name), strategy.gpus
     traces = [(f"{prefix}.{rank}.et", trace_bytes(_nodes(program.steps(rank)))) for rank in ranks]
     cluster = result.figures.problem.cluster
@@ -140,7 +140,7 @@ def requested_ranks(strategy: ParallelStrategy, text: str) -> list[int]:
     for part in parts:
         first, _, last = part.partition("-")
         if not RANKS.fullmatch(part) or not int(first) <= int(last or first) < n:
-            raise refuse("not ranks of the strategy", path="--ranks", value=part, allowed=allowed)
+            raise refuse("not ranks of the strategy", path="--set ranks", value=part, allowed=allowed)
         ranks.update(range(int(first), int(last or first) + 1))
     return sorted(ranks)
 
@@ -232,7 +232,7 @@ def build(solution: Result[Any, Any], options: ExportOptions) -> Export:
 
 EXPORTER = Exporter(
     kinds=("co-optimisation", "llm-training"),
-    makes="one trace a server, of training a rank (PREFIX.RANK.et; --ranks), and comm_groups.json",
+    makes="one trace a server, of training a rank (PREFIX.RANK.et; setting ranks), and comm_groups.json",
     limits=(*LIMITS, *TRAINING_LIMITS),
     folder=True,
     build=build,

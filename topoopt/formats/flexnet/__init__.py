@@ -323,7 +323,7 @@ FIELDS: FieldTable = {
     "nswitch": ("noted", _ANEW),
     "intergpubw": ("noted", "of the machine model of the search"),
     "drambw": ("noted", "of the machine model of the search"),
-    "netbw": ("noted", "rate of an interface; --link-gbps says it"),
+    "netbw": ("noted", "rate of an interface; the setting link_gbps says it"),
     "conn": ("noted", _ANEW),
     "ops[].opid": ("noted", "operators are named in their order"),
     "ops[].type": ("noted", "kind of operator"),

@@ -280,10 +280,10 @@ def _sizes(texts: Sequence[str]) -> dict[str, int]:
     return sizes
 
 
-def import_profile(
-    file: Annotated[Path, typer.Argument(help="Measured operator profile (JSON) of the FlexNet search.")],
-    model: Annotated[str, typer.Option(help="dlrm, candle, bert, vgg, resnet or ncf.")],
-    size: Annotated[list[str] | None, typer.Option(help="Size of the model, NAME=VALUE; repeatable.")] = None,
+def import_flexnet(
+    file: Annotated[Path, typer.Argument(help="Measured operator profile (.json), or task graph (.fbuf).")],
+    model: Annotated[str | None, typer.Option(help="Of a profile: dlrm, candle, bert, vgg, resnet or ncf.")] = None,
+    size: Annotated[list[str] | None, typer.Option(help="Of a profile: size.NAME=VALUE, sizes of the model.")] = None,
     degree: DegreeOption = 4,
     link_gbps: LinkOption = 100.0,
     links: LinksOption = "bidirectional",
@@ -296,13 +296,26 @@ def import_profile(
         bool,
         typer.Option(
             "--reference",
-            help="As the reference search counts: --element-sizes flexnet --local-allreduce flexnet "
-            "--intra-server-gbps 200.",
+            help="As the reference search counts: element_sizes=flexnet, local_allreduce=flexnet, "
+            "intra_server_gbps=200.",
         ),
     ] = False,
     name: NameOption = None,
 ) -> Imported:
-    """A model with measured operator times; sizes the profile tells are taken from it."""
+    """A job of the FlexNet search: a model with measured operator times, or a task graph.
+
+    Of a profile, the sizes that it tells are taken from it. Of a task graph the strategy is fixed: every operator keeps
+    its split and servers, the network is searched. A server has one GPU then, or two where the graph reduces inside
+    servers.
+    """
+    if file.suffix.lower() != ".json":
+        of_profile = {"--model": model, "--size": size, "--gpu-memory-gib": gpu_memory_gib, "--reference": reference}
+        wrong = [Problem("of profiles alone", path=option) for option, value in of_profile.items() if value]
+        if wrong:
+            raise InputError(wrong)
+        return _import_taskgraph(file, degree, link_gbps, links, name)
+    if model is None:
+        raise InputError([Problem("missing", path="--model", allowed="dlrm, candle, bert, vgg, resnet or ncf")])
     if reference:
         element_sizes, local_allreduce, intra_server_gbps = "flexnet", "flexnet", 200.0
     if element_sizes not in ("actual", "flexnet"):
@@ -327,9 +340,6 @@ def import_profile(
         "gpu_memory_gib": gpu_memory_gib,
     }
     return imported_job(name or name_of(file), cluster, workload)
-
-
-PROFILE_IMPORTER: Importer = import_profile
 
 
 UNKNOWN_TENSOR_BYTES = 1
@@ -522,17 +532,8 @@ def _operator(
     )
 
 
-def import_taskgraph(
-    file: Annotated[Path, typer.Argument(help="Task graph (.fbuf) of the FlexNet search.")],
-    degree: DegreeOption = 4,
-    link_gbps: LinkOption = 100.0,
-    links: LinksOption = "bidirectional",
-    name: NameOption = None,
-) -> Imported:
-    """A job whose strategy is already chosen: every operator keeps its split and servers, the network is searched.
-
-    A server has one GPU, or two where the graph reduces inside servers.
-    """
+def _import_taskgraph(file: Path, degree: int, link_gbps: float, links: str, name: str | None) -> Imported:
+    """A job whose strategy is already chosen."""
     require_positive("--link-gbps", link_gbps)
     content = read_flexnet_taskgraph(file)
     workload = workload_of_taskgraph(content)
@@ -560,4 +561,4 @@ def import_taskgraph(
     return replace(imported_job(name or name_of(file), cluster, workload), notes=(*notes, *unknown))
 
 
-TASKGRAPH_IMPORTER: Importer = import_taskgraph
+IMPORTER: Importer = import_flexnet

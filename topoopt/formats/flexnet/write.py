@@ -128,14 +128,12 @@ class _Writer:
         self.builder: Any = flatbuffers.Builder(1 << 20)
 
     def numbers(self, values: Sequence[int], prepend: str, width: int) -> int:
-        """A vector of numbers."""
         self.builder.StartVector(width, len(values), width)
         for value in reversed(values):
             getattr(self.builder, prepend)(value)
         return int(self.builder.EndVector())
 
     def offsets(self, tables: Sequence[int]) -> int:
-        """A vector of tables."""
         return self.numbers(tables, "PrependUOffsetTRelative", 4)
 
     def table(self, slots: int, fill: Callable[[Any], None]) -> int:
@@ -294,7 +292,7 @@ def build(solution: Result[Any, Any], options: ExportOptions) -> Export:
     """
     graph, plan = options.task_graph, solution.plan
     if graph is None:
-        raise refuse("a task graph needs the operators of the job", path="--instance", allowed="the solved instance")
+        raise refuse("a task graph needs the operators of the job", path="instance", allowed="the solved instance")
     plan.require_rings("FlexNet task graphs")
     if plan.topology.links is not LinkDirection.BIDIRECTIONAL:
         raise refuse("the format joins servers in both directions", path="plan.topology.links", value="unidirectional")
@@ -313,8 +311,8 @@ def build(solution: Result[Any, Any], options: ExportOptions) -> Export:
     sharing = cluster.link_sharing
     if sharing is not LinkSharing.FIFO:
         notes.append(
-            f"the plan has links shared {sharing}, which the format does not say: topoopt replay takes as long with "
-            f"--link-sharing {sharing}, a packet simulator with one class of traffic may not"
+            f"the plan has links shared {sharing}, which the format does not say: topoopt.replay takes as long with "
+            f"link_sharing={sharing}, a packet simulator with one class of traffic may not"
         )
     if any(len(members) > 1 for members in shares.values()):
         notes.append("rings of unequal shares: the simulator gives all rings of a group size the same share")

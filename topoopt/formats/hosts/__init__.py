@@ -52,7 +52,7 @@ def _name_problems(rates: HostRates) -> Iterable[Problem]:
             yield Problem("not a host name", path="hosts", value=repr(name[:80]), allowed=words)
         elif count > 1:
             yield Problem("a host name more than once", path="hosts", value=name)
-    words = "letters, digits and . _ - after a first letter, at most 15; --hosts can name it"
+    words = "letters, digits and . _ - after a first letter, at most 15; the setting hosts can name it"
     for host in rates.hosts:
         names = [name for link in host.links for name in (link.interface, link.bridge)]
         for name, count in Counter(names).items():

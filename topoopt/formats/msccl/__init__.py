@@ -307,7 +307,6 @@ def read_schedule(path: Path, options: ScheduleOptions) -> ChunkProgram:
 
 
 def program_of(path: Path, algorithm: MscclAlgorithm, root: int) -> ChunkProgram:
-    """What the runtime would do."""
     ranks = len(algorithm.gpus)
     builder = ProgramBuilder(str(path), tuple(map(str, range(ranks))), ("gpu", "tb", "step"))
     check_limits(builder, algorithm)

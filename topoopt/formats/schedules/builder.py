@@ -106,11 +106,9 @@ class RowStore:
         self._single: list[Row] = []
 
     def append(self, row: Row) -> None:
-        """One more."""
         self._single.append(row)
 
     def extend(self, rows: Iterable[Row]) -> None:
-        """Several, one by one."""
         self._single.extend(rows)
 
     def add(self, *columns: Ints | int) -> None:
@@ -175,7 +173,7 @@ class ProgramBuilder:
         if self.cells > MOST_CELLS:
             raise refusal("too many pieces", self.file, value=self.cells, allowed=f"at most {MOST_CELLS}")
         if count:
-            self.buffers.append(CellRange(rank, name, first, count))
+            self.buffers.append((rank, name, first, count))
         return first
 
     def action(self, location: tuple[int, ...], home: int, chain: int) -> int:
@@ -231,7 +229,6 @@ class ProgramBuilder:
         epoch: int = UNKNOWN,
         via: tuple[str, ...] | None = None,
     ) -> None:
-        """Bytes that an action sends."""
         path = UNKNOWN if via is None else self.path_index(via)
         self.sent.append((action, tail, head, units, epoch, piece, path))
 
@@ -252,7 +249,6 @@ class ProgramBuilder:
         topology: RatedNetwork | None = None,
         exact: bool = True,
     ) -> ChunkProgram:
-        """The program."""
         hidden = [(law, count - MOST_SHOWN) for law, count in self._defect_counts.items() if count > MOST_SHOWN]
         sent, moves, actions = self.sent.table(), self.moves.table(), self.actions.table()
         narrow = [sent[:, column].astype(np.int32) for column in (1, 2, 4, 6)]

@@ -14,7 +14,7 @@ from topoopt.formats.importer import Imported, Importer, NameOption, name_of, re
 from topoopt.formats.schedules import SCHEDULES, ScheduleOptions, collective_named
 
 FileArgument = Annotated[Path, typer.Argument(help="File of the schedule; a folder or prefix of .et files.")]
-RateOption = Annotated[float, typer.Option(help="GB/s of every link, which the file does not say.")]
+RateOption = Annotated[float, typer.Option(help="Gbit/s of every link, which the file does not say.")]
 BytesOption = Annotated[int, typer.Option("--bytes", min=1, help="The whole vector, which the file does not say.")]
 CollectiveOption = Annotated[str | None, typer.Option(help="Where the file does not say.")]
 RootOption = Annotated[int, typer.Option(min=0, help="Rank of a broadcast or reduction.")]
@@ -23,7 +23,6 @@ RootOption = Annotated[int, typer.Option(min=0, help="Rank of a broadcast or red
 def collective_document(
     name: str, topology: dict[str, Any], collective: CollectiveOp, vector_bytes: int, **more: Any
 ) -> dict[str, Any]:
-    """Instance document of kind collective."""
     return {
         "schema_version": 1,
         "kind": "collective",
@@ -38,18 +37,18 @@ def collective_document(
 def _importer(reader: str, what: str) -> Importer:
     def run(
         file: FileArgument,
-        link_gbytes_per_s: RateOption = 1.0,
+        link_gbps: RateOption = 8.0,
         vector_bytes: BytesOption = 1 << 30,
         collective: CollectiveOption = None,
         root: RootOption = 0,
         name: NameOption = None,
     ) -> Imported:
-        require_positive("--link-gbytes-per-s", link_gbytes_per_s)
+        require_positive("--link-gbps", link_gbps)
         wanted = None if collective is None else collective_named(collective)
         if collective is not None and wanted is None:
             raise refusal("no such collective", "--collective", value=value_text(collective))
         program = SCHEDULES[reader](file, ScheduleOptions(wanted, root))
-        return _imported(program, name or name_of(file), link_gbytes_per_s, vector_bytes, root, str(file))
+        return _imported(program, name or name_of(file), link_gbps / 8, vector_bytes, root, str(file))
 
     run.__doc__ = f"{what} as an instance: the same collective over the links that it uses."
     return run

@@ -207,7 +207,6 @@ class ChunkMemory:
         return [] if self.in_place else [(rank * share, rank * share, share)]
 
     def sizes(self) -> tuple[int, int]:
-        """Chunks of input and output."""
         chunks, share = self.schedule.chunks, self.schedule.share
         if self.schedule.collective is CollectiveOp.ALLGATHER:
             return share, chunks

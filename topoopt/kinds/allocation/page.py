@@ -12,8 +12,8 @@ from topoopt.core.result import Result
 from topoopt.kinds.allocation.figures import AllocationFigures
 from topoopt.page.blocks import Column, Fact, Page, Plot, Section, Swatch, Table
 from topoopt.page.charts import sorted_chart
-from topoopt.page.networks import SIZE, Layout, bent, chord, layout_of, on_circle, position
-from topoopt.page.svg import element, percentage, use_class, utilisation_legend
+from topoopt.page.networks import MOST_DRAWN, DrawnLink, topology_svg
+from topoopt.page.svg import gauge, use_class, utilisation_legend
 from topoopt.page.text import counted, objective_text, percent, possible_improvement, rejection, shortened
 from topoopt.page.text import number as plain_number
 
@@ -36,10 +36,6 @@ LEAST = {
 BUSIEST_LINKS = 16
 NAMED_LIMITS = 4
 ROUNDING = 1e-9
-BEND = 0.06
-"""Sideways bend of an arc, as a part of its length, so that the two directions of a pair lie apart."""
-DIRECTED = 64
-"""Larger networks are drawn without arrows."""
 
 
 def number(value: float) -> str:
@@ -61,11 +57,12 @@ def page(result: Result[AllocationProblem, AllocationPlan]) -> Page:
     """Return the page of a result that has its problem."""
     figures: AllocationFigures = result.figures
     problem = figures.problem
-    topology = problem.topology
+    topology, legend = problem.topology, [Swatch(*row) for row in utilisation_legend()]
     return Page(
         subtitle=f"{counted(len(problem.transfers), 'transfer')} · {counted(topology.servers, 'server')} · "
         f"{counted(len(topology.arcs), 'arc')}, {topology.links.value} · {problem.goal}",
         answer=answer(result, figures),
+        cause=cause(figures) if result.check.ok else "",
         facts=facts(result, figures),
         sections=(
             Section(
@@ -73,7 +70,7 @@ def page(result: Result[AllocationProblem, AllocationPlan]) -> Page:
                 [rates_table(figures)],
                 "Slowest first. A full link, or its own limit, keeps a transfer from more.",
             ),
-            Section("Links", links_blocks(figures), legend=[Swatch(*row) for row in utilisation_legend()]),
+            Section("Links", links_blocks(figures), legend=legend if topology.servers <= MOST_DRAWN else ()),
             Section("Servers", [servers_table(figures)], "Gbit/s. Forwarded traffic is that of other servers."),
         ),
         provenance=(
@@ -97,6 +94,20 @@ def answer(result: Result[AllocationProblem, AllocationPlan], figures: Allocatio
     )
     least = LEAST[objective.name].format(value=f"{number(objective.value)} {objective.unit}")
     return rejection(result.check) or f"{shared[0].upper()}{shared[1:]}: {least}; {best}."
+
+
+def cause(figures: AllocationFigures) -> str:
+    """Return what keeps the slowest transfer from more, the first of equals."""
+    slowest = int(np.argmin(figures.rates_gbps))
+    limits = figures.limited_by[slowest]
+    name = shortened(figures.problem.transfers[slowest].name, 48)
+    return f"Transfer {name} is the slowest, kept from more by {limits_text(limits)}." if limits else ""
+
+
+def limits_text(names: tuple[str, ...]) -> str:
+    """Return what is full on the routes of a transfer, the first of them."""
+    more = f" and {len(names) - NAMED_LIMITS} more" if len(names) > NAMED_LIMITS else ""
+    return (", ".join(names[:NAMED_LIMITS]) or "nothing") + more
 
 
 def facts(result: Result[AllocationProblem, AllocationPlan], figures: AllocationFigures) -> tuple[Fact, ...]:
@@ -130,21 +141,12 @@ def rates_table(figures: AllocationFigures) -> Table:
     transfers, rates = figures.problem.transfers, figures.rates_gbps
     largest = float(rates.max()) or 1.0
 
-    def bar(rate: float) -> Markup:
-        track = element("rect", class_="track", width="100%", height="12")
-        fill = element("rect", class_="fill", width=percentage(rate / largest), height="12")
-        return element("svg", track, fill, class_="wide", height="12", role="img", aria_label=gbps(rate))
-
-    def limits(names: tuple[str, ...]) -> str:
-        more = f" and {len(names) - NAMED_LIMITS} more" if len(names) > NAMED_LIMITS else ""
-        return (", ".join(names[:NAMED_LIMITS]) or "nothing") + more
-
     columns = [
         Column("name", "transfer", lambda name: shortened(name, 48)),
         Column("pair", "from → to", lambda pair: f"{pair[0]} → {pair[1]}"),
-        Column("bar", "", html=bar),
+        Column("bar", "", html=lambda rate: gauge(rate / largest, gbps(rate))),
         Column("rate_gbps", "Gbit/s", number, number=True),
-        Column("limited_by", "full on its routes", limits),
+        Column("limited_by", "full on its routes", limits_text),
     ]
     order = sorted(range(len(rates)), key=lambda t: rates[t])
     rows: list[list[Any]] = [
@@ -193,50 +195,21 @@ def servers_table(figures: AllocationFigures) -> Table:
         Column("next_hops", "next hops", lambda hops: ", ".join(f"{hop}: {number(rate)}" for hop, rate in hops)),
     )
     rows = []
-    for row in figures.server_rates:
-        local, rate = figures.local_gbps.get((row.server, row.destination), 0.0), row.rate_gbps
+    for server, destination, next_hops in figures.server_rates:
+        local, rate = figures.local_gbps.get((server, destination), 0.0), float(sum(rate for _, rate in next_hops))
         forwarded = rate - local if rate - local > ROUNDING * rate else 0.0
-        rows.append((row.server, row.destination, rate, local, forwarded, row.next_hops))
+        rows.append((server, destination, rate, local, forwarded, next_hops))
     return Table("server_rates", columns, rows, max_rows=200, terminal_rows=0)
 
 
 def network_plot(figures: AllocationFigures) -> Markup:
-    """Draw the servers on a circle and a line for each arc, coloured by utilisation, the fullest on top."""
+    """Draw the servers and a line for each arc, coloured by utilisation, the fullest on top."""
     topology, use = figures.problem.topology, figures.utilisation
-    n = topology.servers
-    width = 2.6 if n <= 32 else 1.4 if n <= 64 else 0.9 if n <= 256 else 0.5
-    directed, layout = n <= DIRECTED, layout_of(topology)
-    lines = []
-    for arc in sorted(range(len(use)), key=lambda a: (use_class(float(use[a])), a)):
-        tail, head = topology.arcs[arc].tolist()
-        endpoints = (
-            (position(tail, n), position(head, n)) if layout is None else (layout.places[tail], layout.ends[head])
-        )
+    arcs = enumerate(topology.arcs.tolist())
+    links = tuple(DrawnLink(tail, head, 0, (arc,), "matching") for arc, (tail, head) in arcs)
+
+    def text(arc: int) -> str:
         rate, capacity = figures.link_gbps.item(arc), figures.problem.capacity_gbps.item(arc)
-        tip = f"{tail} → {head}: {number(rate)} of {number(capacity)} Gbit/s, {percent(float(use[arc]))}"
-        lines.append(
-            element(
-                "path",
-                element("title", tip),
-                class_=f"lk {use_class(float(use[arc]))}",
-                d=_course(*endpoints, layout, n, directed=directed),
-                marker_mid="url(#arrow)" if directed else None,
-            )
-        )
-    label = f"Links of {n} servers by utilisation"
-    return on_circle(lines, n, width, label, directed=directed, css="topology use-colours", layout=layout)
+        return f"{number(rate)} of {number(capacity)} Gbit/s, {percent(float(use[arc]))}"
 
-
-def _course(
-    start: tuple[float, float], end: tuple[float, float], layout: Layout | None, n: int, *, directed: bool
-) -> str:
-    """Return the path of a line; a directed one is two halves of a curve, with a corner for the arrow."""
-    if not directed:
-        return chord(start, end, SIZE / 2, n) if layout is None else bent(start, end, layout.places)
-    (x1, y1), (x2, y2) = start, end
-    x, y = (x1 + x2) / 2 + (y2 - y1) * 2 * BEND, (y1 + y2) / 2 - (x2 - x1) * 2 * BEND
-    mx, my = (x1 + x2) / 4 + x / 2, (y1 + y2) / 4 + y / 2
-    return (
-        f"M{x1:.1f} {y1:.1f}Q{(x1 + x) / 2:.1f} {(y1 + y) / 2:.1f} {mx:.1f} {my:.1f}"
-        f"Q{(x + x2) / 2:.1f} {(y + y2) / 2:.1f} {x2:.1f} {y2:.1f}"
-    )
+    return topology_svg(topology, links, use, text, unit="of the capacity", named=lambda _: ("", ""), by_use=True)

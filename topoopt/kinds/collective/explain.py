@@ -31,7 +31,7 @@ def explain(problem: CollectiveProblem | None, result: CollectiveResult, questio
     """
     problem = problem or result.problem
     if problem is None:
-        raise InputError([Problem("needed for the links", path="--instance", allowed="the instance that was solved")])
+        raise InputError([Problem("needed for the links", path="instance", allowed="the instance that was solved")])
     if violations := CHECKER(problem, result, FULL).violations:
         raise InputError([Problem(f"not a solution of this instance: {violations[0].message}")])
     result = replace(result, problem=problem)

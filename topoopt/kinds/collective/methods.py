@@ -181,7 +181,7 @@ def from_format_2(
 
 def _proof(document: Mapping[str, Any]) -> AllReduceProof:
     def sets(name: str) -> tuple[WeightedSet, ...]:
-        return tuple(WeightedSet(tuple(row["nodes"]), Fraction(row["weight"])) for row in document[name])
+        return tuple((tuple(row["nodes"]), Fraction(row["weight"])) for row in document[name])
 
     def potential(name: str) -> tuple[Fraction, ...]:
         return tuple(map(Fraction, document[name]))

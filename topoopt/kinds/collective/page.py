@@ -21,9 +21,18 @@ from topoopt.kinds.collective.figures import (
 )
 from topoopt.page.blocks import Block, Column, Fact, Page, Plot, Section, Side, Swatch, Table
 from topoopt.page.charts import Point, Series, legend, number_axis, sorted_chart, xy_chart
-from topoopt.page.networks import RADIUS, SIZE, chord, label_step, position
+from topoopt.page.networks import MOST_DRAWN, RADIUS, SIZE, adjacency_plot, chord, label_step, position
 from topoopt.page.svg import element, joined, picture, use_class, utilisation_legend
-from topoopt.page.text import byte_size, counted, number, objective_text, percent, possible_improvement, rejection
+from topoopt.page.text import (
+    ROUNDING,
+    byte_size,
+    counted,
+    number,
+    objective_text,
+    percent,
+    possible_improvement,
+    rejection,
+)
 
 BETTER = {"GB/s": "faster", "us": "faster", "steps": "shorter"}
 """By the unit of the objective."""
@@ -65,7 +74,9 @@ def page(result: CollectiveResult) -> Page:
     problem, cut = figures.problem, cut_of(result.certificates)
     network = problem.network
     limit = cut_sentence(problem, cut) if cut else "the links are full of what all pairs send each other"
-    swatches = [Swatch(*row) for row in utilisation_legend()]
+    swatches = [Swatch(*row) for row in utilisation_legend()] + (
+        [Swatch("cut", "links of the limiting cut")] if cut else []
+    )
     return Page(
         subtitle=f"{problem.collective} · {counted(len(network.ranks), 'rank')} · "
         f"{counted(int(network.is_switch.sum()), 'switch', 'switches')} · {counted(len(network.arcs), 'link')}",
@@ -76,7 +87,7 @@ def page(result: CollectiveResult) -> Page:
             Section(
                 "What limits it",
                 links_blocks(figures, cut),
-                legend=[*swatches, *([Swatch("cut", "links of the limiting cut")] if cut else [])],
+                legend=swatches if network.nodes <= MOST_DRAWN else (),
             ),
             Section("Best schedule by size", front_blocks(figures)),
             Section("Schedule", schedule_blocks(figures)),
@@ -104,7 +115,8 @@ def facts(result: CollectiveResult, figures: CollectiveFigures) -> tuple[Fact, .
     others = [
         *(fact for name, fact in first.items() if name not in (objective, "algbw")),
         Fact("makespan_us", "without barriers", figures.makespan_us, time_text,
-             "a message goes when its block is there; links keep the order of the plan"),
+             "a message goes when its block is there; links keep the order of the plan",
+             card=figures.makespan_us != figures.time_us),
         algbw,
         Fact("busbw_gbytes_per_s", "bus bandwidth", figures.busbw_gbytes_per_s, gbytes,
              "as benchmarks of collectives state it"),
@@ -134,14 +146,18 @@ def links_blocks(figures: CollectiveFigures, cut: Sequence[int]) -> list[Block]:
         (tuple(network.names[node] for node in network.arcs[arc]), network.gbytes_per_s.item(arc), use.item(arc))
         for arc in np.argsort(-np.round(use, 9), kind="stable").tolist()
     ]
-    caption = "Squares are switches; links are coloured by the part of the time they are in use."
+    squares = "Squares are switches; links" if network.is_switch.any() else "Links"
+    caption = f"{squares} are coloured by the part of the time they are in use."
     caption += " Filled nodes are inside the limiting cut." if cut else ""
+    if network.nodes > MOST_DRAWN:
+        caption = "Row: sender, column: receiver. A cell is dark where the link is in use most of the time."
     table = Table("link_use", columns, rows, max_rows=BUSIEST_LINKS, terminal_rows=0)
-    chart = Plot(
-        lambda: sorted_chart(use, "%", 0.01, "Use of the links, sorted", use_class),
-        title="Use of the links, % of the time",
-    )
-    return [Side([Plot(lambda: network_plot(figures, cut), caption), *([chart] if use.max() > 0 else [])]), table]
+    network_block = Plot(lambda: network_plot(figures, cut), caption)
+    if use.max() - use.min() <= ROUNDING:  # all alike: the rows say so
+        return [Side([network_block, table])]
+    title = "Use of the links, % of the time"
+    chart = Plot(lambda: sorted_chart(use, "%", 0.01, "Use of the links, sorted", use_class), title=title)
+    return [Side([network_block, chart]), table]
 
 
 def front_blocks(figures: CollectiveFigures) -> list[Block]:
@@ -209,14 +225,20 @@ def label_side(x: float) -> str | None:
 
 
 def network_plot(figures: CollectiveFigures, cut: Sequence[int]) -> Markup:
-    """Draw links by how long they are in use; nodes inside the limiting cut filled, its links drawn bold."""
+    """Draw links by how long they are in use; nodes inside the limiting cut filled, its links drawn bold.
+
+    Of many nodes the matrix is drawn.
+    """
     network, places, use = figures.problem.network, node_places(figures), figures.link_use
+    if network.nodes > MOST_DRAWN:
+        title = f"Use of the links of {network.nodes} nodes"
+        return adjacency_plot(network.nodes, network.arcs, use, title, "of the time", percent)
     inside = np.zeros(network.nodes, dtype=np.bool_)
     inside[list(cut)] = True
     crossing = np.zeros(len(network.arcs), dtype=np.bool_)
     crossing[crossing_links(figures.problem, cut) if cut else []] = True
     n = len(network.ranks)
-    width = 2.0 if n <= 32 else 1.2 if n <= 64 else 0.7
+    width = 2.0 if n <= 32 else 1.2
     drawn = []
     for arc in sorted(range(len(network.arcs)), key=lambda a: (bool(crossing[a]), float(use[a]), a)):
         tail, head = network.arcs[arc].tolist()
@@ -234,7 +256,7 @@ def network_plot(figures: CollectiveFigures, cut: Sequence[int]) -> Markup:
                 d=f"M{x1:.1f} {y1:.1f}L{x2:.1f} {y2:.1f}" if straight else chord((x1, y1), (x2, y2), SIZE / 2, n),
             )
         )
-    dot = 10.0 if n <= 20 else 6.0 if n <= 64 else 3.0 if n <= 256 else 1.5
+    dot = 10.0 if n <= 20 else 6.0
     nodes, labels = [], []
     for node, (x, y) in enumerate(places):
         css = "inside" if inside[node] else None

@@ -26,7 +26,7 @@ def explain(problem: DagTopologyProblem | None, result: DagTopologyResult, quest
     """
     problem = problem or result.problem
     if problem is None:
-        raise InputError([Problem("needed for the graph", path="--instance", allowed="the instance that was solved")])
+        raise InputError([Problem("needed for the graph", path="instance", allowed="the instance that was solved")])
     figures = DagTopologyFigures(problem, result.plan)
 
     def time(value: float) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from topoopt.core.arrays import Floats
-from topoopt.core.dag_topology import DagTopologyPlan, DagTopologyProblem, PairCircuits
+from topoopt.core.dag_topology import DagTopologyPlan, DagTopologyProblem
 from topoopt.core.result import Columns, Objective
 from topoopt.simulate.dag import StepGraph, followed
 
@@ -74,10 +74,10 @@ class DagTopologyFigures:
         return max(0.0, self.makespan - self.compute_time)
 
     @cached_property
-    def circuits(self) -> tuple[PairCircuits, ...]:
+    def circuits(self) -> tuple[tuple[int, int, int], ...]:
         """The circuits of each pair of pods, by pair, ascending."""
         rows = zip(self.problem.pairs, self.plan.circuits.tolist(), strict=True)
-        return tuple(PairCircuits(*pair, count) for pair, count in rows)
+        return tuple((*pair, count) for pair, count in rows)
 
     @property
     def circuits_total(self) -> int:
@@ -88,9 +88,9 @@ class DagTopologyFigures:
     def ports_used(self) -> tuple[int, ...]:
         """How many ports of each pod have a circuit."""
         used = [0] * self.problem.pods
-        for row in self.circuits:
-            used[row.one] += row.count
-            used[row.other] += row.count
+        for pod, peer, count in self.circuits:
+            used[pod] += count
+            used[peer] += count
         return tuple(used)
 
     @property
@@ -124,9 +124,5 @@ class DagTopologyFigures:
 
     def columns(self) -> dict[str, Columns]:
         """Return the circuits as a table of links."""
-        links: Columns = {
-            "one": [row.one for row in self.circuits],
-            "other": [row.other for row in self.circuits],
-            "circuits": [row.count for row in self.circuits],
-        }
-        return {"links": links}
+        names = ("one", "other", "circuits")
+        return {"links": {name: [row[k] for row in self.circuits] for k, name in enumerate(names)}}

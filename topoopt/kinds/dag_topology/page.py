@@ -7,7 +7,7 @@ from markupsafe import Markup
 from topoopt.core.dag_topology import DagTopologyResult
 from topoopt.kinds.dag_topology.figures import Channel, DagTopologyFigures
 from topoopt.page.blocks import Block, Column, Fact, Page, Plot, Section, Side, Swatch, Table
-from topoopt.page.networks import DrawnCircuits, circle_of_circuits
+from topoopt.page.networks import circle_of_circuits
 from topoopt.page.svg import element, joined, percentage, picture, tick_text, ticks, utilisation_legend
 from topoopt.page.text import counted, percent, possible_improvement, quantity, rejection, shortened
 from topoopt.page.timelines import HEAD, LANE, WIDTH_PX
@@ -73,7 +73,7 @@ def facts(result: DagTopologyResult, figures: DagTopologyFigures) -> tuple[Fact,
         Fact("circuits_total", "circuits", total, str, few),
         Fact("ports_saved", "ports free", figures.ports_saved, str, f"of {sum(figures.problem.ports)} of all pods"),
         Fact("compute_time", "", figures.compute_time),
-        Fact("circuits", "", [[row.one, row.other, row.count] for row in figures.circuits]),
+        Fact("circuits", "", [list(row) for row in figures.circuits]),
         Fact("circuits_bound", "", least),
         Fact("ports_used", "", list(figures.ports_used)),
         Fact("fastest_circuits", "", figures.plan.fastest_circuits.tolist()),
@@ -84,8 +84,8 @@ def circuits_blocks(figures: DagTopologyFigures) -> list[Block]:
     """Return the circuits on a circle, those of each pair, and the ports of each pod."""
     use = figures.channel_use
     rows = [
-        ((row.one, row.other), row.count, use.get((row.one, row.other), 0.0), use.get((row.other, row.one), 0.0))
-        for row in sorted(figures.circuits, key=lambda row: -row.count)
+        ((pod, peer), count, use.get((pod, peer), 0.0), use.get((peer, pod), 0.0))
+        for pod, peer, count in sorted(figures.circuits, key=lambda row: -row[2])
     ]
     columns = (
         Column("pods", "pods", lambda pair: f"{pair[0]} ↔ {pair[1]}"),
@@ -113,10 +113,10 @@ def circuits_blocks(figures: DagTopologyFigures) -> list[Block]:
 def circuits_plot(figures: DagTopologyFigures) -> Markup:
     """Draw circuits by how long the busier direction is in use; the text of a line has their number."""
     use, lines = figures.channel_use, []
-    for row in figures.circuits:
-        share = max(use.get((row.one, row.other), 0.0), use.get((row.other, row.one), 0.0))
-        text = f"{row.one} ↔ {row.other}: {counted(row.count, 'circuit')}, in use {percent(share)} of the time"
-        lines.append(DrawnCircuits(row.one, row.other, row.count, share, text))
+    for pod, peer, count in figures.circuits:
+        share = max(use.get((pod, peer), 0.0), use.get((peer, pod), 0.0))
+        text = f"{pod} ↔ {peer}: {counted(count, 'circuit')}, in use {percent(share)} of the time"
+        lines.append((pod, peer, count, share, text))
     ports = zip(figures.ports_used, figures.problem.ports, strict=True)
     tips = [f"pod {pod}: {used} of {count} ports in use" for pod, (used, count) in enumerate(ports)]
     return circle_of_circuits(lines, tips, f"Circuits between {figures.problem.pods} pods")
@@ -127,7 +127,7 @@ def timeline(figures: DagTopologyFigures) -> Markup:
     channels, makespan = figures.by_channel, figures.makespan
     busiest = sorted(channels, key=lambda channel: (-max(step.end for step in channels[channel]), channel))
     lanes = sorted(busiest[:MAX_LANES])
-    count = {(row.one, row.other): row.count for row in figures.circuits}
+    count = {row[:2]: row[2] for row in figures.circuits}
     height = HEAD + LANE * len(lanes)
     names, shapes, remaining = [], [_axis(makespan, height)], MAX_BARS
     hidden = sum(len(steps) for channel, steps in channels.items() if channel not in lanes)

@@ -62,14 +62,6 @@ class JobTime:
     equal_split_ns: float
 
 
-@dataclass(frozen=True)
-class FrontTime:
-    """Time and cost of a network on the front."""
-
-    time_ns: float
-    cost_usd: float
-
-
 @dataclass(frozen=True, eq=False)
 class HierarchicalFigures:
     """The figures of a plan; arrays are by dimension, innermost first."""
@@ -159,10 +151,10 @@ class HierarchicalFigures:
         return tuple(gain if (gain := time - value) > rounding else 0.0 for value in faster)
 
     @cached_property
-    def front(self) -> tuple[FrontTime, ...]:
-        """Time and cost of the networks of the front."""
+    def front(self) -> tuple[tuple[float, float], ...]:
+        """Time, ns, and cost, US dollars, of the networks of the front."""
         points = [np.array(point.bandwidth_gbytes_per_s) for point in self.plan.front]
-        return tuple(FrontTime(self.program.time_of(point), self.program.cost_of(point)) for point in points)
+        return tuple((self.program.time_of(point), self.program.cost_of(point)) for point in points)
 
     @property
     def time_ns(self) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,7 +12,8 @@ from topoopt.core.hierarchy import HierarchicalPlan, HierarchicalProblem, fleet_
 from topoopt.core.result import Result
 from topoopt.kinds.hierarchy.figures import CollectiveTime, HierarchicalFigures, marginal_ns
 from topoopt.page.blocks import Block, Column, Fact, Page, Plot, Section, Swatch, Table
-from topoopt.page.svg import coordinate, element, percentage, picture, tick_text, ticks
+from topoopt.page.charts import Point, Series, legend, number_axis, xy_chart
+from topoopt.page.svg import element, percentage, picture, stack
 from topoopt.page.text import (
     byte_size,
     compared,
@@ -31,7 +31,6 @@ from topoopt.verify.hierarchy import point_bound
 COLOURS = 8
 BAR = 26.0
 ROW = 54.0
-TOP, BASE = 30.0, 270.0
 
 _TIME_UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"))
 _MONEY_UNITS = ((1e9, "bn"), (1e6, "M"))
@@ -57,11 +56,6 @@ def money(cost_usd: float | None) -> str:
     return f"{number(cost_usd)} USD"
 
 
-def rate(gbytes_per_s: float) -> str:
-    """Write a bandwidth: `338.5 GB/s`."""
-    return f"{number(gbytes_per_s)} GB/s" if math.isfinite(gbytes_per_s) else "any"
-
-
 def page(result: HierarchicalResult) -> Page:
     """Return the page of a result that has its problem."""
     figures: HierarchicalFigures = result.figures
@@ -76,7 +70,7 @@ def page(result: HierarchicalResult) -> Page:
             Section(
                 "Bandwidth",
                 [
-                    Plot(lambda: bandwidth_bars(figures), "GB/s per NPU; the dashed line is the equal split."),
+                    Plot(lambda: bandwidth_bars(figures), "The dashed line is the equal split."),
                     dimensions_table(figures, marginal_ns(result)),
                 ],
             ),
@@ -152,7 +146,7 @@ def facts(result: HierarchicalResult, figures: HierarchicalFigures) -> tuple[Fac
         ]),
         Fact("gain_ns", "", list(figures.gain_ns)),
         Fact("marginal_ns", "", None if marginal is None else list(marginal)),
-        Fact("pareto", "", [{"time_ns": point.time_ns, "cost_usd": point.cost_usd} for point in figures.front]),
+        Fact("pareto", "", [{"time_ns": time, "cost_usd": cost} for time, cost in figures.front]),
     )  # fmt: skip
 
 
@@ -216,12 +210,12 @@ def front_blocks(result: HierarchicalResult, figures: HierarchicalFigures) -> li
     )
     rows = [
         (
-            figure.time_ns,
-            figure.cost_usd,
-            min(point_bound(figures.problem, result.plan, k, result.certificates), figure.cost_usd),
+            time_ns,
+            cost_usd,
+            min(point_bound(figures.problem, result.plan, k, result.certificates), cost_usd),
             point.bandwidth_gbytes_per_s,
         )
-        for k, (figure, point) in enumerate(zip(figures.front, result.plan.front, strict=True))
+        for k, ((time_ns, cost_usd), point) in enumerate(zip(figures.front, result.plan.front, strict=True))
     ]
     caption = f"Every point is a network that keeps its time. {front_text(figures)}"
     drawn = len(figures.front) > 1 and figures.cost_usd is not None
@@ -275,20 +269,15 @@ def collective_bars(figures: HierarchicalFigures) -> Markup:
     longest = max((sum(row[1][k] for row in rows) for k in range(count)), default=0.0)
     shapes = []
     for k, dimension in enumerate(figures.dimensions):
-        y, x = ROW * k, 0.0
+        y, parts = ROW * k, []
         total = sum(row[1][k] for row in rows)
         label = f"{dimension.name}, {dimension.block.value} {dimension.size}: {duration(total)}"
         shapes.append(element("text", shortened(label, 90), x=0, y=y + 14))
         for colour, (text, times_ns, slow) in enumerate(rows):
-            width = times_ns[k] / longest if longest else 0.0
-            if width <= 0:
-                continue
-            holds = " (holds it up)" if slow[k] else ""
-            tip = element("title", f"{text}\n{duration(times_ns[k])} in {dimension.name}{holds}")
-            css = f"block f-k{colour}" if slow[k] else f"block f-k{colour} pale"
-            box = {"x": percentage(x), "y": y + 20, "width": percentage(width), "height": BAR}
-            shapes.append(element("rect", tip, **box, class_=css))
-            x += width
+            holds, pale = (" (holds it up)", "") if slow[k] else ("", " pale")
+            tip = f"{text}\n{duration(times_ns[k])} in {dimension.name}{holds}"
+            parts.append((f"block f-k{colour}{pale}", tip, times_ns[k] / longest if longest else 0.0))
+        shapes += stack(parts, BAR, y + 20)
     label = "Time of the collectives in every dimension"
     return picture(*shapes, label=label, class_="wide", height=int(ROW * count))
 
@@ -302,7 +291,6 @@ def bandwidth_bars(figures: HierarchicalFigures) -> Markup:
     for k, (dimension, value) in enumerate(zip(figures.dimensions, values, strict=True)):
         y = ROW * k
         shapes.append(element("text", shortened(dimension.name, 60), x=0, y=y + 14))
-        shapes.append(element("text", rate(value), x="100%", y=y + 14, text_anchor="end"))
         shapes.append(element("rect", x=0, y=y + 20, width="100%", height=BAR, class_="track"))
         shapes.append(element("rect", x=0, y=y + 20, width=percentage(value / largest), height=BAR, class_="f-k0"))
         shapes.append(element("line", x1=x, x2=x, y1=y + 18, y2=y + 22 + BAR, class_="mean"))
@@ -318,83 +306,37 @@ def equal_is_near(figures: HierarchicalFigures) -> bool:
     """Return whether the equal split is near enough to the front to be drawn beside it without squeezing it."""
     if figures.equal_cost_usd is None or not figures.front:
         return False
-    slowest, dearest = figures.front[-1].time_ns, figures.front[0].cost_usd
+    slowest, dearest = figures.front[-1][0], figures.front[0][1]
     return figures.equal_time_ns <= 1.3 * slowest and figures.equal_cost_usd <= 1.5 * dearest
 
 
 def pareto_plot(figures: HierarchicalFigures) -> Markup:
     """Draw cost against time: the front, the chosen network, the equal split."""
     assert figures.cost_usd is not None
-    front = [(point.time_ns, point.cost_usd) for point in figures.front]
-    marks = [("this solution", "k1", figures.time_ns, figures.cost_usd)]
+    marks = [("fastest at each cost", list(figures.front)), ("this solution", [(figures.time_ns, figures.cost_usd)])]
     if equal_is_near(figures) and figures.equal_cost_usd is not None:
-        marks.append(("equal split", "k5", figures.equal_time_ns, figures.equal_cost_usd))
-    all_times = [t for t, _ in front] + [mark[2] for mark in marks]
-    all_costs = [c for _, c in front] + [mark[3] for mark in marks]
-    x_low, x_high = _widened(all_times)
-    y_low, y_high = _widened(all_costs)
-    y_low = max(0.0, y_low)
-    time_scale, time_unit = _unit(x_high)
-
-    def x_at(value: float) -> float:
-        return (value - x_low) / (x_high - x_low)
-
-    def y_at(value: float) -> float:
-        return BASE - (BASE - TOP) * (value - y_low) / (y_high - y_low)
-
-    shapes = [element("text", "cost, million USD", x=-6, y=12)]
-    costs = ticks(y_low / 1e6, y_high / 1e6, 5)
-    for mark in costs:
-        y = y_at(mark * 1e6)
-        shapes.append(element("line", x1=0, x2="100%", y1=y, y2=y, class_="gridline"))
-        text = tick_text(mark, costs[1] - costs[0] if len(costs) > 1 else mark or 1.0)
-        shapes.append(element("text", text, x=-6, y=y + 4, text_anchor="end"))
-    moments = ticks(x_low / time_scale, x_high / time_scale, 7)
-    for mark in moments:
-        at = percentage(x_at(mark * time_scale))
-        shapes.append(element("line", x1=at, x2=at, y1=TOP, y2=BASE, class_="gridline"))
-        text = tick_text(mark, moments[1] - moments[0] if len(moments) > 1 else mark or 1.0)
-        shapes.append(element("text", text, x=at, y=BASE + 16, text_anchor="middle"))
-    shapes.append(element("line", x1=0, x2="100%", y1=BASE, y2=BASE, class_="axis"))
-    shapes.append(element("text", f"time of an iteration, {time_unit}", x="100%", y=BASE + 34, text_anchor="end"))
-    line = "M" + "L".join(f"{coordinate(1000 * x_at(t))} {coordinate(y_at(c))}" for t, c in front)
-    shapes.append(
-        element(
-            "svg",
-            element("path", d=line, class_="curve"),
-            viewBox=f"0 0 1000 {BASE:.0f}",
-            preserveAspectRatio="none",
-            width="100%",
-            height=BASE,
+        marks.append(("equal split", [(figures.equal_time_ns, figures.equal_cost_usd)]))
+    scale, unit = _unit(max(time for _, points in marks for time, _ in points))
+    series = [
+        Series(
+            name,
+            tuple(Point(time / scale, cost / 1e6, f"{name}: {duration(time)}, {money(cost)}") for time, cost in points),
+            line=k == 0,
         )
-    )
-    for t, c in front:
-        tip = element("title", f"{duration(t)}\n{money(c)}")
-        shapes.append(element("circle", tip, cx=percentage(x_at(t)), cy=y_at(c), r=4.0, class_="dot k0"))
-    for name, css, t, c in marks:
-        x = x_at(t)
-        shapes.append(element("circle", cx=percentage(x), cy=y_at(c), r=7.0, class_=f"dot {css}"))
-        anchor, shift = ("end", -4) if x > 0.7 else ("start", 4)
-        shapes.append(
-            element("text", name, x=percentage(x), y=y_at(c) - 10, dx=shift, text_anchor=anchor, class_="halo")
-        )
-    return picture(*shapes, label="Cost against time", class_="chart", height=int(BASE + 40))
-
-
-def _widened(values: Sequence[float]) -> tuple[float, float]:
-    low, high = min(values), max(values)
-    margin = 0.07 * max(high - low, 0.02 * high)
-    return low - margin, high + margin
+        for k, (name, points) in enumerate(marks)
+    ]
+    x = number_axis(f"time of an iteration, {unit}", [point.x for curve in series for point in curve.points])
+    y = number_axis("cost, million USD", [point.y for curve in series for point in curve.points])
+    return legend([curve.name for curve in series]) + xy_chart(series, x, y, "Cost against time", radius=5.0)
 
 
 def front_text(figures: HierarchicalFigures) -> str:
     """Return what the first and the last step of the front cost."""
-    points = figures.front
-    half = [b for a, b in itertools.pairwise(points) if b.cost_usd <= 0.5 * points[0].cost_usd < a.cost_usd]
-    text = f"From {duration(points[0].time_ns)} for {money(points[0].cost_usd)} to "
-    text += f"{duration(points[-1].time_ns)} for {money(points[-1].cost_usd)}."
+    (fastest, dearest), (slowest, cheapest) = figures.front[0], figures.front[-1]
+    half = [time for (_, above), (time, cost) in itertools.pairwise(figures.front) if cost <= 0.5 * dearest < above]
+    text = f"From {duration(fastest)} for {money(dearest)} to {duration(slowest)} for {money(cheapest)}."
     if half:
-        longer = half[0].time_ns / points[0].time_ns - 1
+        longer = half[0] / fastest - 1
         text += f" Half the cost of the fastest network takes {100 * longer:.1f} % more time."
     if figures.equal_cost_usd is not None and not equal_is_near(figures):
         text += f" Out of the picture: the equal split, {duration(figures.equal_time_ns)} for "

@@ -50,7 +50,7 @@ def explain(problem: CoOptimisation | None, result: JobResult, question: Questio
     own = result.problem if problem is None else problem
     if own is None:
         text = "the instance is neither in this solution nor beside it"
-        raise InputError([Problem(text, path="instance", allowed="--instance FILE")])
+        raise InputError([Problem(text, path="instance", allowed="a solution with its instance")])
     violations = CHECKER(own, result, BRIEF).violations
     if violations:
         text = "\n".join(f"{violation.code}: {violation.message}" for violation in violations)
@@ -80,7 +80,7 @@ def explain(problem: CoOptimisation | None, result: JobResult, question: Questio
 
 def _terms(figures: JobFigures) -> dict[str, float]:
     """Times of the critical path, largest first; they sum to the iteration time."""
-    terms = zip(TERMS, (term.ms for term in breakdown_terms(figures)), strict=True)
+    terms = zip(TERMS, (ms for _, _, ms, *_ in breakdown_terms(figures)), strict=True)
     return dict(sorted(terms, key=lambda term: -term[1]))
 
 
@@ -123,8 +123,8 @@ def _lines(result: JobResult, document: dict[str, Any], gap: GapParts | None) ->
     links = "; ".join(f"{link['tail']} → {link['head']} {percent(link['utilisation'])} of the time" for link in busy)
     yield f"Busiest links: {links}." if busy else "No link carries anything."
     yield (
-        f"The busiest server computes {document['busiest_server_compute_ms']:.6g} ms: no network makes this strategy "
-        f"faster. Proven for every plan: {result.bound.value:.6g} ms by {result.bound.proved_by}."
+        f"No network brings this strategy below {document['busiest_server_compute_ms']:.6g} ms, which the busiest "
+        f"server computes. Proven for every plan: {result.bound.value:.6g} ms by {result.bound.proved_by}."
     )
     if gap is not None:
         yield f"Of the gap of {percent(result.gap)}, {gap.words}; {gap.likelier} is likelier."

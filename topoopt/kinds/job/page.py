@@ -15,6 +15,7 @@ from topoopt.kinds.job.plots import (
     breakdown_bar,
     breakdown_terms,
     critical_strip,
+    path_lengths_plot,
     search_legend,
     search_plot,
     search_points,
@@ -37,7 +38,7 @@ from topoopt.kinds.job.tables import (
     terms_table,
     traffic_plots,
 )
-from topoopt.page.blocks import Block, Column, Fact, Page, Plot, Section, Side, Swatch, Table, Text
+from topoopt.page.blocks import Block, Column, Fact, Page, Plot, Section, Side, Swatch, Table
 from topoopt.page.charts import sorted_chart
 from topoopt.page.networks import dark_ports, diameter_and_mean_hops
 from topoopt.page.svg import use_class
@@ -58,6 +59,8 @@ from topoopt.page.text import (
 
 SAME_PRICE = 0.02
 """Prices of networks closer than this part are the same, for people."""
+SENT = ("transfer", "allreduce")
+"""Kinds of steps that are no compute."""
 CAUSE_SHARE = 0.1
 """Part of the iteration from which a single step is its cause."""
 UNCONNECTED = "not all servers are connected"
@@ -140,10 +143,11 @@ def cause(figures: JobFigures) -> str:
         return ""
     step = max(path, key=lambda span: span.end_ms - span.start_ms)
     share = (step.end_ms - step.start_ms) / total
+    name, _, _, part, meaning = max(breakdown_terms(figures), key=lambda term: term[2])
     if share >= CAUSE_SHARE:
-        return f"{percent(share)} of it is {_one_step(step)}."
-    term = max(breakdown_terms(figures), key=lambda term: term.ms)
-    return f"{percent(term.share)} of it is {term.name}, {term.meaning}; no step takes more than {percent(share)}."
+        whole = "" if part <= share or step.kind not in SENT else f"; {percent(part)} is {name} in all"
+        return f"{percent(share)} of it is {_one_step(step)}{whole}."
+    return f"{percent(part)} of it is {name}, {meaning}; no step takes more than {percent(share)}."
 
 
 def _one_step(step: Span) -> str:
@@ -189,7 +193,7 @@ def facts(result: JobResult, figures: JobFigures) -> tuple[Fact, ...]:
         "exposed_communication": _finite(terms.exposed_communication_ms),
         "busiest_server_compute": _finite(figures.busiest_server_compute_ms),
     }
-    made_of = " + ".join(f"{term.name} {number(term.ms)}" for term in breakdown_terms(figures) if term.ms)
+    made_of = " + ".join(f"{name} {number(ms)}" for name, _, ms, *_ in breakdown_terms(figures) if ms)
     memory = {
         "needed": figures.gpu_memory_bytes / GIB,
         "limit": None if cluster.gpu_memory_bytes is None else cluster.gpu_memory_bytes / GIB,
@@ -259,6 +263,10 @@ def sections(result: JobResult, figures: JobFigures) -> tuple[Section, ...]:
     path = figures.evaluation.critical_path
     points = [] if result.log is None else search_points(result.log.points)
     plan = figures.plan
+    traffic: list[Block] = [Side(plots)] if (plots := traffic_plots(figures)) else []
+    if traffic and plan.rings and not plan.schedules and len(plan.routes.source):
+        text = "Routed pairs and model-parallel bytes by the hops of their paths."
+        traffic.append(Plot(lambda: path_lengths_plot(figures), text, "Path lengths"))
     tables: list[Block] = [
         *([rings_table(figures)] if plan.rings else []),
         *([schedules_table(figures)] if plan.schedules else []),
@@ -269,7 +277,7 @@ def sections(result: JobResult, figures: JobFigures) -> tuple[Section, ...]:
         Section("Time", time),
         Section("Topology", topology_blocks(figures), legend=topology_legend(figures)),
         Section("Strategy", [strategy_table(figures)], SPLITS),
-        Section("Traffic", [Side(plots)] if (plots := traffic_plots(figures)) else [], "Of one iteration."),
+        Section("Traffic", traffic, "Of one iteration."),
         Section("Links", link_blocks(figures)),
         Section("Timeline", timeline_blocks(figures), legend=BARS),
         Section("Critical path", [Plot(lambda: critical_strip(figures)), steps_table(figures)] if path else []),
@@ -329,7 +337,7 @@ def link_blocks(figures: JobFigures) -> list[Block]:
 def timeline_blocks(figures: JobFigures) -> list[Block]:
     """Return the iteration as lanes of bars; nothing where nothing takes time."""
     drawing, notes = timeline(figures)
-    return [Plot(lambda: drawing), *map(Text, notes)] if drawing else []
+    return [Plot(lambda: drawing), *notes] if drawing else []
 
 
 def provenance(result: JobResult, figures: JobFigures) -> tuple[tuple[str, str], ...]:

@@ -6,20 +6,31 @@ import itertools
 import math
 from bisect import bisect_right, insort
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from markupsafe import Markup
 
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.job import ConvergencePoint, Span
+from topoopt.core.routing import TrafficFigures
 from topoopt.kinds.job.figures import JobFigures
 from topoopt.page.blocks import Swatch
-from topoopt.page.charts import LINEAR, intensity_plot
-from topoopt.page.networks import RADIUS, SIZE, Layout, chord, families, find_links, on_circle, topology_svg
+from topoopt.page.charts import Axis, Point, Series, legend, xy_chart
+from topoopt.page.networks import (
+    MOST_DRAWN,
+    RADIUS,
+    SIZE,
+    DrawnLink,
+    Layout,
+    adjacency_plot,
+    families,
+    find_links,
+    topology_svg,
+)
 from topoopt.page.svg import coordinate, element, percentage, picture, tick_text, ticks
 from topoopt.page.text import byte_size, counted, milliseconds, percent, shortened
 from topoopt.page.timelines import COMPUTE, FEW_LANES, HEAD, LANE, critical, lane_bar, merged_spans, sending, time_axis
+from topoopt.simulate.network import traffic_figures
 
 ROUNDING = 1e-9
 """Idle time below this part of the iteration is rounding."""
@@ -27,8 +38,6 @@ SPAN_CLASSES = {"forward": "fwd", "backward": "bwd", "transfer": "mp", "allreduc
 SPAN_NAMES = {"forward": "forward", "backward": "backward", "transfer": "transfer", "allreduce": "AllReduce"}
 MAX_LABEL = 60
 
-MAX_DRAWN = 64
-"""Servers of a drawing with links; of more the adjacency matrix is drawn."""
 GROUP_GAP = 1.0
 """Free angle between two groups on the circle, in servers."""
 GROUP_COLOURS = 8
@@ -46,15 +55,8 @@ LOGARITHMIC_FROM = 100
 PHASE_COLOURS = 8
 
 
-@dataclass(frozen=True)
-class Term:
-    """One term of the breakdown: name, colour class, ms, share of the iteration."""
-
-    name: str
-    css: str
-    ms: float
-    share: float
-    meaning: str
+Term = tuple[str, str, float, float, str]
+"""One term of the breakdown: name, colour class, ms, share of the iteration, and what it is."""
 
 
 def breakdown_terms(figures: JobFigures) -> tuple[Term, ...]:
@@ -66,21 +68,20 @@ def breakdown_terms(figures: JobFigures) -> tuple[Term, ...]:
         ("AllReduce", "ar", terms.allreduce_ms, "waiting for gradients, inside servers and over the network"),
         ("idle", "idle", 0.0 if abs(terms.idle_ms) <= ROUNDING * total else terms.idle_ms, "anything else"),
     )
-    return tuple(Term(name, css, ms, ms / total if total > 0 else 0.0, text) for name, css, ms, text in rows)
+    return tuple((name, css, ms, ms / total if total > 0 else 0.0, text) for name, css, ms, text in rows)
 
 
 def breakdown_bar(figures: JobFigures) -> Markup:
     """Draw one stacked bar over the width of the page."""
     shapes = []
     start = 0.0
-    for term in breakdown_terms(figures):
-        share = max(term.share, 0.0)
+    for name, css, ms, share, _ in breakdown_terms(figures):
         if share <= 0:
             continue
-        tip = f"{term.name}: {milliseconds(term.ms)} ({percent(term.share)})"
-        inner = [element("rect", element("title", tip), class_=f"c-{term.css}", width="100%", height="100%")]
+        tip = f"{name}: {milliseconds(ms)} ({percent(share)})"
+        inner = [element("rect", element("title", tip), class_=f"c-{css}", width="100%", height="100%")]
         if share >= 0.12:
-            inner.append(element("text", term.name, x="50%", y=24, class_=f"on on-{term.css}", text_anchor="middle"))
+            inner.append(element("text", name, x="50%", y=24, class_=f"on on-{css}", text_anchor="middle"))
         shapes.append(element("svg", *inner, x=percentage(start), y=0, width=percentage(share), height=38))
         start += share
     return picture(*shapes, label="Breakdown of the iteration time", class_="wide", height=38)
@@ -106,13 +107,6 @@ def critical_strip(figures: JobFigures) -> Markup:
 
 def _step_name(step: Span) -> str:
     return f"{SPAN_NAMES.get(step.kind, step.kind)} {shortened(step.label, MAX_LABEL)}"
-
-
-def time_bar(css: str, share: float, label: str) -> Markup:
-    """Draw a time beside others as a part of the longest."""
-    track = element("rect", class_="track", width="100%", height="12")
-    fill = element("rect", class_="fill", width=percentage(share), height="12")
-    return element("svg", track, fill, class_=f"wide {css}", height="12", role="img", aria_label=label)
 
 
 # The topology.
@@ -159,11 +153,10 @@ def _group_index(groups: Sequence[Sequence[int]], n: int) -> list[int]:
 def topology_plot(figures: JobFigures) -> Markup:
     """Draw the links: by groups if there are any, else by ring distance; of many servers the adjacency matrix."""
     topology, groups = figures.plan.topology, groups_of(figures)
-    if topology.servers > MAX_DRAWN:
-        order = [server for group in groups for server in group] or list(range(topology.servers))
-        matrix = topology.adjacency()[np.ix_(order, order)].astype(np.float64)
+    if topology.servers > MOST_DRAWN:
+        order = [server for group in groups for server in group]
         title = "Links between servers in the order of their groups" if groups else "Links between servers"
-        return intensity_plot(matrix, title, "links", lambda value: f"{value:g}", (LINEAR,))
+        return adjacency_plot(topology.servers, topology.arcs, topology.multiplicity, title, order=order)
     if groups:
         return _by_groups(figures, groups)
     links = find_links(topology, figures.plan.rings)
@@ -184,38 +177,22 @@ def _by_groups(figures: JobFigures, groups: Sequence[Sequence[int]]) -> Markup:
             turn = (number * (len(group) + GROUP_GAP) + position) / (n + GROUP_GAP * len(groups))
             angle = 2 * math.pi * turn - math.pi / 2
             spots[server] = (SIZE / 2 + RADIUS * math.cos(angle), SIZE / 2 + RADIUS * math.sin(angle))
-    layout = Layout("by groups", tuple(spots), tuple(spots))
-    directed = topology.links is LinkDirection.UNIDIRECTIONAL
-    width, ids, lines = 2.2 if n <= 32 else 1.4, topology.arc_ids(), []
-    for arc, (tail, head) in enumerate(topology.arcs.tolist()):
-        back = int(ids[head, tail])
-        if not directed and 0 <= back < arc:
-            continue
-        inside = index[tail] == index[head]
-        where = f"in group {group_name(index[tail])}" if inside else "across"
-        arcs = [arc] if directed or back < 0 else [arc, back]
-        tip = [f"{tail} {'→' if len(arcs) == 1 else '↔'} {head}, {where}"]
-        tip += [f"{topology.arcs[a, 0]}→{topology.arcs[a, 1]}: {_arc_text(figures, a)}" for a in arcs]
-        parallel = int(topology.multiplicity[arcs].max())
-        lines.append(
-            element(
-                "path",
-                element("title", "\n".join(tip)),
-                class_=f"lk {f'k{index[tail] % GROUP_COLOURS}' if inside else 'km'}",
-                d=chord(spots[tail], spots[head], SIZE / 2, n),
-                stroke_width=None if parallel == 1 else width * (1 + 0.9 * (parallel - 1)),
-                marker_mid="url(#arrow)" if directed else None,
-                data_a=tail,
-                data_b=head,
-            )
+
+    def named(link: DrawnLink) -> tuple[str, str]:
+        own = index[link.tail]
+        return (
+            (f"in group {group_name(own)}", f"k{own % GROUP_COLOURS}") if own == index[link.head] else ("across", "km")
         )
-    return on_circle(lines, n, width, f"Topology of {n} servers", directed=directed, selectable=True, layout=layout)
+
+    links, layout = find_links(topology), Layout("by groups", tuple(spots), tuple(spots))
+    use = figures.link_utilisation
+    return topology_svg(topology, links, use, lambda arc: _arc_text(figures, arc), named=named, layout=layout)
 
 
 def topology_legend(figures: JobFigures) -> list[Swatch]:
     """Return what the colours of the links mean, and how many links are of each."""
     topology, groups = figures.plan.topology, groups_of(figures)
-    if topology.servers > MAX_DRAWN:
+    if topology.servers > MOST_DRAWN:
         return []
     if not groups:
         entries = families(topology, find_links(topology, figures.plan.rings))
@@ -451,3 +428,30 @@ def _proposal_marks(last: int, logarithmic: bool) -> list[int]:
         return [0, *(10**power for power in range(12) if 10**power < last * 0.5)]
     marks = [round(value) for value in ticks(0.0, float(last), 6) if value == round(value)]
     return [mark for mark in marks if mark < last * 0.9]
+
+
+LEAST_HOPS = 5.0
+"""The axis of hops reaches at least so far, so that its ticks are whole numbers."""
+
+
+def hop_lines(traffic: TrafficFigures) -> tuple[list[Series], Axis, Axis]:
+    """Return the parts of pairs and of model-parallel bytes by the hops they take, cumulative, and both axes."""
+    lines = []
+    for name, shares in (("model-parallel bytes", traffic.byte_hops), ("pairs of servers", traffic.pair_hops)):
+        points = [
+            Point(float(hops), upto, f"{name}: {percent(upto)} in {counted(hops, 'hop')} or fewer")
+            for hops, upto in enumerate(np.cumsum(shares).tolist())
+            if hops and upto > 0
+        ]
+        if points or name.startswith("pairs"):
+            lines.append(Series(name, tuple(points), line=True))
+    most = max((point.x for line in lines for point in line.points), default=0.0)
+    return lines, Axis("hops", 0.0, max(most, LEAST_HOPS) + 0.5), Axis("part, cumulative", 0.0, 1.0)
+
+
+def path_lengths_plot(figures: JobFigures) -> Markup:
+    """Return how many hops the routed pairs and the model-parallel bytes take."""
+    plan = figures.plan
+    traffic = traffic_figures("", "", figures.demand, plan.topology, plan.routes, plan.rings)
+    lines, x, y = hop_lines(traffic)
+    return legend([line.name for line in lines], lines) + xy_chart(lines, x, y, "Path lengths")

@@ -35,6 +35,7 @@ from topoopt.files.fields import (
 from topoopt.files.findings import Findings
 from topoopt.files.issues import MAX_LISTED, Issue, Path, nearest_text, value_text
 from topoopt.files.job_document import read_profile, topological_order
+from topoopt.page.text import counted
 from topoopt.workloads.device import DEVICES, Profile, ProfileCosts
 from topoopt.workloads.models import MODELS, build_workload, find_model
 from topoopt.workloads.operators import CostModel, all_parameters, complete_sizes
@@ -396,24 +397,24 @@ def size_issues(workload: Workload, at: Callable[[int], Path]) -> list[Issue]:
 
 
 def memory_issues(workload: Workload, cluster: Cluster, at: Callable[[int], Path]) -> list[Issue]:
-    """Faults of a workload that cannot fit the memory of the cluster in any strategy."""
+    """At most one reason why no strategy of a workload fits the memory of the cluster."""
     server = cluster.server_memory_bytes
     if server is None:
         return []
-    issues = []
-    memory = f"{server} bytes, the memory of a server"
-    total = 0
-    for index, operator in enumerate(workload.operators):
-        smallest = min(split.server_memory_bytes for split in operator.splits)
-        total += min(split.server_memory_bytes * split.parts for split in operator.splits)
-        if smallest > server:
-            message = f"operator {operator.name} does not fit the memory of a server in any split"
-            issues.append(Issue(at(index), message, f"{smallest} bytes", f"at most {memory}"))
-    if total > server * cluster.servers:
-        message = "the workload does not fit the memory of the cluster even in its smallest splits"
-        allowed = f"at most {server * cluster.servers} bytes: {cluster.servers} servers of {server}"
-        issues.append(Issue(("workload",), message, f"{total} bytes", allowed))
-    return issues
+    smallest = [min(split.server_memory_bytes for split in operator.splits) for operator in workload.operators]
+    large = [index for index, size in enumerate(smallest) if size > server]
+    if large:
+        index = max(large, key=lambda index: smallest[index])
+        others = f" (like {counted(len(large) - 1, 'more operator')})" if len(large) > 1 else ""
+        message = f"operator {workload.operators[index].name} does not fit the memory of a server in any split{others}"
+        allowed = f"at most {server} bytes, the memory of a server"
+        return [Issue(at(index), message, f"{smallest[index]} bytes", allowed)]
+    total = sum(min(split.server_memory_bytes * split.parts for split in op.splits) for op in workload.operators)
+    if total <= server * cluster.servers:
+        return []
+    message = "the workload does not fit the memory of the cluster even in its smallest splits"
+    allowed = f"at most {server * cluster.servers} bytes: {cluster.servers} servers of {server}"
+    return [Issue(("workload",), message, f"{total} bytes", allowed)]
 
 
 Section = TypeVar("Section")
@@ -588,5 +589,5 @@ def _build(
 
     sizes = size_issues(workload, at)
     findings.add(sizes)
-    findings.add(memory_issues(workload, cluster, at))
+    findings.infeasible += memory_issues(workload, cluster, at)
     return workload

@@ -17,11 +17,11 @@ from topoopt.core.job import OperatorChoice, Span
 from topoopt.core.price_book import PLAN_FABRIC, iterations_per_s_per_million_usd
 from topoopt.core.routing import GroupRings, Ring, ring_pair_bytes
 from topoopt.kinds.job.figures import JobFigures, JobResult
-from topoopt.kinds.job.plots import MAX_LABEL, SPAN_NAMES, breakdown_terms, time_bar
+from topoopt.kinds.job.plots import MAX_LABEL, SPAN_NAMES, breakdown_terms
 from topoopt.page.blocks import Block, Column, Plot, Table
-from topoopt.page.charts import LOGARITHMIC, MAX_CELLS, in_blocks, intensity_plot
+from topoopt.page.charts import MAX_CELLS, in_blocks, intensity_plot
 from topoopt.page.networks import switch_rows
-from topoopt.page.svg import element, joined, percentage
+from topoopt.page.svg import element, gauge, joined, percentage
 from topoopt.page.text import byte_size, counted, milliseconds, number, percent, quotient, ratio, server_set, shortened
 
 LONGEST_STEPS = 15
@@ -43,7 +43,7 @@ def terms_table(figures: JobFigures) -> Table:
         Column("share", "share", lambda share: "" if share is None else percent(share), number=True),
         Column("meaning", "what it is"),
     )
-    terms = [(term.name, term.ms, term.share, term.meaning) for term in breakdown_terms(figures) if term.ms]
+    terms = [(name, ms, share, text) for name, _, ms, share, text in breakdown_terms(figures) if ms]
     exposed = figures.breakdown.exposed_communication_ms
     busiest = "compute of the server with most of it; no term, since others may communicate meanwhile"
     totals = [
@@ -78,7 +78,7 @@ def fabrics_table(result: JobResult, figures: JobFigures) -> Table:
     def bar(row: tuple[str, float]) -> Markup:
         css, ms = row
         share = ms / longest if longest > 0 and math.isfinite(ms) else 0.0
-        return time_bar(f"fabric {css}", share, milliseconds(ms))
+        return gauge(share, milliseconds(ms), f"wide fabric {css}")
 
     columns = [
         Column("fabric", "fabric", lambda name: shortened(name, MAX_NAME)),
@@ -248,7 +248,7 @@ def traffic_plots(figures: JobFigures) -> list[Block]:
         ("Model-parallel", figures.demand.model_parallel_bytes),
     )
     return [
-        Plot(lambda m=matrix, t=title: intensity_plot(m, t, scales=(LOGARITHMIC,)), _traffic_text(matrix), title)  # type: ignore[misc]
+        Plot(lambda m=matrix, t=title: intensity_plot(m, t), _traffic_text(matrix), title)  # type: ignore[misc]
         for title, matrix in panels
         if (matrix > 0).any()
     ]

@@ -176,7 +176,7 @@ def _on_fabric(
         return None
     if best is None:
         return space.ranked[0].strategy, space.ranked[0].iteration_time_s
-    return best.ranked.strategy, best.iteration_time_s
+    return best[0].plan.strategy, best[1]
 
 
 def _sentence(change: WhatIf) -> str:

@@ -104,7 +104,6 @@ class StageFigures:
 
     @property
     def forward_s(self) -> tuple[float, ...]:
-        """Forward passes."""
         return tuple(self.costs.forward_s.tolist())
 
     @property
@@ -114,7 +113,6 @@ class StageFigures:
 
     @property
     def weights_s(self) -> tuple[float, ...]:
-        """Gradients of weights."""
         return tuple(self.costs.weights_s.tolist())
 
     @property
@@ -194,27 +192,22 @@ class RailFigures:
 
     @cached_property
     def step(self) -> SwitchedStep:
-        """One step, with its events."""
         return self._steps.stepped(self.stages, 0.0, self.delay_s, self.mode, events=True)
 
     @property
     def mode(self) -> SwitchMode:
-        """When circuits are requested."""
         return switch_mode(self._steps.settings)
 
     @property
     def delay_s(self) -> float:
-        """Until circuits carry light."""
         return self._steps.settings.delay_s
 
     @property
     def stages(self) -> tuple[StagePorts, ...]:
-        """Ports of each stage."""
         return self.plan.ports
 
     @property
     def step_s(self) -> float:
-        """Of the step."""
         return self.step.step_s
 
     @property
@@ -256,13 +249,11 @@ class PodFigures:
 
     @property
     def settings(self) -> PodSettings:
-        """Of the instance."""
         assert self.problem.pods is not None
         return self.problem.pods
 
     @cached_property
     def graph(self) -> DagTopologyProblem:
-        """One iteration of the plan."""
         return iteration_graph(self.problem, self.strategy)
 
     @property
@@ -272,7 +263,6 @@ class PodFigures:
 
     @cached_property
     def makespan_s(self) -> float:
-        """Of an iteration."""
         return _over_circuits(self.graph, self.decisions.circuits)
 
     @property
@@ -296,7 +286,6 @@ class PodFigures:
 
     @property
     def candidates(self) -> tuple[PodCandidate, ...]:
-        """Strategies that were considered."""
         return self.decisions.candidates
 
     @property
@@ -336,23 +325,19 @@ class PodFigures:
 
     @property
     def volume_counts(self) -> tuple[int, ...]:
-        """These circuits, by pair."""
         return self._volume[1]
 
     @property
     def circuits_total(self) -> int:
-        """Of all pairs."""
         return sum(self.decisions.circuits)
 
     @cached_property
     def circuits(self) -> PodCircuits:
-        """Between pairs of pods."""
         links = tuple((*pair, count) for pair, count in zip(self.graph.pairs, self.decisions.circuits, strict=True))
         return PodCircuits(self.settings, self.pods, links)
 
     @property
     def ports_used(self) -> tuple[int, ...]:
-        """Of each pod."""
         return self.circuits.ports_used
 
     @property
@@ -376,17 +361,14 @@ class FabricFigures:
 
     @property
     def fabric(self) -> str:
-        """Its name."""
         return self.plan.fabric
 
     @property
     def strategy(self) -> ParallelStrategy:
-        """On it."""
         return self.plan.strategy
 
     @property
     def network(self) -> NetworkPlan:
-        """Links, rings and routes."""
         return self.plan.network
 
     @property
@@ -424,7 +406,6 @@ class FabricFigures:
 
     @property
     def memory(self) -> TrainingMemory:
-        """Of the fullest GPU."""
         return self._step.memory
 
     @cached_property
@@ -483,7 +464,6 @@ class LlmTrainingFigures:
 
     @cached_property
     def objective(self) -> Objective:
-        """The time of an iteration."""
         return Objective("iteration_time", self.fabrics[0].iteration_time_s, "s")
 
     @cached_property
@@ -517,7 +497,6 @@ class LlmTrainingFigures:
 
     @property
     def memory(self) -> TrainingMemory:
-        """Of the fullest GPU, bytes."""
         return self.fabrics[0].memory
 
     @property
@@ -535,12 +514,11 @@ class LlmTrainingFigures:
 
     @property
     def mfu(self) -> float:
-        """Model operations over the peak."""
+        """Model operations a second over the peak of all GPUs."""
         return self.flops_per_gpu / self.peak_flops
 
     @property
     def tokens_per_s_per_gpu(self) -> float:
-        """Tokens trained on."""
         return self.problem.batch.tokens / self.objective.value / self.problem.cluster.gpus
 
     @property

@@ -9,11 +9,10 @@ from functools import partial
 from typing import Any
 
 from solvers.collective.options import too_many_servers
-from solvers.dag_topology.pods import PodResult
-from solvers.llm_training.plan import Planned, decided, planned_on, planned_problems
+from solvers.llm_training.plan import planned_on, planned_problems
 from solvers.llm_training.strategies import Candidates, SearchedSpace, blocking_pins, least_memory, search
 from solvers.stop import Stop, first_part
-from solvers.switching import RailsResult, reasons_off_rails
+from solvers.switching import reasons_off_rails
 from topoopt.core.arrays import GIB
 from topoopt.core.dag_topology import CircuitProof, PathMean
 from topoopt.core.errors import InfeasibleError, LimitError, Problem
@@ -22,18 +21,19 @@ from topoopt.core.llm_training_plan import (
     DIRECT_FABRICS,
     IDEAL_SWITCH,
     PHOTONIC_RAILS,
+    POD_CIRCUITS,
     FabricPlan,
     LlmTrainingPlan,
-    NetworkPlan,
+    PlannedFabric,
     PodClaims,
     ShapeOutcome,
     ShapeVerdict,
     StrategyShape,
     pods_certificates,
+    rail_bounds_s,
     rails_certificate,
     shapes_certificate,
 )
-from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.process import versions
 from topoopt.core.proofs import StopReason, Tolerance, settle
 from topoopt.core.result import UNCHECKED, Certificate, Result, SearchResult
@@ -69,7 +69,7 @@ def _branch_and_bound(problem: LlmTrainingProblem, effort: Effort) -> Strategies
     if not space.ranked:
         raise failure(problem, space)
     candidates = Candidates(problem, space, effort.stop)
-    networks: tuple[Planned, ...] = ()
+    networks: tuple[PlannedFabric | None, ...] = ()
     for done, name in enumerate(problem.fabrics):
         effort.tell("fabrics", done, len(problem.fabrics))
         if networks and effort.stop.reason() is not None:
@@ -90,22 +90,26 @@ def _in_haste(problem: LlmTrainingProblem, space: SearchedSpace, stop: Stop) -> 
 
 
 def _result(
-    problem: LlmTrainingProblem, space: SearchedSpace, networks: tuple[Planned, ...], count: int, stop: Stop
+    problem: LlmTrainingProblem,
+    space: SearchedSpace,
+    networks: tuple[PlannedFabric | None, ...],
+    count: int,
+    stop: Stop,
 ) -> Strategies:
     """Return plan and certificates, with as many strategies as are wanted, or as say what circuits cannot better."""
-    rails = [network for network in networks if isinstance(network, RailsResult)]
-    pods = [network for network in networks if isinstance(network, PodResult)]
-    limited = stop.reason() if any(networks) else None
-    limited = next((network.limited for network in networks if isinstance(network, RailsResult | PodResult)), limited)
+    results = [network[0] for network in networks if network is not None]
+    limited = stop.reason() if results else None
+    circuits = next((result for result in results if result.plan.fabric in (PHOTONIC_RAILS, POD_CIRCUITS)), None)
+    if circuits is not None:
+        limited = None if circuits.stopped_by is StopReason.CONVERGED else circuits.stopped_by
     if len(networks) < len(problem.fabrics):  # of a search that is left, maybe before its own time is over
         limited = limited or stop.reason() or StopReason.TIME
-    count = max([count, *(1 + len(network.bounds_s) for network in rails)])
+    rails = [result for result in results if result.plan.fabric == PHOTONIC_RAILS]
+    count = max([count, *(1 + len(rail_bounds_s(result.certificates)) for result in rails)])
     ranked = tuple(row.strategy for row in space.ranked[:count])
-    plan = LlmTrainingPlan(ranked, tuple(_fabric_plan(network, ranked[0]) for network in networks))
-    others = (
-        *(rails_certificate(network.bounds_s) for network in rails),
-        *(certificate for network in pods for certificate in pods_certificates(network.claims)),
-    )
+    ideal = FabricPlan(ranked[0])
+    plan = LlmTrainingPlan(ranked, tuple(ideal if network is None else network[0].plan for network in networks))
+    others = tuple(certificate for result in results for certificate in result.certificates)
     figures = LlmTrainingFigures(problem, plan)
     first, *bounds = [bound_of(figures, fabric, space.shapes, others) for fabric in figures.fabrics]
     return SearchResult(
@@ -115,14 +119,6 @@ def _result(
         stopped_by=limited or space.stopped_by,
         method="branch-and-bound",
     )
-
-
-def _fabric_plan(network: Planned, fastest_ideal: ParallelStrategy) -> FabricPlan:
-    if isinstance(network, RailsResult):
-        return FabricPlan(network.ranked.strategy, NetworkPlan(network.fabric), ports=network.ports)
-    if isinstance(network, PodResult):
-        return FabricPlan(network.ranked.strategy, NetworkPlan(network.fabric), pods=network.circuits)
-    return FabricPlan(fastest_ideal) if network is None else decided(network)
 
 
 def failure(problem: LlmTrainingProblem, space: SearchedSpace) -> Exception:

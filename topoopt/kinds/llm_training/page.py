@@ -51,7 +51,7 @@ from topoopt.kinds.llm_training.words import (
     traffic_rows,
     why_slower,
 )
-from topoopt.page.blocks import Block, Column, Fact, Page, Plot, Section, Side, Swatch, Table, Text
+from topoopt.page.blocks import Block, Column, Fact, Page, Plot, Section, Side, Swatch, Table
 from topoopt.page.svg import utilisation_legend
 from topoopt.page.text import byte_size, counted, number, percent, possible_improvement, rejection, shortened
 from topoopt.page.timelines import ports_legend, ports_picture
@@ -103,14 +103,14 @@ def answer(result: Solved) -> str:
 
 
 def cause(figures: LlmTrainingFigures) -> str:
-    """Return the largest part of the time beside the passes, and the transfers that cost most."""
-    parts = {name: value for name, value in asdict(figures.breakdown).items() if name not in ("forward", "backward")}
-    name = max(parts, key=lambda key: parts[key])
-    if parts[name] <= 0:
+    """Return the two largest parts of the time, and the transfers that cost most."""
+    parts, total = asdict(figures.breakdown), figures.breakdown.total
+    if total <= 0:
         return ""
-    share = number(100 * parts[name] / figures.objective.value)
-    most = f"Beside the passes{aside(figures)} most time goes to {NAMES[name]}: {seconds(parts[name])} ({share} %)"
-    return f"{most}." if name in TRANSFERS else f"{most}; most exposed transfers: {exposed(figures)}."
+    first, second = sorted(parts, key=lambda key: -parts[key])[:2]
+    most = f"{percent(parts[first] / total)} of it{aside(figures)} is {NAMES[first]}"
+    most += f", {percent(parts[second] / total)} {NAMES[second]}" if parts[second] > 0 else ""
+    return f"{most}." if {first, second} & {*TRANSFERS} else f"{most}; most exposed transfers: {exposed(figures)}."
 
 
 def facts(
@@ -122,10 +122,8 @@ def facts(
     limit = "not checked against a limit" if usable is None else f"of {gib(usable)} that training may take"
     rows = (*rails_rows(figures), *pods_rows(figures, claims), *network_rows(figures))
     return (
-        Fact("iteration_time_s", "time of an iteration", result.objective.value, seconds,
-             f"lower bound: {seconds(result.bound.value)}"),
-        Fact("mfu", "of the peak", figures.mfu, percent,
-             f"{number(figures.flops_per_gpu / 1e12)} TFLOP/s a GPU, attention causal"),
+        Fact("iteration_time_s", "time of an iteration", result.objective.value, seconds),
+        Fact("mfu", "of the peak", figures.mfu, percent, card=False),
         Fact("memory_gib", "memory of the fullest GPU",
              {**{name: value / GIB for name, value in asdict(memory).items()}, "total": memory.total / GIB},
              lambda sizes: gib(sizes["total"] * GIB), limit),
@@ -135,7 +133,7 @@ def facts(
           for name, value in asdict(figures.breakdown).items() if value > 0),
         *(Fact("", name, text, card=False) for name, text in rows),
         Fact("passes_s", "passes in their order", figures.stages.makespan_s, seconds, card=False),
-        Fact("tflops_per_gpu", "TFLOP/s a GPU", figures.flops_per_gpu / 1e12, number, card=False),
+        Fact("tflops_per_gpu", "TFLOP/s a GPU", figures.flops_per_gpu / 1e12, number, "attention causal"),
         Fact("", "proof", proof_words(shapes), card=False),
         Fact("fabric", "", figures.plan.network.fabric),
         Fact("strategy", "", asdict(figures.plan.strategy)),
@@ -317,7 +315,7 @@ def pods_section(figures: LlmTrainingFigures, claims: PodClaims | None) -> Secti
         "for what it carries.",
     )
     blocks: list[Block] = [
-        Text(f"Chosen together with the strategy: {gain_words(pods)}."),
+        f"Chosen together with the strategy: {gain_words(pods)}.",
         Side([plot, links_table(pods)]),
         ports_table(pods),
         candidates_table(pods, claims),

@@ -27,7 +27,6 @@ from topoopt.core.parallelism import (
     RANK_ORDER,
     Experts,
     LanguageModel,
-    LatentAttention,
     ParallelDimension,
     ParallelStrategy,
     PipelineSchedule,
@@ -157,7 +156,7 @@ def _of_sizes(section: ModelSection) -> LanguageModel:
         kv_heads=section.kv_heads or section.heads,
         head_size=section.head_size or section.hidden // section.heads,
         experts=None if section.experts is None else Experts(**section.experts.model_dump()),
-        latent=None if section.latent is None else LatentAttention(**section.latent.model_dump()),
+        latent=section.latent,
         **sizes,
     )
 
@@ -387,7 +386,6 @@ def _device(file: LlmTrainingInstance) -> TrainingDevice:
 
 
 def _fabrics(file: LlmTrainingInstance) -> tuple[str, ...]:
-    """The first is planned for."""
     if file.fabrics is not None:
         return tuple(file.fabrics)
     if file.search.topology == "dag":

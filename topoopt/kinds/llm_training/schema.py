@@ -11,14 +11,13 @@ from pydantic import Discriminator, Field, Tag
 
 from topoopt.core.data import STRICT, FileName, Names, SchemaVersion
 from topoopt.core.llm_training import STRATEGIES, LlmSearchSettings, ReachedRates, TrainingBatch
-from topoopt.core.parallelism import LayerDivision, Overlap
+from topoopt.core.parallelism import LatentAttention, LayerDivision, Overlap, Width
 from topoopt.core.switching import PORTS
 from topoopt.files.fields import FileModel, LatencyUs, Rate, is_none
 
 MOST_LAYERS = 10_000
 MOST_EXPERTS = 65_536
 MOST_PER_TOKEN = 1024
-Width = Annotated[int, Field(ge=1, le=2**24)]
 
 
 class ExpertsSection(FileModel):
@@ -30,16 +29,6 @@ class ExpertsSection(FileModel):
     shared: int = Field(default=0, ge=0, le=1000, description="experts of the same width that all tokens go to")
     dense_layers: int = Field(default=0, ge=0, le=MOST_LAYERS, description="first layers without experts")
     node_limit: int | None = Field(default=None, ge=1, description="servers that the experts of a token lie on at most")
-
-
-class LatentSection(FileModel):
-    """Attention through low-rank projections."""
-
-    query_rank: int = Field(ge=0, le=2**24, description="0: queries are not compressed")
-    key_value_rank: Width
-    plain_size: Width = Field(description="part of a key without rotary position")
-    rotary_size: Width = Field(description="part of a key with rotary position")
-    value_size: Width
 
 
 class ModelSection(FileModel):
@@ -59,7 +48,7 @@ class ModelSection(FileModel):
     query_key_norms: bool = False
     tied: bool = Field(default=False, description="the head is the embedding")
     experts: ExpertsSection | None = None
-    latent: LatentSection | None = None
+    latent: LatentAttention | None = None
     mtp_layers: int = Field(default=0, ge=0, le=16, description="layers that predict further tokens")
     attention_window: Width | None = Field(
         default=None, exclude_if=is_none, description="keys that a token attends to at most; null: all before it"

@@ -22,8 +22,8 @@ from topoopt.core.llm_training_plan import (
 from topoopt.core.parallelism import ParallelStrategy, PassKind, Recompute
 from topoopt.core.switching import PortSplit, PortUse, StagePorts, delay_text
 from topoopt.kinds.llm_training.figures import FabricFigures, LlmTrainingFigures, PodFigures, StageFigures
-from topoopt.page.networks import DrawnCircuits, circle_of_circuits
-from topoopt.page.svg import element, percentage, picture
+from topoopt.page.networks import circle_of_circuits
+from topoopt.page.svg import element, percentage, picture, stack
 from topoopt.page.text import byte_size, counted, number, percent, shortened
 from topoopt.page.timelines import lanes, seconds_axis
 
@@ -420,18 +420,13 @@ def schedule_plot(figures: LlmTrainingFigures) -> tuple[Markup, list[str]]:
 
 def _stacked(label: str, value: str, parts: Sequence[tuple[str, str, float]], longest: float, y: float) -> list[Markup]:
     """Draw a bar of parts (colour, name with value, size), its label above."""
-    shapes = [
+    shares = [(f"block f-{css}", text, size / longest if longest else 0.0) for css, text, size in parts]
+    return [
         element("text", shortened(label, 60), x=0, y=y + 14),
         element("text", value, x="100%", y=y + 14, text_anchor="end"),
         element("rect", x=0, y=y + 20, width="100%", height=BAR, class_="track"),
+        *stack(shares, BAR, y + 20),
     ]
-    at = 0.0
-    for css, text, size in parts:
-        width = size / longest if longest else 0.0
-        box = {"x": percentage(at), "y": y + 20, "width": percentage(width), "height": BAR}
-        shapes.append(element("rect", element("title", text), class_=f"block f-{css}", **box))
-        at += width
-    return shapes
 
 
 def memory_plot(rows: Sequence[StrategyFigures], usable: int | None) -> Markup:
@@ -441,7 +436,7 @@ def memory_plot(rows: Sequence[StrategyFigures], usable: int | None) -> Markup:
     shapes = []
     for k, row in enumerate(rows):
         parts = [(PARTS[name], f"{name}: {gib(size)}", size) for name, size in asdict(row.memory).items()]
-        label = "the best" if k == 0 else f"next {k}: {seconds(row.iteration_time_s)}"
+        label = "the best" if k == 0 else f"next {k}"
         shapes += _stacked(label, gib(row.memory.total), parts, longest, ROW * k)
     if usable is not None:
         at = percentage(usable / longest)
@@ -486,7 +481,7 @@ def traffic_plot(rows: Sequence[tuple[str, float]]) -> Markup:
 def pods_plot(pods: PodFigures) -> Markup:
     """Draw the circuits between pods by the part of an iteration that the busier direction is in use."""
     rows = zip(pods.links, in_use(pods), link_words(pods), strict=True)
-    lines = [DrawnCircuits(link.pod, link.peer, link.count, use, text) for link, use, text in rows]
+    lines = [(link.pod, link.peer, link.count, use, text) for link, use, text in rows]
     ports = pods.settings.ports
     tips = [f"pod {pod}: {used} of {ports} ports in use" for pod, used in enumerate(pods.ports_used)]
     return circle_of_circuits(lines, tips, f"Circuits between {pods.pods} pods")

@@ -552,7 +552,7 @@ def _checked(solution: NetworkResult, instance: NetworkProblem | None) -> Networ
     problem = solution.figures.problem if instance is None else instance
     if problem.kind != solution.kind:
         text = f"the solution is one of kind {solution.kind}"
-        raise InputError([Problem(text, path="--instance", value=problem.kind, allowed=solution.kind)])
+        raise InputError([Problem(text, path="instance", value=problem.kind, allowed=solution.kind)])
     violations = check(problem, solution, BRIEF).violations
     if violations:
         text = "\n".join(f"{violation.code}: {violation.message}" for violation in violations)

@@ -12,16 +12,21 @@ from topoopt.core.proofs import Bound, Status
 from topoopt.core.result import Result
 from topoopt.core.topology import Topology
 from topoopt.kinds.network.figures import FULL, NetworkFigures, RobustFigures, moore_counts, moore_hops
-from topoopt.page.blocks import Block, Column, Fact, Page, Plot, Section, Side, Swatch, Table, Text
+from topoopt.page.blocks import Block, Column, Fact, Page, Plot, Section, Side, Swatch, Table
 from topoopt.page.charts import LINEAR, LOGARITHMIC, MAX_CELLS, intensity_plot, sorted_chart
-from topoopt.page.networks import DrawnLink, dark_ports, diameter_and_mean_hops, find_links, switch_rows, topology_svg
+from topoopt.page.networks import (
+    MOST_DRAWN,
+    adjacency_plot,
+    dark_ports,
+    diameter_and_mean_hops,
+    find_links,
+    switch_rows,
+    topology_svg,
+)
 from topoopt.page.svg import element, percentage, use_class, utilisation_legend
 from topoopt.page.text import by_how_much, counted, full, number, objective_text, percent, ratio, rejection, surety_of
 
 UNIT = "link capacities"
-DRAWN_SERVERS = 64
-"""Larger networks are drawn as a matrix."""
-DRAWN_LINKS = 10_000
 LISTED_ARCS = 12
 HOP_ROWS = 16
 """Longer tables of distances are summed in classes of several hops."""
@@ -163,8 +168,9 @@ def facts(result: Result[Any, Any], figures: NetworkFigures) -> list[Fact]:
         Fact("diameter", "diameter", farthest, lambda v: "–" if v is None else counted(v, "hop"), least),
         Fact("mean_hops", "mean hops of all pairs", mean, lambda v: "–" if v is None else number(v), least_mean),
         Fact("", "mean hops of the demand", figures.travelled_hops, number,
-             f"on shortest paths {number(figures.least_hops)}"),
-        Fact("", "mean utilisation over theta", balance, percent, "100 % when all links are full alike"),
+             "" if figures.least_hops == mean else f"on shortest paths {number(figures.least_hops)}"),
+        Fact("", "mean utilisation over theta", balance, percent, "100 % when all links are full alike",
+             card=not figures.full.all()),
         Fact("servers", "", topology.servers),
         Fact("degree", "", topology.degree),
         Fact("links", "", int(topology.multiplicity.sum())),
@@ -255,19 +261,15 @@ def topology_section(figures: NetworkFigures) -> Section:
     """Return the picture of the links by load, or their matrix where they are many, and facts beside it."""
     topology = figures.topology
     table = facts_table(figures)
-    if topology.servers > DRAWN_SERVERS:
-        loads = np.zeros((topology.servers, topology.servers))
-        loads[topology.arcs[:, 0], topology.arcs[:, 1]] = np.maximum(figures.utilisation, 1e-12)
-        picture = Plot(lambda: intensity_plot(loads, "Utilisation of the links", "of a link", number, (LINEAR,)))
-        block = -(-topology.servers // MAX_CELLS)
+    n, title = topology.servers, "Utilisation of the links"
+    if n > MOST_DRAWN:
+        picture = Plot(lambda: adjacency_plot(n, topology.arcs, figures.utilisation, title, "of a link", number))
+        block = -(-n // MAX_CELLS)
         note = "Row: sender, column: receiver. A cell is dark where the link from one to the other is busy."
         cells = "" if block == 1 else f" A cell is the sum over {block} × {block} servers."
         return Section("Topology", [Side([picture, table])], note + cells)
-    drawn = drawn_links(figures)
-    picture = Plot(lambda: network_plot(figures, drawn))
-    missing = len(find_links(topology)) - len(drawn)
-    note = f"The {missing:,} least used links are not drawn." if missing else ""
-    return Section("Topology", [Side([picture, table])], note, legend(figures))
+    picture = Plot(lambda: network_plot(figures))
+    return Section("Topology", [Side([picture, table])], legend=legend(figures))
 
 
 def legend(figures: NetworkFigures) -> list[Swatch]:
@@ -284,7 +286,7 @@ def load_class(figures: NetworkFigures, part: float) -> str:
     return use_class(part) if rated(figures) else next(css for css, limit in NEUTRAL if part <= limit)
 
 
-def network_plot(figures: NetworkFigures, links: tuple[DrawnLink, ...]) -> Markup:
+def network_plot(figures: NetworkFigures) -> Markup:
     """Draw servers and links; the colour of a link is its load."""
 
     def text(arc: int) -> str:
@@ -293,29 +295,19 @@ def network_plot(figures: NetworkFigures, links: tuple[DrawnLink, ...]) -> Marku
             f"utilisation {number(use)}, {percent(relative)} of theta, {percent(float(figures.prices[arc]))} of proof"
         )
 
+    topology = figures.topology
     part = figures.utilisation * figures.sent if rated(figures) else figures.relative
-    return Markup(
-        '<div class="use-colours">{}</div>'  # the colours of a legend, without a switch between two
-    ).format(topology_svg(figures.topology, links, part, text, lambda value: load_class(figures, value)))
-
-
-def drawn_links(figures: NetworkFigures) -> tuple[DrawnLink, ...]:
-    """Return the links that are drawn: all, or the fullest."""
-    links = find_links(figures.topology)
-    if len(links) <= DRAWN_LINKS:
-        return links
-    use = [float(figures.relative[list(link.arcs)].max()) for link in links]
-    fullest = np.sort(np.argsort(-np.array(use), kind="stable")[:DRAWN_LINKS])
-    return tuple(links[index] for index in fullest.tolist())
+    return topology_svg(
+        topology, find_links(topology), part, text, lambda value: load_class(figures, value), by_use=True
+    )
 
 
 def facts_table(figures: NetworkFigures) -> Table:
     """Return what is particular about the links; what is as usual is left out."""
     topology, use = figures.topology, figures.utilisation
     parallel = int((topology.multiplicity > 1).sum())
-    rows = [
-        ("utilisation: highest, mean, lowest", ", ".join(map(number, (use.max(), figures.mean_utilisation, use.min()))))
-    ]
+    spread = ", ".join(map(number, (use.max(), figures.mean_utilisation, use.min())))
+    rows = [("utilisation: highest, mean, lowest", spread)]
     if topology.offsets:
         rows.append(("offsets at every server", ", ".join(map(str, topology.offsets))))
     if topology.rates is not None:
@@ -351,7 +343,8 @@ def load_blocks(result: Result[Any, Any], figures: NetworkFigures) -> list[Block
     chart = Plot(
         lambda: sorted_chart(use, "", 1.0, "Utilisation of the arcs, sorted", css), "Utilisation, load over capacity"
     )
-    return [Side([chart, arc_table(figures)]), Text(bottleneck_text(result, figures)), Text(LENGTHS)]
+    shown = [arc_table(figures)] if figures.full.all() else [Side([chart, arc_table(figures)])]
+    return [*shown, bottleneck_text(result, figures), LENGTHS]
 
 
 LENGTHS = (
@@ -479,7 +472,7 @@ def demand_blocks(figures: NetworkFigures) -> list[Block]:
 def matrix_plot(demand: np.ndarray[Any, Any]) -> Markup:
     """Draw a demand, on a logarithmic scale where its entries differ much."""
     wide = float(demand.max()) > SPREAD * float(demand[demand > 0].min())
-    return intensity_plot(demand, "Demand", UNIT, number, (LOGARITHMIC if wide else LINEAR,))
+    return intensity_plot(demand, "Demand", UNIT, number, LOGARITHMIC if wide else LINEAR)
 
 
 def demand_text(figures: NetworkFigures) -> str:

@@ -12,7 +12,7 @@ from topoopt.core.placement import PlacementPlan, PlacementProblem, Throughput
 from topoopt.core.result import Result
 from topoopt.kinds.placement.figures import PlacementFigures
 from topoopt.page.blocks import Column, Fact, Page, Plot, Section, Swatch, Table
-from topoopt.page.svg import element, percentage, picture
+from topoopt.page.svg import element, percentage, picture, stack
 from topoopt.page.text import (
     byte_size,
     counted,
@@ -255,16 +255,8 @@ def _memory_text(memory: tuple[int, int | None]) -> str:
 
 def load_bar(parts: Mapping[str, float], scale_ms: float, bound_ms: float) -> Markup:
     """Draw the parts of a load over a common scale, with a mark at the lower bound of the objective."""
-    shapes = []
-    start = 0.0
-    for name, css, field in PARTS:
-        value = parts[field]
-        if value <= 0 or scale_ms <= 0:
-            continue
-        tip = element("title", f"{name}: {milliseconds(value)}")
-        at, width = percentage(start / scale_ms), percentage(value / scale_ms)
-        shapes.append(element("rect", tip, class_=f"c-{css}", x=at, width=width, height=HEIGHT))
-        start += value
+    sizes = [(css, name, parts[field]) for name, css, field in PARTS if scale_ms > 0]
+    shapes = stack([(f"c-{css}", f"{name}: {milliseconds(ms)}", ms / scale_ms) for css, name, ms in sizes], HEIGHT)
     if 0 < bound_ms <= scale_ms:
         at = percentage(bound_ms / scale_ms)
         shapes.append(element("line", class_="boundline", x1=at, x2=at, y1=0, y2=HEIGHT))

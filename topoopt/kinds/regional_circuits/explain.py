@@ -30,7 +30,7 @@ def explain(
     """
     problem = problem or result.problem
     if problem is None:
-        raise InputError([Problem("needed for demands", path="--instance", allowed="the instance that was solved")])
+        raise InputError([Problem("needed for demands", path="instance", allowed="the instance that was solved")])
     figures, value = RegionalCircuitsFigures(problem, result.plan), result.objective.value
     gains, overdue = _gains(problem, value, question)
     slowest = figures.longest_step

@@ -11,10 +11,10 @@ from topoopt.core.regional_circuits import RegionalCircuitsPlan, RegionalCircuit
 from topoopt.core.result import Result
 from topoopt.kinds.regional_circuits.figures import RegionalCircuitsFigures, StepTimes
 from topoopt.page.blocks import Block, Column, Fact, Page, Plot, Section, Side, Swatch, Table
-from topoopt.page.networks import DrawnCircuits, circle_of_circuits
-from topoopt.page.svg import element, percentage, picture
+from topoopt.page.networks import circle_of_circuits
+from topoopt.page.svg import element, percentage, picture, stack
 from topoopt.page.text import counted, percent, possible_improvement, quantity, ratio, rejection
-from topoopt.page.timelines import seconds_axis
+from topoopt.page.timelines import lanes, seconds_axis
 
 DRAWN_TOPOLOGIES = 6
 DRAWN_SERVERS = 32
@@ -24,6 +24,10 @@ BAR_HEIGHT = 22
 LANE, HEAD, GAP = 26.0, 24.0, 4.0
 
 RETAINED, RECONFIGURED, DARK = "k4", "k2", "k5"
+STEPS_LEGEND = (
+    Swatch("c-mp", "transfers", "box"),
+    Swatch("c-critical", "waiting for circuits that are reconfigured", "box"),
+)
 PORTS_LEGEND = (
     Swatch(f"f-{RETAINED}", "circuits of the step before", "box"),
     Swatch(f"f-{RECONFIGURED}", "reconfigured for the step", "box"),
@@ -51,12 +55,11 @@ def page(result: Result[RegionalCircuitsProblem, RegionalCircuitsPlan]) -> Page:
                 "Steps",
                 [steps_table(figures)],
                 "The mark is what one electrical switch of all interfaces takes at least.",
-                [
-                    Swatch("c-mp", "transfers", "box"),
-                    Swatch("c-critical", "waiting for circuits that are reconfigured", "box"),
-                ],
+                STEPS_LEGEND if figures.stall_s else (),
             ),
-            Section("Ports over time", ports_blocks(figures), legend=PORTS_LEGEND),
+            Section(
+                "Ports over time", ports_blocks(figures), legend=PORTS_LEGEND if figures.stall_s else PORTS_LEGEND[:2]
+            ),
             Section("Circuits", circuits_blocks(figures)),
         ),
         next_commands=(
@@ -127,12 +130,8 @@ def steps_table(figures: RegionalCircuitsFigures) -> Table:
 
 def step_bar(step: StepTimes, scale: float) -> Markup:
     """Draw stall and transfers over a common scale, with a mark at what an electrical switch takes."""
-    shapes, start = [], 0.0
-    for name, css, value in (("stall", "critical", step.stall_s), ("transfers", "mp", step.transfer_s)):
-        if value > 0 and scale > 0:
-            span = {"x": percentage(start / scale), "width": percentage(value / scale), "height": BAR_HEIGHT}
-            shapes.append(element("rect", element("title", f"{name}: {seconds(value)}"), class_=f"c-{css}", **span))
-        start += value
+    parts = (("stall", "c-critical", step.stall_s), ("transfers", "c-mp", step.transfer_s)) if scale > 0 else ()
+    shapes = stack([(css, f"{name}: {seconds(value)}", value / scale) for name, css, value in parts], BAR_HEIGHT)
     if scale > 0:
         x = percentage(step.switch_s / scale)
         shapes.append(element("line", class_="boundline", x1=x, x2=x, y1=0, y2=BAR_HEIGHT))
@@ -183,7 +182,7 @@ def ports_plot(figures: RegionalCircuitsFigures) -> Markup:
     labels = picture(*names, label="Servers", class_="lanes", width=64, height=height)
     axis = seconds_axis(0.0, total, height) if total > 0 else ()
     bars = picture(*axis, *shapes, label="Ports of the servers over time", class_="bars", height=height)
-    return element("div", labels, element("div", bars, class_="stretch"), class_="passes")
+    return lanes(labels, bars)
 
 
 def _port_bar(tip: str, css: str, span: tuple[float, float], y: float, height: float) -> Markup:
@@ -240,6 +239,6 @@ def topology_plot(figures: RegionalCircuitsFigures, topology: int) -> Markup:
         used[first] += count
         used[second] += count
         share = count / min(problem.ports[first], problem.ports[second])
-        lines.append(DrawnCircuits(first, second, count, share, f"{first} ↔ {second}: {counted(count, 'circuit')}"))
+        lines.append((first, second, count, share, f"{first} ↔ {second}: {counted(count, 'circuit')}"))
     tips = [f"server {k}: {count} of {problem.ports[k]} ports in use" for k, count in enumerate(used)]
     return circle_of_circuits(lines, tips, f"Circuits between {problem.servers} servers")

@@ -462,7 +462,7 @@ def planned_classes(
         lower = bounds_of_plan(job)
         classes.append(replace(timed_class(job_class, plans[-1]), lower_bounds=lower))
         text = f"class {job_class.name}: {classes[-1].iteration_ms[0]:.6g} ms an iteration, planned from {job.name}"
-        notes.append(f"{text}; no plan takes under {lower.iteration_ms:.6g} ms")
+        notes.append(f"{text}; no plan takes under {lower[0]:.6g} ms")
     return tuple(plans), tuple(classes), tuple(notes)
 
 

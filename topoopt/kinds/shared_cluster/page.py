@@ -147,7 +147,9 @@ def _arrivals_cause(result: ClusterResult, figures: SharedClusterFigures) -> str
         waiting = quotient(metrics.waiting_s.mean, metrics.completion_s.mean)
         if waiting < EVEN:
             return "Jobs hardly wait: nearly all of it is their own work."
-        return f"{percent(waiting)} of it is waiting for servers."
+        if waiting >= 0.5:
+            return f"{percent(waiting)} of it is waiting for servers."
+        return f"{percent(1.0 - waiting)} of it is the work of the jobs, {percent(waiting)} waiting for servers."
     times, index = finished_times(run, jobs)[0], jobs.class_index[run.finished]
     totals = np.bincount(index, times, len(figures.classes))
     largest = int(totals.argmax())

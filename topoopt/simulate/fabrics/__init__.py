@@ -252,7 +252,7 @@ def choice_problems(choices: Sequence[FabricChoice]) -> list[tuple[tuple[int | s
 
             text, allowed = "no such fabric", ", ".join(FABRICS)
             if choice.fabric in DYNAMIC_FABRICS:
-                text = "demand-driven circuits run in topoopt fabrics --fabrics and topoopt reconfigure only"
+                text = "demand-driven circuits run in topoopt compare --fabrics and topoopt reconfigure only"
             problems.append(((index, "fabric"), Problem(text, value=choice.fabric, allowed=allowed)))
             continue
         settings = settings_of(choice.fabric)

@@ -173,7 +173,6 @@ class GroupRates:
 
 
 def layer_transfers(problem: LlmTrainingProblem, columns: StrategyColumns, rates: GroupRates) -> LayerTransfers:
-    """Seconds of one micro-batch."""
     cluster, overlap, traffic = problem.cluster, problem.overlap, layer_traffic(problem, columns)
 
     def start(hops: int) -> float:
@@ -397,7 +396,6 @@ def expected_servers(model: LanguageModel, servers: Column) -> Column:
 
 
 def layer_traffic(problem: LlmTrainingProblem, columns: StrategyColumns) -> LayerTraffic:
-    """Bytes of one micro-batch."""
     model, formats, length = problem.model, problem.formats, problem.batch.length
     t, c = columns.tensor, columns.context
     split = columns.sequence > 0

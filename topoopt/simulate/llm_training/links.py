@@ -481,7 +481,6 @@ def path_table(nodes: int, source: Ints, target: Ints, paths: list[tuple[Ints, I
 
 
 def switch_routes(servers: int, source: Ints, target: Ints) -> PathTable:
-    """Over node n."""
     rows = np.stack([source, np.full_like(source, servers), target], axis=1)
     return path_table(servers + 1, source, target, [(np.arange(len(source)), rows, np.ones(len(source)))])
 

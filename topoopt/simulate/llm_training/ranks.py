@@ -144,7 +144,6 @@ class TrainingPasses:
         return tuple(call for call in calls if call.size_bytes)
 
     def reducing(self, stage: int) -> tuple[GroupCall, ...]:
-        """Gradients of a stage."""
         kind = Collective.REDUCE_SCATTER if self._strategy.zero else Collective.ALL_REDUCE
         size = self._problem.formats.gradient_bytes
         calls = [
@@ -200,7 +199,6 @@ class TrainingProgram:
         return self._numbers[key]
 
     def passes_of(self, rank: int) -> list[tuple[PassKind, int, int]]:
-        """Kind, micro-batch, stage."""
         own, start = int(self.stage_of[rank]), self.orders.start
         rows = self.orders.passes[int(start[own]) : int(start[own + 1])]
         return [(PassKind(kind), i, stage) for kind, i, stage in rows.tolist()]
@@ -344,7 +342,9 @@ def pod_graph(problem: LlmTrainingProblem, program: TrainingProgram, setting: Po
         if rest or not whole:
             text = "not a whole number of interfaces for a pod"
             value = f"{setting.gpus} of {cluster.gpus_per_server} GPUs with {cluster.degree} interfaces"
-            raise InputError([Problem(text, path="--pod-gpus", value=value, allowed="another size, or --pod-ports")])
+            raise InputError(
+                [Problem(text, path="--set pod_gpus", value=value, allowed="another size, or --set pod_ports")]
+            )
         ports = whole
     graph = _PodGraph(problem, program, setting.gpus)
     graph.build()
@@ -366,20 +366,20 @@ def _refuse(strategy: ParallelStrategy, setting: PodSetting) -> None:
     if gpus % held:
         text = "a pod would split a tensor or context group"
         allowed = f"multiples of {held}: tensor {strategy.tensor} x context {strategy.context}"
-        problems.append(Problem(text, path="--pod-gpus", value=str(gpus), allowed=allowed))
+        problems.append(Problem(text, path="--set pod_gpus", value=str(gpus), allowed=allowed))
     elif of_stage % gpus:
         text = "pods do not divide the GPUs of a stage"
         allowed = f"a divisor of {of_stage}: {strategy.gpus} GPUs in {strategy.pipeline} stages"
-        problems.append(Problem(text, path="--pod-gpus", value=str(gpus), allowed=allowed))
+        problems.append(Problem(text, path="--set pod_gpus", value=str(gpus), allowed=allowed))
     experts = strategy.expert * strategy.expert_tensor
     if not problems and gpus % experts and experts % gpus:
         text = "pods would be filled by parts of expert groups"
         problems.append(
-            Problem(text, path="--pod-gpus", value=str(gpus), allowed=f"multiples or divisors of {experts}")
+            Problem(text, path="--set pod_gpus", value=str(gpus), allowed=f"multiples or divisors of {experts}")
         )
     if not problems and strategy.gpus == gpus:
         text = "one pod holds the whole job: nothing goes over circuits"
-        problems.append(Problem(text, path="--pod-gpus", value=str(gpus), allowed=f"less than {strategy.gpus}"))
+        problems.append(Problem(text, path="--set pod_gpus", value=str(gpus), allowed=f"less than {strategy.gpus}"))
     if problems:
         raise InputError(problems)
 

@@ -245,7 +245,6 @@ class StagePasses:
 
 
 def pipeline_shape(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> PipelineShape:
-    """Its sizes."""
     micro_batches = problem.batch.sequences // (strategy.data * strategy.micro_batch)
     return PipelineShape(strategy.pipeline, micro_batches, strategy.chunks)
 

@@ -80,7 +80,6 @@ class StrategyColumns:
         return self.tensor * self.replicas / (self.expert * self.expert_tensor)
 
     def rows(self, rows: Ints) -> StrategyColumns:
-        """Of these strategies."""
         parts: dict[str, Any] = {name: None if part is None else part[rows] for name, part in vars(self).items()}
         return replace(self, **parts)
 

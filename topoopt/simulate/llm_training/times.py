@@ -165,7 +165,6 @@ class StageParts:
     iteration: float
 
     def rows(self, rows: Ints) -> StageParts:
-        """Of these strategies;"""
         return StageParts(self.seconds[rows], self.exchange[rows], self.hidden[rows], self.hop[rows], self.iteration)
 
 
@@ -294,7 +293,6 @@ class OrderShape:
 
     @property
     def stages(self) -> int:
-        """Of the model."""
         return self.pipeline * self.chunks
 
     @property

@@ -572,7 +572,7 @@ def _knowledge(program: ChunkProgram, order: Order) -> list[Defect]:
         knowledge[action] = mask
         at_end[home[action]] |= mask
     wanted: dict[int, int] = {}
-    buffers = {cell: other.rank for other in program.buffers for cell in (other.first,)}
+    buffers = {first: rank for rank, _, first, _ in program.buffers}
     for cell, _, rank in program.expected.tolist():
         everyone = (1 << len(program.ranks)) - 1
         own = buffers[cell]

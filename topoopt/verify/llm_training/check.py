@@ -27,7 +27,7 @@ from topoopt.core.llm_training_plan import (
     shapes_certificate,
 )
 from topoopt.core.llm_training_plan import shapes_of as shapes_of_certificates
-from topoopt.core.parallelism import RANK_ORDERS, ParallelStrategy
+from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.proofs import Argument, Status, StopReason, Tolerance, beats, meets
 from topoopt.core.result import Certificate, Decides, Result
 from topoopt.verify.checker import (
@@ -42,21 +42,18 @@ from topoopt.verify.checker import (
     check_identity,
     differs,
 )
-from topoopt.verify.llm_training.bounds import (
+from topoopt.verify.llm_training.costs import DimensionRates, bytes_of, ideal_rates, layers_of
+from topoopt.verify.llm_training.iteration import (
     check_shapes,
     fabric_bound,
+    plan_seconds,
     take_followed,
     within_work,
 )
-from topoopt.verify.llm_training.costs import DimensionRates, bytes_of, ideal_rates, layers_of
-from topoopt.verify.llm_training.fabrics import check_drawn_links
-from topoopt.verify.llm_training.iteration import plan_seconds
-from topoopt.verify.llm_training.networks import network_rates
+from topoopt.verify.llm_training.networks import check_drawn_links, network_rates
 from topoopt.verify.llm_training.pods import check_pods
 from topoopt.verify.llm_training.rails import check_rail_bounds, check_rails, rails_bound
 from topoopt.verify.llm_training.space import (
-    BALANCED,
-    orders_of,
     records_of,
     row_in,
     row_of,
@@ -341,22 +338,10 @@ class _Check:
 
 
 def strategy_error(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> str:
-    """Return what is wrong with the layers of chunks or the order of ranks; empty: nothing."""
-    p, v = strategy.pipeline, strategy.chunks
-    if len(strategy.stage_layers) != p * v or sum(strategy.stage_layers) != problem.model.layers:
+    """Return what is wrong with the layers of chunks; empty: they are those of the row of the strategy."""
+    p, v, layers = strategy.pipeline, strategy.chunks, list(strategy.stage_layers)
+    if len(layers) != p * v or sum(layers) != problem.model.layers:
         return "does not have all layers on all chunks"
-    chunks = [list(strategy.stage_layers[rank::p]) for rank in range(p)]
-    if any(max(row) - min(row) > 1 for row in chunks):
-        return "has chunks of a rank that differ by more than a layer"
-    expected = [sorted(row) for row in chunks]
-    if p > 1:
-        expected[-1] = [*expected[-1][1:], expected[-1][0]]
-    row, between = row_in(problem, strategy), [sum(row) for row in chunks[1:-1]]
-    balanced = row[-2] == BALANCED
-    if expected != chunks or (not balanced and between != sorted(between, reverse=True)):
-        return "has its long chunks at other turns than all ranks"
-    if balanced and list(strategy.stage_layers) != layers_of(problem, records_of([row]), p, v)[:, 0].tolist():
-        return f"has layers {' '.join(map(str, strategy.stage_layers))}, which are not balanced"
-    if RANK_ORDERS.index(strategy.order) not in orders_of(problem, shape_of(strategy)):
-        return "has another order of ranks"
+    if layers != layers_of(problem, records_of([row_in(problem, strategy)]), p, v)[:, 0].tolist():
+        return f"has layers {' '.join(map(str, layers))}, not those of the rule"
     return ""

@@ -412,6 +412,7 @@ class StageRows:
     ----------
     forward, inputs, weights : passes of a micro-batch with their exposed transfers.
     layers : at least 1.
+    routed : layers with experts.
     reduced, gathered, step : seconds of gradients, of weights (of ZeRO 3 for one micro-batch), of the optimizer.
     hop : seconds to the next stage.
     parts : passes by what they are.
@@ -422,6 +423,7 @@ class StageRows:
     inputs: Floats
     weights: Floats
     layers: Floats
+    routed: Floats
     reduced: Floats
     gathered: Floats
     step: Floats
@@ -492,6 +494,7 @@ def _rows(
         inputs + again + every * (sent.tensor[1] + sent.tensor[2] + sent.context[1]) + exchange,
         weights,
         np.maximum(1.0, plain + routed),
+        routed,
         reduced,
         gathered,
         slow * held * STEP_BYTES / memory_rate(problem),

@@ -1,22 +1,25 @@
 """Constraints of the network of a plan, and the rates that it gives.
 
-A network has the links of the fabric that it names (`fabrics`), rings and routes that carry all groups, and sound
-schedules. Bytes are put on links path by path.
+A network has the links of the fabric that it names, rings and routes that carry all groups, and sound schedules. Bytes
+are put on links path by path.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from topoopt.core.arrays import Floats, Ints
+from topoopt.core.arrays import Draws, Floats, Ints
+from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.collective import METHODS_OF, RINGS, GroupSchedule
+from topoopt.core.job import FabricGraph
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.llm_training_plan import (
     ALLREDUCE_FAMILIES,
@@ -27,31 +30,325 @@ from topoopt.core.llm_training_plan import (
     ServerRoute,
 )
 from topoopt.core.llm_training_plan import TrafficFamily as F
-from topoopt.core.parallelism import RANK_ORDER, ParallelStrategy
+from topoopt.core.parallelism import RANK_ORDER, ParallelStrategy, PipelineSchedule
+from topoopt.core.parallelism import ParallelDimension as D
 from topoopt.core.search_settings import AllReduceChoice
-from topoopt.verify.checker import ViolationLog, WorkBudget, as_int
-from topoopt.verify.laws.schedules import executed
-from topoopt.verify.llm_training.costs import (
-    DimensionRates,
-    dense_layers,
-    ideal_rates,
-    inner_rank,
-    latency,
-    rank_weights,
-    stage_rows,
+from topoopt.verify.checker import ViolationLog, WorkBudget, as_int, differs
+from topoopt.verify.laws import networks as laws
+from topoopt.verify.laws.schedules import executed, joined
+from topoopt.verify.llm_training import costs
+from topoopt.verify.llm_training.space import rank_positions, records_of, row_of
+
+RAIL_TREE, RAIL_ONLY, DIRECT, CUBES, EXPANDER = "rail-fat-tree", "rail-only", "direct-connect", "torus-3d", "expander"
+
+CUBE = 4
+"""Servers along each side of the cubes of a torus of cubes."""
+
+ATTEMPTS = 50
+"""How often a cycle of an expander is drawn at most."""
+
+Arc = tuple[int, int]
+"""A link (tail, head), or the network inside a server (server, server)."""
+
+Pairs = dict[Arc, float]
+
+
+@dataclass(frozen=True)
+class MemberGroups:
+    """Groups of a family that leave a server.
+
+    Attributes
+    ----------
+    ranks : of a group.
+    on : how many groups are on exactly these servers.
+    relayed : part of the edges of their rings between servers that join GPUs of other rails; of groups of different
+        numbers of servers the largest.
+    """
+
+    ranks: int
+    on: dict[tuple[int, ...], int]
+    relayed: float
+
+
+def groups_of(strategy: ParallelStrategy, places: tuple[int, ...], g: int) -> dict[F, MemberGroups]:
+    """Return the families that pass bytes round or exchange tokens, without those that stay inside servers.
+
+    Parameters
+    ----------
+    places : server of each block of g ranks.
+    """
+    groups = {}
+    for family, rows in _members(strategy).items():
+        on: dict[tuple[int, ...], int] = defaultdict(int)
+        edges: dict[int, list[int]] = defaultdict(lambda: [0, 0])
+        for ranks in rows:
+            servers = tuple(sorted({places[rank // g] for rank in ranks}))
+            if len(servers) > 1:
+                on[servers] += 1
+                for a, b in zip(ranks, ranks[1:] + ranks[:1], strict=True):
+                    if a // g != b // g:
+                        edges[len(servers)][a % g != b % g] += 1
+        if on:
+            groups[family] = MemberGroups(len(rows[0]), dict(on), max(b / (a + b) for a, b in edges.values()))
+    return groups
+
+
+def _members(strategy: ParallelStrategy) -> dict[F, list[list[int]]]:
+    """Return the ranks of every group in the order of its ring."""
+    size = strategy.expert * strategy.expert_tensor
+    members: dict[F, dict[object, list[int]]] = {family: defaultdict(list) for family in F}
+    for rank, at in enumerate(rank_positions(strategy)):
+        t, c, d, p = at[D.TENSOR], at[D.CONTEXT], at[D.DATA], at[D.PIPELINE]
+        position = t + strategy.tensor * (c + strategy.context * d)
+        paired = strategy.schedule is PipelineSchedule.DUALPIPE
+        pair = frozenset((p, strategy.pipeline - 1 - p)) if paired else p
+        members[F.TENSOR][c, d, p].append(rank)
+        members[F.CONTEXT][t, d, p].append(rank)
+        members[F.DATA][t, pair].append(rank)
+        if strategy.expert > 1:
+            members[F.EXPERT][position // size, p].append(rank)
+            members[F.EXPERT_DATA][position % size, pair].append(rank)
+    return {family: list(rows.values()) for family, rows in members.items() if rows}
+
+
+def stage_hops(strategy: ParallelStrategy, places: tuple[int, ...], g: int) -> tuple[Pairs, float]:
+    """Return how many ranks of a server send to the next stage, by server; the part that sends to another rail."""
+    rows: dict[object, dict[int, int]] = defaultdict(dict)
+    for rank, at in enumerate(rank_positions(strategy)):
+        rows[at[D.TENSOR], at[D.CONTEXT], at[D.DATA]][at[D.PIPELINE]] = rank
+    p, hops, rails = strategy.pipeline, Pairs(), [0, 0]
+    back = strategy.chunks > 1 and strategy.schedule is not PipelineSchedule.DUALPIPE_V
+    for row in rows.values():
+        for stage in range(p if back and p > 1 else p - 1):
+            a, b = row[stage], row[(stage + 1) % p]
+            if a // g != b // g:
+                key = places[a // g], places[b // g]
+                hops[key] = hops.get(key, 0.0) + 1.0
+                rails[a % g != b % g] += 1
+    return hops, rails[1] / max(sum(rails), 1)
+
+
+Links = dict[Arc, int]
+
+
+def check_form(findings: ViolationLog, problem: LlmTrainingProblem, plan: FabricPlan) -> bool:
+    """Return whether the links are those of the fabric that the network names."""
+    network = plan.network
+    links = {(tail, head): count for tail, head, count in network.links}
+    loops = any(tail == head for tail, head in links)
+    wrong = ""
+    if loops or len(links) != len(network.links) or min(links.values(), default=1) < 1:
+        wrong = "links that are none, or are listed twice"
+    elif network.fabric not in FORMS:
+        wrong = "links, and is no fabric"
+    elif network.degree_split and network.fabric != DIRECT:
+        wrong = "interfaces that are split, where the links are given"
+    elif plan.network.form and network.fabric != CUBES:
+        wrong = f"the form {plan.network.form!r}"
+    wrong = wrong or FORMS[network.fabric](problem, plan, links)
+    if wrong:
+        findings.add("fabrics", f"{network.fabric} has {wrong}")
+    return not wrong
+
+
+def _rate_error(network: NetworkPlan, gbps: float) -> str:
+    return f"links of {network.link_gbps!r} Gbit/s, not {gbps!r}" if differs(network.link_gbps, gbps, 1e-9) else ""
+
+
+def _same(links: Links, expected: Mapping[Arc, int]) -> str:
+    return "" if links == expected else "other links than the fabric has"
+
+
+def _in_both_directions(pairs: Iterable[Arc], count: int = 1) -> Counter[Arc]:
+    """Return so many links from either end of every pair to the other."""
+    links = Counter[Arc]()
+    for a, b in pairs:
+        links[a, b] += count
+        links[b, a] += count
+    return links
+
+
+def _spokes(n: int, count: int) -> Counter[Arc]:
+    return _in_both_directions(((server, n) for server in range(n if count else 0)), count)
+
+
+def _star(problem: LlmTrainingProblem, plan: FabricPlan, links: Links) -> str:
+    """All interfaces of every server lead to node n."""
+    cluster = problem.cluster
+    rate = _rate_error(plan.network, cluster.link_gbps)
+    return rate or _same(links, _spokes(cluster.servers, cluster.degree))
+
+
+def _regional(problem: LlmTrainingProblem, plan: FabricPlan, links: Links) -> str:
+    """Interfaces that are not optical lead to node n; circuits both ways join servers that exchange tokens."""
+    cluster, network, n = problem.cluster, plan.network, problem.cluster.servers
+    circuits = {arc: count for arc, count in links.items() if n not in arc}
+    hub = {arc: count for arc, count in links.items() if n in arc}
+    wrong = _rate_error(network, cluster.link_gbps)
+    if wrong := wrong or _same(hub, _spokes(n, cluster.degree - cluster.optical_interfaces)):
+        return wrong
+    if any(circuits.get((b, a)) != count for (a, b), count in circuits.items()):
+        return "a circuit that leads one way only"
+    groups = groups_of(plan.strategy, network.places or tuple(range(n)), cluster.gpus_per_server)
+    if not set(circuits) <= _exchange(groups):
+        return "circuits between servers that exchange no tokens"
+    used, limit = Counter(tail for tail, _ in Counter(circuits).elements()), cluster.optical_interfaces
+    return f"a server with more than {limit} circuits" if max(used.values(), default=0) > limit else ""
+
+
+def _cubes(problem: LlmTrainingProblem, plan: FabricPlan, links: Links) -> str:
+    """A torus of three axes, of whole cubes where they fit; axes of one server have no links."""
+    cluster, network, n = problem.cluster, plan.network, problem.cluster.servers
+    unit = CUBE if n % CUBE**3 == 0 else 1
+    whole, forms = [side for side in range(unit, n + 1, unit) if n % side == 0], dict[str, tuple[list[int], bool]]()
+    for a, b in itertools.product(whole, repeat=2):
+        sides = [a, b, n // (a * b)]
+        if n % (a * b) or sides[2] % unit:
+            continue
+        low, mid, high = sorted(sides)
+        forms[note := f"{' x '.join(map(str, sides))} torus"] = [side for side in sides if side > 1], False
+        if sides == [low, mid, high] and low > 1 and high == 2 * low and mid in (low, high):
+            forms[f"{note}, twisted"] = sides, True
+    sides, twisted = forms.get(network.form, ([], False))
+    steps = laws.torus_steps(sides, twisted=twisted)
+    if not steps or links != _in_both_directions(itertools.chain(*steps)):
+        return f"other links than a torus of its size, or those of another one than a {network.form!r}"
+    return _rate_error(network, cluster.degree * cluster.link_gbps / (2 * len(steps)))
+
+
+def _fat_tree(problem: LlmTrainingProblem, plan: FabricPlan, links: Links) -> str:
+    """Three tiers of switches of k ports, k even and k^3 / 4 at least the servers, which fill the racks in order."""
+    cluster, n = problem.cluster, problem.cluster.servers
+    half = next(half for half in itertools.count(1) if 2 * half**3 >= n)
+    racks = 2 * half * half
+    up = [(server, n + server // half) for server in range(n)]
+    for pod, i, j in itertools.product(range(2 * half), range(half), range(half)):
+        above = n + racks + pod * half
+        up += [(n + pod * half + i, above + j), (above + i, n + 2 * racks + i * half + j)]
+    rate = _rate_error(plan.network, cluster.degree * cluster.link_gbps)
+    return rate or _same(links, _in_both_directions(up))
+
+
+def _wired(problem: LlmTrainingProblem, plan: FabricPlan, links: Links) -> str:
+    """Servers are joined to each other as in fabrics of the same name for any kind."""
+    c, network = problem.cluster, plan.network
+    cluster = Cluster(c.servers, c.gpus_per_server, c.degree, c.link_gbps, c.links)
+    graph = FabricGraph(tuple((tail, head, count) for (tail, head), count in links.items()), ())
+    table = laws.links_of(graph, c.servers)
+    if table is None:
+        return "links of servers that there are not"
+    rate = _rate_error(network, c.link_gbps)
+    if network.fabric == EXPANDER:  # drawn: see check_drawn_links
+        return rate or laws.unlawful(table, cluster) or laws.dark_interfaces(table, cluster)
+    return rate or laws.fabric_error(
+        table, graph, laws.RequestedFabric(network.fabric, None, 1.0, laws.RACK, None), cluster
+    )
+
+
+def _direct(problem: LlmTrainingProblem, plan: FabricPlan, links: Links) -> str:
+    """Links are within the interfaces, each of a family by the split."""
+    cluster, network = problem.cluster, plan.network
+    if any(max(arc) >= cluster.servers for arc in links):
+        return "a switch"
+    used = [Counter(arc[end] for arc in Counter(links).elements()) for end in (0, 1)]
+    if max((*used[0].values(), *used[1].values()), default=0) > cluster.degree:
+        return f"a server with more than {cluster.degree} interfaces"
+    if cluster.links is LinkDirection.BIDIRECTIONAL and any(links.get((b, a)) != k for (a, b), k in links.items()):
+        return "a link that leads one way only"
+    return _rate_error(network, cluster.link_gbps) or _split_error(problem, network, plan.strategy, links)
+
+
+def _split_error(problem: LlmTrainingProblem, network: NetworkPlan, strategy: ParallelStrategy, links: Links) -> str:
+    """Return whether the links are those of the split: rings, joined stages, else pairs that exchange tokens."""
+    split, g = dict(network.degree_split), problem.cluster.gpus_per_server
+    places = network.places or tuple(range(problem.cluster.servers))
+    groups, (hops, _) = groups_of(strategy, places, g), stage_hops(strategy, places, g)
+    leaders = set[F]()  # of families whose rings are of the same servers the first one
+    for family, group in groups.items():
+        rings = [other for other in leaders if other in RING_FAMILIES]
+        if family not in RING_FAMILIES or not any(set(groups[other].on) == set(group.on) for other in rings):
+            leaders.add(family)
+    if set(split) != leaders | ({F.PIPELINE} if hops else set()):
+        return "a split over other families than those that send"
+    if list(network.degree_split) != sorted(split.items()) or sum(split.values()) > problem.cluster.degree:
+        return "a split that is none of its interfaces"
+    rest = Counter(links)
+    for rings_of in network.rings:
+        if (family := rings_of.dimension) in split:
+            met = max(Counter(server for servers in groups[family].on for server in servers).values())
+            ring_links = _ring_links(rings_of.orders, split[family] // met, problem.cluster.links)
+            if ring_links is None:
+                return f"other rings of {family} than its split"
+            rest.subtract(ring_links)
+    if split.get(F.PIPELINE):
+        edges = _in_both_directions(hops).keys()
+        neighbours = max(Counter(tail for tail, _ in edges).values())
+        rest.subtract(dict.fromkeys(edges, split[F.PIPELINE] // neighbours))
+    used, exchange = Counter[int](), _exchange(groups)
+    for arc, count in rest.items():
+        if count < 0 or (count > 0 and arc not in exchange):
+            return "links of other families than its split"
+        used[arc[0]] += count
+    return "" if max(used.values(), default=0) <= split.get(F.EXPERT, 0) else "more links than its split"
+
+
+def _exchange(groups: Mapping[F, MemberGroups]) -> set[Arc]:
+    """Return the pairs of servers that exchange tokens."""
+    on = groups[F.EXPERT].on if F.EXPERT in groups else {}
+    return {arc for servers in on for arc in itertools.permutations(servers, 2)}
+
+
+def _ring_links(
+    orders: Iterable[tuple[tuple[int, ...], ...]], interfaces: int, links: LinkDirection
+) -> Counter[Arc] | None:
+    """Return links of rings through groups that have so many interfaces of a server; None: there is another number."""
+    count = interfaces // 2 * 2 if links is LinkDirection.BIDIRECTIONAL else interfaces  # a ring both ways is two
+    arcs = Counter[Arc]()
+    for rings in orders:
+        if len(rings[0]) == 2:
+            a, b = rings[0]
+            arcs.update({(a, b): interfaces, (b, a): interfaces})
+            continue
+        if count and len(rings) != count:
+            return None
+        for ring in rings if count else ():
+            arcs.update(zip(ring, ring[1:] + ring[:1], strict=True))
+    return arcs
+
+
+FORMS: Mapping[str, Callable[[LlmTrainingProblem, FabricPlan, Links], str]] = MappingProxyType(
+    {DIRECT: _direct, CUBES: _cubes, RAIL_TREE: _star, RAIL_ONLY: _star, REGIONAL: _regional, "fat-tree": _fat_tree}
+    | dict.fromkeys(("torus-2d", "hypercube", "generalized-kautz", "random-regular", EXPANDER), _wired)
 )
-from topoopt.verify.llm_training.fabrics import (
-    DIRECT,
-    RAIL_ONLY,
-    RAIL_TREE,
-    Arc,
-    MemberGroups,
-    Pairs,
-    check_form,
-    groups_of,
-    stage_hops,
-)
-from topoopt.verify.llm_training.space import records_of, row_of
+"""What is wrong with the links of a fabric, by its name; empty: nothing."""
+
+
+def check_drawn_links(findings: ViolationLog, problem: LlmTrainingProblem, network: NetworkPlan, seed: int) -> None:
+    """Check that the links of an expander are those of the seed."""
+    if network.fabric == EXPANDER:
+        links = Counter({(tail, head): count for tail, head, count in network.links})
+        if links != expander_links(problem.cluster.servers, problem.cluster.degree, seed):
+            findings.add("fabrics", f"{EXPANDER} has other links than those drawn from seed {seed}")
+
+
+def expander_links(servers: int, degree: int, seed: int) -> Counter[Arc]:
+    """Return d // 2 random cycles through all servers, links both ways; an odd interface joins random pairs.
+
+    A cycle that has a link of an earlier one is drawn again, up to 50 times in all.
+    """
+    draws, links = Draws(seed), Counter[Arc]()
+    for _ in range(degree // 2):
+        for _ in range(ATTEMPTS):
+            order = draws.permutation(servers).tolist()
+            steps = list(itertools.pairwise([*order, order[0]]))
+            if not any(links[step] for step in steps):
+                break
+        links.update(_in_both_directions(steps))
+    if degree % 2:
+        order = draws.permutation(servers).tolist()
+        links.update(_in_both_directions(zip(order[::2], order[1::2], strict=False)))
+    return +links
+
 
 BYTES_OF_GBIT = 1.25e8
 
@@ -97,17 +394,13 @@ class FamilySeconds:
 Loads = dict[F, FamilySeconds]
 
 
-SoundNetwork = tuple[Loads, dict[F, float], dict[F, float], DimensionRates]
-"""Loads of families, bytes a second unshared and shared, and rates for the time model."""
-
-
 # Loads of links and rates
 
 
 def network_rates(
     findings: ViolationLog, problem: LlmTrainingProblem, plan: FabricPlan, budget: WorkBudget
-) -> SoundNetwork | None:
-    """Check a network and return its rates; None: it is not sound.
+) -> tuple[Loads, dict[F, float], dict[F, float], costs.DimensionRates] | None:
+    """Return loads of families, bytes a second unshared and shared, rates for the time model; None: it is not sound.
 
     Raises
     ------
@@ -122,12 +415,16 @@ def network_rates(
         return None
     places = network.places or tuple(servers)
     groups = groups_of(strategy, places, problem.cluster.gpus_per_server)
-    schedules = _schedules(findings, problem, network)
-    loads = _on_routes(findings, problem, network, strategy, places, groups, set(schedules))
-    ringed = set(loads) | (set(schedules) if network.fabric == DIRECT else set())
-    if not {rings.dimension for rings in network.rings} <= ringed:
-        findings.add("rings", f"{network.fabric}: rings of a family that has none between servers")
-    reduced = _with_rounds(findings, problem, strategy, network, groups, loads, schedules, budget)
+    count = _rounds_count(problem, network)
+    if network.schedules and not count:
+        findings.add("schedules", f"{network.fabric}: AllReduces on schedules in place of rings")
+    scheduled = {row.dimension for row in network.schedules} if count else set[F]()
+    loads = _on_routes(findings, problem, network, strategy, places, groups, scheduled)
+    ringed = set(loads) | (scheduled if network.fabric == DIRECT else set())
+    families = {rings.dimension for rings in network.rings}
+    if not families <= ringed or len(families) < len(network.rings):
+        findings.add("rings", f"{network.fabric}: rings of a family that has none between servers, or twice")
+    reduced = _with_rounds(findings, problem, plan, groups, loads, budget) if count else loads
     if reduced is None:
         return None
     alone = _rates_alone(problem, strategy, reduced)
@@ -140,8 +437,6 @@ def _on_routes(
     places: tuple[int, ...], groups: dict[F, MemberGroups], on_schedules: set[F],
 ) -> Loads:  # fmt: skip
     """Return loads of all families between servers, without those that reduce on schedules."""
-    if len({rings.dimension for rings in network.rings}) < len(network.rings):
-        findings.add("rings", f"{network.fabric}: rings of a family are listed twice")
     links = {(tail, head) for tail, head, _ in network.links}
     hub = max((head for _, head in links), default=0)
     regional = network.fabric == REGIONAL  # circuits are for tokens only
@@ -257,7 +552,7 @@ def _vector(problem: LlmTrainingProblem, s: ParallelStrategy, family: F) -> Vect
     if family is F.TENSOR:
         whole = 2.0 * s.micro_batch * problem.batch.length / s.context * model.hidden
         return whole, s.sequence, 2 * (s.tensor - 1).bit_length()
-    rank, dense = rank_weights(model, np.array([float(s.tensor)])), dense_layers(model)
+    rank, dense = costs.rank_weights(model, np.array([float(s.tensor)])), costs.dense_layers(model)
     weights = rank.experts / (s.expert * s.expert_tensor)
     if family is F.DATA:
         weights = float(dense * rank.dense[0] + (model.layers - dense) * rank.routed[0]) / model.layers
@@ -270,36 +565,23 @@ def _rounds_count(problem: LlmTrainingProblem, network: NetworkPlan) -> bool:
     return problem.search.allreduce is not AllReduceChoice.RINGS and not switched
 
 
-def _schedules(
-    findings: ViolationLog, problem: LlmTrainingProblem, network: NetworkPlan
-) -> dict[F, tuple[GroupSchedule, ...]]:
-    if _rounds_count(problem, network):
-        return {made.dimension: made.schedules for made in network.schedules}
-    if network.schedules:
-        findings.add("schedules", f"{network.fabric}: AllReduces on schedules in place of rings")
-    return {}
-
-
 def _with_rounds(
-    findings: ViolationLog, problem: LlmTrainingProblem, strategy: ParallelStrategy, network: NetworkPlan,
-    groups: dict[F, MemberGroups], loads: Loads, made: dict[F, tuple[GroupSchedule, ...]], budget: WorkBudget,
+    findings: ViolationLog, problem: LlmTrainingProblem, plan: FabricPlan, groups: dict[F, MemberGroups], loads: Loads,
+    budget: WorkBudget,
 ) -> Loads | None:  # fmt: skip
     """Return all loads, those that reduce with their rounds; None where a schedule is not sound."""
-    where, choice = network.fabric, problem.search.allreduce
-    if not _rounds_count(problem, network):
-        return loads
+    network, choice, loads = plan.network, problem.search.allreduce, dict(loads)
+    where, made = network.fabric, {row.dimension: row.schedules for row in network.schedules}
     if len(made) < len(network.schedules) or not set(made) <= set(groups) & set(ALLREDUCE_FAMILIES):
         findings.add("schedules", f"{where}: schedules of families that do not reduce between servers, or twice")
         return None
-    loads = dict(loads)
-    for family in ALLREDUCE_FAMILIES:
-        if family not in groups:
-            continue
-        vector, group = _vector(problem, strategy, family), groups[family]
+    for family in (family for family in ALLREDUCE_FAMILIES if family in groups):
+        vector, group = _vector(problem, plan.strategy, family), groups[family]
         if family in made:
-            if not _sound(findings, problem, network, made[family], set(group.on), budget):
+            executions = _executed(findings, problem, network, made[family], set(group.on), budget)
+            if executions is None:
                 return None
-            loads[family] = _schedule_load(problem, network, made[family], group, vector)
+            loads[family] = _schedule_load(problem, network, executions, group, vector)
             continue
         if choice is not AllReduceChoice.BEST:
             findings.add("schedules", f"{where}: {family.value} reduces on rings, the instance says {choice.value}")
@@ -316,14 +598,14 @@ def _passed(vector: Vector, group: MemberGroups) -> float:
 
 def _waits(problem: LlmTrainingProblem, vector: Vector, rounds: int, hops: int) -> float:
     """Return latencies of rounds beyond those that the closed form counts."""
-    return max(rounds - vector[2], 0) * latency(problem, hops)
+    return max(rounds - vector[2], 0) * costs.latency(problem, hops)
 
 
-def _sound(
+def _executed(
     findings: ViolationLog, problem: LlmTrainingProblem, network: NetworkPlan,
     schedules: tuple[GroupSchedule, ...], servers: set[tuple[int, ...]], budget: WorkBudget,
-) -> bool:  # fmt: skip
-    """Return whether every group has a schedule that adds everything up once and brings it to all, over its links."""
+) -> list[tuple[GroupSchedule, list[Ints]]] | None:  # fmt: skip
+    """Return schedules and links of their routes, where each group has one that adds all up and brings it to all."""
     where, allowed = network.fabric, METHODS_OF[problem.search.allreduce]
     errors = [text for text in map(padding, schedules) if text]
     if {made.members for made in schedules} != servers or len(schedules) != len(servers):
@@ -334,17 +616,20 @@ def _sound(
         errors = ["schedules for some sizes only"]
     findings.add_each("schedules", range(len(errors)), lambda k: f"{where} has {errors[k]}")
     if errors:
-        return False
-    n = problem.cluster.servers
-    budget.take(sum(_schedule_work(made, n, len(network.links)) for made in schedules))
-    table, log = np.zeros((n, n), dtype=np.int64), ViolationLog()
-    for tail, head, count in network.links:
-        table[tail, head] = count
-    for position, made in enumerate(schedules):
-        executed(log, f"schedule {position}", made, table)
+        return None
+    table, log = _link_table(problem, network), ViolationLog()
+    budget.take(sum(_schedule_work(made, len(table), len(network.links)) for made in schedules))
+    routes = [(made, executed(log, f"schedule {position}", made, table)) for position, made in enumerate(schedules)]
     for violation in log.violations():
         findings.add(violation.code, f"{where}: {violation.message}")
-    return log.clean
+    return [(made, arcs) for made, arcs in routes if arcs is not None] if log.clean else None
+
+
+def _link_table(problem: LlmTrainingProblem, network: NetworkPlan) -> Ints:
+    table = np.zeros((problem.cluster.servers,) * 2, dtype=np.int64)
+    for tail, head, count in network.links:
+        table[tail, head] = count
+    return table
 
 
 def padding(made: GroupSchedule) -> str:
@@ -375,25 +660,29 @@ def _schedule_work(made: GroupSchedule, servers: int, links: int) -> float:
 
 
 def _schedule_load(
-    problem: LlmTrainingProblem, network: NetworkPlan, schedules: tuple[GroupSchedule, ...],
+    problem: LlmTrainingProblem, network: NetworkPlan, schedules: list[tuple[GroupSchedule, list[Ints]]],
     groups: MemberGroups, vector: Vector,
 ) -> FamilySeconds:  # fmt: skip
     """Return the load of sound schedules, for each byte that a GPU would pass on on a ring."""
-    g, steps = problem.cluster.gpus_per_server, max(made.steps for made in schedules)
+    g, steps = problem.cluster.gpus_per_server, max(made.steps for made, _ in schedules)
     size, halves, _ = vector
     rates, inside_rate = _arc_rates(problem, network)
     met = (g - 1) / g / inside_rate * _relays(problem, network)
     seconds: dict[Arc, Floats] = defaultdict(lambda: np.zeros((2, steps)))
-    begun = defaultdict[int, float](float)
-    for made in schedules:
-        unit = groups.on[made.members] * size / made.pieces / made.schedule.blocks.total
-        for (tail, head), units in _units(made):
-            if tail == head:
-                begun[tail] += float(units.sum()) * unit
-            else:
-                seconds[tail, head][:, : made.steps] += units * (unit / rates[tail, head])
+    begun, ends = np.zeros(problem.cluster.servers), joined(_link_table(problem, network)).tolist()
+    for made, routes in schedules:
+        unit, sends = groups.on[made.members] * size / made.pieces / made.schedule.blocks.total, made.schedule.sends
+        units = made.schedule.blocks.units[sends.block]
+        np.add.at(begun, [made.schedule.routes[k][0] for k in sends.route], units * (made.pieces * unit))
+        on = [routes[route] for route in sends.route]
+        of = np.repeat(np.arange(len(on)), [len(arcs) for arcs in on])
+        table = np.zeros((len(ends), 2, made.schedule.steps), dtype=np.int64)
+        np.add.at(table, (np.concatenate(on), 1 - sends.reduce[of].astype(np.int64), sends.step[of]), units[of])
+        for link in np.flatnonzero(table.any(axis=(1, 2))).tolist():
+            (tail, head), moved = ends[link], in_pieces(table[link], made.pieces)
+            seconds[tail, head][:, : made.steps] += moved * (unit / rates[tail, head])
             if met:
-                seconds[head, head][:, : made.steps] += units * (unit * met)
+                seconds[head, head][:, : made.steps] += moved * (unit * met)
     slowest = np.zeros((3, steps))
     for parts in seconds.values():
         np.maximum(slowest, np.concatenate([parts, parts.sum(axis=0, keepdims=True)]), out=slowest)
@@ -401,7 +690,7 @@ def _schedule_load(
     rounds = steps
     if halves:
         taken, rounds = 2.0 * max(sums, copies), 2 * int((slowest[:2] > 0).sum(axis=1).max())
-    hops = max(len(route) - 1 for made in schedules for route in made.schedule.routes)
+    hops = max(len(arcs) for _, routes in schedules for arcs in routes)
     # Groups are in step, those of one server before and behind what servers do.
     local = max(groups.ranks / len(servers) for servers in groups.on)
     taken += _waits(problem, vector, rounds, hops)
@@ -409,24 +698,8 @@ def _schedule_load(
     passed = _passed(vector, groups)
     on_links = {arc: float(parts.sum()) / passed for arc, parts in seconds.items()}
     waits = max(taken / passed - max(on_links.values()), 0.0)
-    methods = ", ".join(sorted({made.method for made in schedules}))
-    return FamilySeconds(on_links, max(begun.values()) / passed, hops, waits, methods, rounds)
-
-
-def _units(made: GroupSchedule) -> Iterator[tuple[Arc, Ints]]:
-    """Yield int64[2, steps], sums and copies, over each link, and under (server, server) what a server starts."""
-    sends, routes = made.schedule.sends, [(route[0], *route) for route in made.schedule.routes]
-    arcs = sorted({hop for route in routes for hop in itertools.pairwise(route)})
-    number = {arc: index for index, arc in enumerate(arcs)}
-    table = np.zeros((len(arcs), 2, made.schedule.steps), dtype=np.int64)
-    size = made.schedule.blocks.units[sends.block]
-    for hop in range(max(map(len, routes)) - 1):
-        on = np.array([number[r[hop], r[hop + 1]] if hop + 1 < len(r) else -1 for r in routes])[sends.route]
-        there = on >= 0
-        phase = 1 - sends.reduce[there].astype(np.int64)
-        np.add.at(table, (on[there], phase, sends.step[there]), size[there])
-    for arc, units in zip(arcs, table, strict=True):
-        yield arc, in_pieces(units, made.pieces)
+    methods = ", ".join(sorted({made.method for made, _ in schedules}))
+    return FamilySeconds(on_links, float(begun.max()) / passed, hops, waits, methods, rounds)
 
 
 def in_pieces(units: Ints, pieces: int) -> Ints:
@@ -450,7 +723,7 @@ def _named(family: F) -> str:
 
 def _rates_alone(problem: LlmTrainingProblem, strategy: ParallelStrategy, loads: Loads) -> dict[F, float]:
     """Return bytes a second of a GPU when no other family sends; at most those on an ideal switch."""
-    ideal = ideal_rates(problem, records_of([row_of(strategy)]))
+    ideal = costs.ideal_rates(problem, records_of([row_of(strategy)]))
     limits = {family: float(getattr(ideal, _named(family))[0]) for family in F}
     if strategy.order != RANK_ORDER:
         outside = float(ideal.expert[0])
@@ -461,9 +734,9 @@ def _rates_alone(problem: LlmTrainingProblem, strategy: ParallelStrategy, loads:
 
 def _as_rates(
     problem: LlmTrainingProblem, strategy: ParallelStrategy, rates: Mapping[F, float], loads: Loads
-) -> DimensionRates:
+) -> costs.DimensionRates:
     """Return rates for the time model; families inside servers have the rate of their links."""
-    ideal = ideal_rates(problem, records_of([row_of(strategy)]))
+    ideal = costs.ideal_rates(problem, records_of([row_of(strategy)]))
     inside, own = np.full_like(ideal.tensor, ideal.inside), (F.EXPERT, F.PIPELINE)
     changes: dict[str, Any] = {_named(family): inside for family in F if family not in own}
     changes |= {_named(family): np.full_like(inside, rate) for family, rate in rates.items()}
@@ -481,14 +754,14 @@ def _rates_shared(
     of gradients meets both, as far as it is done during the last backward pass.
     """
     r, rates, overlap = records_of([row_of(strategy)]), _as_rates(problem, strategy, alone, loads), problem.overlap
-    inner = inner_rank(problem, r, rates)
+    inner = costs.inner_rank(problem, r, rates)
     backward = float(inner.back[0, 0])
     whole = float(inner.forward[0, 0]) + backward
     busy = {f: float(inner.parts[f.value][0, 0]) / whole for f in (F.TENSOR, F.CONTEXT, F.EXPERT)}
     hidden = overlap.pipeline and strategy.pipeline > 1
     busy[F.PIPELINE] = min(1.0, 2.0 * strategy.chunks * float(inner.hop[0]) / whole) if hidden else 0.0
     layers = np.array(strategy.stage_layers, dtype=np.float64)[:, None]
-    reduced = stage_rows(problem, r, layers, rates).reduced[:, 0]
+    reduced = costs.stage_rows(problem, r, layers, rates).reduced[:, 0]
     longest = float(reduced.reshape(strategy.chunks, strategy.pipeline).sum(axis=0).max())
     exchanges, shared = (F.TENSOR, F.CONTEXT, F.EXPERT), {}
     for family, load in loads.items():

@@ -15,33 +15,36 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from topoopt.core.arrays import Floats
-from topoopt.core.dag_topology import CircuitProof, DagTask, DagTopologyProblem, DagTransfer, Split
+from topoopt.core.dag_topology import CircuitProof, DagTask, DagTopologyPlan, DagTopologyProblem, DagTransfer, Split
 from topoopt.core.llm_training import LlmTrainingProblem, PodSettings
 from topoopt.core.llm_training_plan import FabricPlan, PodClaims, PodDecisions
 from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.proofs import Tolerance
 from topoopt.core.result import Decides
-from topoopt.verify.checker import BeyondWorkError, CheckFindings, ViolationLog, WorkBudget, as_int, differs
-from topoopt.verify.dag_topology import SLACK_ROUNDING, Boxes, Means, circuit_ends, close_boxes, follow, padding
-from topoopt.verify.llm_training.bounds import (
+from topoopt.verify.checker import BeyondWorkError, CheckFindings, ViolationLog, WorkBudget, differs
+from topoopt.verify.dag_topology import (
+    SLACK_ROUNDING,
+    Boxes,
+    Means,
+    circuit_ends,
+    circuits_fit,
+    close_boxes,
+    follow,
+    padding,
+    ports_suffice,
+)
+from topoopt.verify.llm_training import costs
+from topoopt.verify.llm_training.iteration import (
+    Iteration,
+    Pass,
     bounding_work,
     following_work,
+    iteration_of,
     order_bounds,
     tables_of,
     within_work,
 )
-from topoopt.verify.llm_training.costs import (
-    StageRows,
-    dense_layers,
-    fixed_seconds,
-    held_by,
-    ideal_rates,
-    layers_of,
-    stage_rows,
-    transfers_of,
-)
-from topoopt.verify.llm_training.iteration import Iteration, Pass, planned_order, rank_order
-from topoopt.verify.llm_training.space import Records, records_of, row_in, row_of, shapes_of
+from topoopt.verify.llm_training.space import Records, records_of, row_in, shapes_of
 
 SLACK = 1e-9
 """Part of a volume, a time or a bound that is rounding."""
@@ -58,14 +61,8 @@ STEP, FOLLOWED, BITS = 5.0, 0.2, 6_400.0
 """Events of a step of a graph that is written down, and followed for each pair of pods; bits read in an event."""
 
 
-@dataclass(frozen=True)
-class PodStep:
-    """A step: a transfer of bytes from pod to pod, or a task of seconds, whose ends are -1; names of what is before."""
-
-    source: int
-    target: int
-    size: float
-    after: frozenset[str]
+Step = tuple[int, int, float, frozenset[str]]
+"""A transfer of bytes from pod to pod, or a task of seconds, whose ends are -1; names of what is before."""
 
 
 def check_pod_graph(
@@ -89,38 +86,35 @@ def _check_graph(
         findings.add("pods", f"pods of {gpus} GPUs split groups, or do not divide a stage")
         return
     findings.hold("pods", ("pods", graph.pods, strategy.gpus // gpus), ("ports", len(set(graph.ports)), 1))
-    expected, names, moves = _Graph(problem, strategy, gpus).steps(), graph.names, len(graph.transfers)
-    steps = {
-        name: PodStep(move.source, move.target, move.volume, frozenset(names[k] for k in move.after))
-        for name, move in zip(names, graph.transfers, strict=False)
+    expected, names = _Graph(problem, strategy, gpus).steps(), graph.names
+    rows = [(move.source, move.target, move.volume, move.after) for move in graph.transfers]
+    rows += [(-1, -1, task.duration, task.after) for task in graph.tasks]
+    steps: dict[str, Step] = {
+        name: (source, target, size, frozenset(names[k] for k in after))
+        for name, (source, target, size, after) in zip(names, rows, strict=True)
     }
-    for name, task in zip(names[moves:], graph.tasks, strict=True):
-        steps[name] = PodStep(-1, -1, task.duration, frozenset(names[k] for k in task.after))
     for name in sorted(expected.keys() | steps.keys()):
         step, other = steps.get(name), expected.get(name)
         if step is None or other is None:
             findings.add("pods", f"the graph lacks {name!r}" if step is None else f"{name!r} is none of the iteration")
-        elif replace(step, size=other.size) != other or differs(step.size, other.size, SLACK):
+        elif (*step[:2], step[3]) != (*other[:2], other[3]) or differs(step[2], other[2], SLACK):
             findings.add("pods", f"{name!r} is {step}, not {other}")
 
 
 def derived_graph(problem: LlmTrainingProblem, strategy: ParallelStrategy, pods: PodSettings) -> DagTopologyProblem:
     """Return the graph of an iteration; steps are numbered by their names, transfers first."""
     steps = _Graph(problem, strategy, pods.gpus).steps()
-    moves = sorted(name for name, step in steps.items() if step.source >= 0)
-    works = sorted(name for name, step in steps.items() if step.source < 0)
-    number = {name: index for index, name in enumerate([*moves, *works])}
-    after = {name: tuple(sorted(number[before] for before in step.after)) for name, step in steps.items()}
+    names = sorted(steps, key=lambda name: (steps[name][0] < 0, name))
+    number = {name: index for index, name in enumerate(names)}
+    after = {name: tuple(sorted(number[before] for before in step[3])) for name, step in steps.items()}
     count = strategy.gpus // pods.gpus
     return DagTopologyProblem(
         name=problem.name,
         pods=count,
         ports=(pods.ports,) * count,
         rate=pods.circuit_gbps * 1e9 / 8,
-        transfers=tuple(
-            DagTransfer(name, steps[name].source, steps[name].target, steps[name].size, after[name]) for name in moves
-        ),
-        tasks=tuple(DagTask(name, steps[name].size, after[name]) for name in works),
+        transfers=tuple(DagTransfer(name, *steps[name][:3], after[name]) for name in names if steps[name][0] >= 0),
+        tasks=tuple(DagTask(name, steps[name][2], after[name]) for name in names if steps[name][0] < 0),
         slack_percent=pods.slack_percent,
     )
 
@@ -132,40 +126,37 @@ class _Graph:
     problem: LlmTrainingProblem
     strategy: ParallelStrategy
     gpus: int
-    table: dict[str, PodStep] = field(default_factory=dict)
+    table: dict[str, Step] = field(default_factory=dict)
 
-    def steps(self) -> dict[str, PodStep]:
+    def steps(self) -> dict[str, Step]:
         """Return the steps by name."""
         s = self.strategy
         self.parts = s.gpus // s.pipeline // self.gpus
         self.spread = max(1, s.expert * s.expert_tensor // self.gpus)
         self._costs()
-        count = self.problem.batch.sequences // (s.data * s.micro_batch)
-        if s.schedule == "zb-2p":
-            orders = planned_order(dict(zip("FIW", self.whole, strict=True)), self.hop_s, count)
-        else:
-            orders = [rank_order(s.schedule, rank, s.pipeline, s.chunks, count) for rank in range(s.pipeline)]
+        orders = self.iteration.orders()
         self.home = {stage: rank for rank, order in enumerate(orders) for _, _, stage in order}
         ends = [name for rank, order in enumerate(orders) for name in self._rank(rank, order)]
         step = [sum(self.step_s[s] for s, home in self.home.items() if home == rank) for rank in range(s.pipeline)]
-        self._add("optimizer", max(step) + fixed_seconds(self.problem), ends)
+        self._add("optimizer", max(step) + costs.fixed_seconds(self.problem), ends)
         return self.table
 
     def _add(self, name: str, size: float, after: Iterable[str], source: int = -1, target: int = -1) -> str:
-        self.table[name] = PodStep(source, target, size, frozenset(after))
+        self.table[name] = source, target, size, frozenset(after)
         return name
 
     def _costs(self) -> None:
         """Take seconds of passes without what crosses to other pods, and bytes, of every stage."""
         problem, s = self.problem, self.strategy
-        r, layers = records_of([row_of(s)]), np.array(s.stage_layers, dtype=np.float64)[:, None]
-        rates = ideal_rates(problem, r)
-        rows, sent = stage_rows(problem, r, layers, rates), transfers_of(problem, r, rates).sent
-        away = rows.parts["expert"] / 2 * (self.spread > 1)
-        self.whole = [row[:, 0].tolist() for row in (rows.forward, rows.inputs, rows.weights)]
-        crossing = (rows.forward - away, rows.inputs - away, rows.weights)
-        self.seconds = {kind: row[:, 0].tolist() for kind, row in zip("FIW", crossing, strict=True)}
-        self.hop_s, self.hop_bytes, self.step_s = float(rows.hop[0]), float(sent["hop"][0]), rows.step[:, 0].tolist()
+        self.iteration = iteration_of(problem, s)
+        r, rows = self.iteration.r, self.iteration.usual
+        sent, away = (
+            costs.transfers_of(problem, r, costs.ideal_rates(problem, r)).sent,
+            rows.parts["expert"] / 2 * (self.spread > 1),
+        )
+        local = (rows.forward - away, rows.inputs - away, rows.weights)
+        self.seconds = {kind: row[:, 0].tolist() for kind, row in zip("FIW", local, strict=True)}
+        self.hop_bytes, self.step_s = float(sent["hop"][0]), rows.step[:, 0].tolist()
         self.reduced, self.gathered = dict[str, list[float]](), dict[str, list[float]]()
         held = s.tensor, s.expert * s.expert_tensor
         for kind, moved, ranks, shares in zip(("dense", "experts"), rows.moved, r.sharers, held, strict=True):
@@ -179,11 +170,7 @@ class _Graph:
         if experts is not None and s.expert > 1:
             token = sent["hop"][0] / 2 / (1 if s.sequence else s.tensor) * experts.per_token
             token *= 3.0 if problem.formats.fp8_dispatch else 4.0
-            ends = np.cumsum(s.stage_layers)
-            plain = np.minimum(ends, dense_layers(problem.model))
-            routed = np.array(s.stage_layers) - np.diff(plain, prepend=0)
-            routed[-1] += problem.model.mtp_layers
-            self.tokens = (token * routed).tolist()
+            self.tokens = (token * rows.routed[:, 0]).tolist()
 
     def _rank(self, rank: int, order: Sequence[Pass]) -> list[str]:
         """Add a rank's passes in each of its pods; return what ends last."""
@@ -282,7 +269,7 @@ def pod_seconds(problem: LlmTrainingProblem, r: Records) -> Floats:
 def pod_floor(problem: LlmTrainingProblem, r: Records) -> float:
     """Return what an iteration of one strategy is not below over whatever circuits: its passes are followed."""
     iteration = Iteration(_hidden(problem), r)
-    iteration.rows = _pod_rows(iteration.problem, r, layers_of(problem, r, iteration.p, iteration.v))
+    iteration.rows = _pod_rows(iteration.problem, r, costs.layers_of(problem, r, iteration.p, iteration.v))
     return iteration.seconds()
 
 
@@ -290,7 +277,7 @@ def _hidden(problem: LlmTrainingProblem) -> LlmTrainingProblem:
     return replace(problem, overlap=replace(problem.overlap, data=True))
 
 
-def _pod_rows(hidden: LlmTrainingProblem, r: Records, layers: Floats) -> StageRows:
+def _pod_rows(hidden: LlmTrainingProblem, r: Records, layers: Floats) -> costs.StageRows:
     """Return stages whose hops and rings of gradients go over all ports of a pod at once."""
     pods, of_stage = hidden.pods, r.t * r.c * r.d
     assert pods is not None
@@ -304,11 +291,11 @@ def _pod_rows(hidden: LlmTrainingProblem, r: Records, layers: Floats) -> StageRo
         once = np.minimum(holders, pods.gpus)  # GPUs of a pod that hold different parts
         return np.where(lonely, np.inf, hidden.cluster.slowdown * all_ports * share / once)
 
-    (dense, experts), ideal = r.sharers, ideal_rates(hidden, r)
+    (dense, experts), ideal = r.sharers, costs.ideal_rates(hidden, r)
     rates = replace(ideal, data=rate(dense, r.t), expert_data=rate(experts, r.x * r.y))
-    rows = stage_rows(hidden, r, layers, rates)
+    rows = costs.stage_rows(hidden, r, layers, rates)
     away = np.where(r.x > pods.gpus, rows.parts["expert"] / 2, 0.0)
-    hop = transfers_of(hidden, r, ideal).sent["hop"] * pods.gpus
+    hop = costs.transfers_of(hidden, r, ideal).sent["hop"] * pods.gpus
     return replace(
         rows,
         forward=rows.forward - away,
@@ -321,12 +308,14 @@ def _pod_rows(hidden: LlmTrainingProblem, r: Records, layers: Floats) -> StageRo
 
 def _held(findings: ViolationLog, graph: DagTopologyProblem, counts: Sequence[int], where: str) -> bool:
     """Return whether there is a circuit for every pair, and a port for every end."""
-    if len(counts) != len(graph.pairs) or any(as_int(count) is None or count < 1 for count in counts):
-        findings.add("circuits", f"{where}: not an integer of at least 1 for each pair that sends")
-        return False
-    over = [pod for pod, used in enumerate(circuit_ends(graph, counts)) if used > graph.ports[pod]]
-    findings.add_each("ports", over, lambda pod: f"{where}: more circuits end at pod {pod} than it has ports")
-    return not over
+    plan = DagTopologyPlan(np.array(counts))
+    for code, constraint in (("circuits", circuits_fit), ("ports", ports_suffice)):
+        texts = list(constraint(graph, plan))
+        for text in texts:
+            findings.add(code, f"{where}: {text}")
+        if texts:
+            return False
+    return True
 
 
 def check_pods(
@@ -357,7 +346,7 @@ def check_pods(
         findings.add("certificate", f"{len(claims.verdicts)} verdicts of {len(strategies)} candidates")
         return None
     best, first = strategies.index(plan.strategy), strategies.index(fastest)
-    checks = PodChecks(findings, problem, settings, decisions, claims, (best, first), budget)
+    checks = PodChecks(findings, problem, settings, decisions, claims, best, first, budget)
     checks.check_padding()
     if not findings.clean:
         return None
@@ -372,6 +361,7 @@ def check_pods(
     return checks.took
 
 
+@dataclass
 class PodChecks:
     """Circuits of a plan and proofs of all candidates, within the work of a check.
 
@@ -382,17 +372,17 @@ class PodChecks:
     least : seconds over the fastest circuits of its strategy.
     """
 
-    def __init__(
-        self, findings: ViolationLog, problem: LlmTrainingProblem, settings: PodSettings, decisions: PodDecisions,
-        claims: PodClaims, best_first: tuple[int, int], budget: WorkBudget,
-    ) -> None:  # fmt: skip
-        self.findings, self.problem, self.settings = findings, problem, settings
-        self.claims, self.budget = claims, budget
-        self.circuits, self.candidates = decisions.circuits, decisions.candidates
-        self.best, self.first = best_first
-        self.took: float | None = None
-        self.least = math.inf
-        self.graphs: dict[int, DagTopologyProblem] = {}
+    findings: ViolationLog
+    problem: LlmTrainingProblem
+    settings: PodSettings
+    decisions: PodDecisions
+    claims: PodClaims
+    best: int
+    first: int
+    budget: WorkBudget
+    took: float | None = None
+    least: float = math.inf
+    graphs: dict[int, DagTopologyProblem] = field(default_factory=dict)
 
     def proof(self, number: int) -> CircuitProof:
         """Return the proof of a candidate, which may be empty."""
@@ -415,12 +405,12 @@ class PodChecks:
     def check_others(self) -> None:
         """Check that no strategy that fits and is no candidate may be faster than the certificate says."""
         problem, rest_s = self.problem, self.claims.rest_s
-        rows_of_candidates = {row_in(problem, candidate.strategy) for candidate in self.candidates}
+        rows_of_candidates = {row_in(problem, candidate.strategy) for candidate in self.decisions.candidates}
         limit = np.inf if rest_s is None else rest_s * (1 - SLACK)
         usable = np.inf if problem.usable_bytes is None else problem.usable_bytes
         for rows, _ in tables_of(problem, shapes_of(problem)):
             self.budget.take(2 * bounding_work(records_of(rows)))
-            table = rows[held_by(problem, records_of(rows)) <= usable]
+            table = rows[costs.held_by(problem, records_of(rows)) <= usable]
             bounds = pod_seconds(problem, records_of(table))
             for k in np.flatnonzero(bounds < limit):
                 if tuple(table[k].tolist()) not in rows_of_candidates and (floor := self.floor(table[k])) < limit:
@@ -443,7 +433,7 @@ class PodChecks:
             It is too large.
         """
         if number not in self.graphs:
-            strategy, settings = self.candidates[number].strategy, self.settings
+            strategy, settings = self.decisions.candidates[number].strategy, self.settings
             self.budget.take(_graph_work(self.problem, strategy, settings.gpus))
             self.graphs = {k: graph for k, graph in self.graphs.items() if k == self.best}
             self.graphs[number] = derived_graph(self.problem, strategy, settings)
@@ -460,34 +450,21 @@ class PodChecks:
         self.budget.take(len(graph.after) * (1 + FOLLOWED * len(graph.pairs)))
         return max(follow(graph, counts)[1])
 
-    def makespan(self, number: int, bound_s: float, proof: CircuitProof) -> None:
-        """Check that no circuits do an iteration of a strategy before a bound."""
-        self._close(
-            f"candidates[{number}]: {bound_s!r} s is not proven", number, bound_s, proof, proof.makespan_tree, None
-        )
-
     def fewest(self) -> None:
         """Check that no fewer circuits do an iteration within the slack."""
-        bound, proof, total = self.claims.circuits_bound, self.proof(self.best), sum(self.circuits)
+        bound, total = self.claims.circuits_bound, sum(self.decisions.circuits)
         if not 0 <= bound <= total:
             self.findings.add("bound", f"{total} circuits are fewer than are claimed to be needed")
-        if self.findings.clean:
-            text, target = (
-                f"fewer than {bound} circuits are not excluded",
-                self.slack(self.least) * (1 + SLACK_ROUNDING),
-            )
-            self._close(text, self.best, target, proof, proof.circuits_tree, bound)
+        elif self.findings.clean:
+            limit, tree = self.slack(self.least) * (1 + SLACK_ROUNDING), self.proof(self.best).circuits_tree
+            self.close(f"fewer than {bound} circuits are not excluded", self.best, limit, tree, bound)
 
-    def _close(
-        self, text: str, number: int, target: float, proof: CircuitProof, tree: Sequence[Split], fewest: int | None
-    ) -> None:
-        """Close the boxes of a tree of a candidate."""
-        graph = self.graph(number)
-        means = self._means(graph, proof)
+    def close(self, text: str, number: int, target: float, tree: Sequence[Split], fewest: int | None = None) -> None:
+        """Close the boxes of a tree of a candidate: none is done before the target, or none with fewer circuits."""
+        graph, budget = self.graph(number), self.budget
+        means = self._means(graph, self.proof(number))
         try:
-            close_boxes(
-                Boxes(graph, target), tree, means, lambda counts: self.follow(graph, counts), self.budget, fewest
-            )
+            close_boxes(Boxes(graph, target), tree, means, lambda counts: self.follow(graph, counts), budget, fewest)
         except ValueError as error:
             self.findings.add("bound", f"{text}: {error}")
 
@@ -510,25 +487,25 @@ class PodChecks:
         if self.claims.verdicts[self.best] != "searched":
             self.findings.add("pods", "the strategy of the plan has no circuits that were searched")
             return
-        graph, fastest = self.graph(self.best), self.candidates[self.best].circuits
-        circuits = {"circuits": self.circuits, f"candidates[{self.best}]": fastest}
+        graph, fastest = self.graph(self.best), self.decisions.candidates[self.best].circuits
+        circuits = {"circuits": self.decisions.circuits, f"candidates[{self.best}]": fastest}
         sound = [_held(self.findings, graph, row, name) for name, row in circuits.items()]
         if not all(sound):
             return
-        took, self.least = self.follow(graph, self.circuits), self.follow(graph, fastest)
+        took, self.least = self.follow(graph, self.decisions.circuits), self.follow(graph, fastest)
         if took > self.slack(self.least) * (1 + RELATIVE):
             self.findings.add("slack", f"an iteration takes {took!r} s, {self.least!r} over the fastest circuits")
         self.took = took
 
     def check_candidates(self) -> None:
         """Check every candidate."""
-        records = records_of([row_in(self.problem, candidate.strategy) for candidate in self.candidates])
+        records = records_of([row_in(self.problem, candidate.strategy) for candidate in self.decisions.candidates])
         self.budget.take(bounding_work(records))
         for number, floor in enumerate(pod_seconds(self.problem, records).tolist()):
             self._check_candidate(number, floor)
 
     def _check_candidate(self, number: int, floor: float) -> None:
-        candidate, add = self.candidates[number], self.findings.add
+        candidate, add = self.decisions.candidates[number], self.findings.add
         where, proof = f"candidates[{number}]", self.proof(number)
         verdict, bound_s = self.claims.verdicts[number], self.claims.bounds_s[number]
         above = bound_s > self.floor(row_in(self.problem, candidate.strategy)) * (1 + SLACK)
@@ -561,4 +538,4 @@ class PodChecks:
             if took < self.least * (1 - RELATIVE):
                 add("pods", f"{where}: an iteration takes {took!r} s, with the strategy of the plan {self.least!r}")
         if above:
-            self.makespan(number, bound_s, proof)
+            self.close(f"{where}: {bound_s!r} s is not proven", number, bound_s, proof.makespan_tree)

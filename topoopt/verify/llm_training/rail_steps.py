@@ -17,35 +17,19 @@ from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.result import Decides
 from topoopt.core.switching import (
     EVERY_STAGE,
-    FailedFigures,
+    ImpairedStep,
     PortUse,
     RailExchange,
     RailJob,
     RailTimetable,
     StagePorts,
-    StragglerFigures,
     SwitchedStep,
     SwitchSettings,
 )
 from topoopt.verify.checker import CheckFindings, ViolationLog, differs
-from topoopt.verify.llm_training.bounds import within_work
-from topoopt.verify.llm_training.fabrics import rank_positions
-from topoopt.verify.llm_training.iteration import Orders
-from topoopt.verify.llm_training.rails import (
-    MAX_PASSES,
-    SLACK,
-    WHOLE,
-    Follower,
-    PortRates,
-    check_ports_bound,
-    crowded_ring,
-    derived_job,
-    orders_of,
-    port_error,
-    rates_of,
-    refusal,
-    ring,
-)
+from topoopt.verify.llm_training import rails
+from topoopt.verify.llm_training.iteration import Orders, within_work
+from topoopt.verify.llm_training.space import rank_positions
 
 KINDS = {"forward": "F", "backward": "B", "inputs": "I", "weights": "W"}
 
@@ -60,7 +44,7 @@ Joined = Counter[tuple[int, int]]
 
 def _compare(findings: ViolationLog, where: str, rows: Iterable[tuple[str, float, float]]) -> None:
     for name, figure, value in rows:
-        if differs(figure, value, SLACK):
+        if differs(figure, value, rails.SLACK):
             findings.add("figure", f"{where}{name} comes to {value!r} s, not {figure!r}")
 
 
@@ -78,10 +62,10 @@ def _check_job(
     findings: ViolationLog, problem: LlmTrainingProblem, strategy: ParallelStrategy, settings: SwitchSettings,
     job: RailJob,
 ) -> None:  # fmt: skip
-    if text := refusal(problem, strategy, settings):
+    if text := rails.refusal(problem, strategy, settings):
         findings.add("pods", text)
         return
-    expected = derived_job(problem, strategy, settings)
+    expected = rails.derived_job(problem, strategy, settings)
     for part in fields(job):
         figure, value = getattr(job, part.name), getattr(expected, part.name)
         rows = [figure], [value]
@@ -101,46 +85,41 @@ def _near(figure: object, value: object) -> bool:
     if not isinstance(value, tuple | float) or not isinstance(figure, tuple | float):
         return figure == value
     a, b = np.ravel(figure), np.ravel(value)
-    return a.shape == b.shape and bool((abs(a - b) <= SLACK * np.max(abs(b), initial=0.0)).all())
+    return a.shape == b.shape and bool((abs(a - b) <= rails.SLACK * np.max(abs(b), initial=0.0)).all())
 
 
 def check_step(findings: ViolationLog, job: RailJob, step: SwitchedStep) -> None:
     """Check ports, figures, bound and events of a step."""
-    if len(step.plan) != job.ranks:
-        findings.add("ports", f"{len(step.plan)} plans of {job.ranks} stages")
-    for rank, ports in enumerate(step.plan[: job.ranks]):
-        if text := port_error(job, rank, ports):
-            findings.add("ports", f"stage {rank}: {text}")
-    if not findings.clean:
+    if not rails.check_ports(findings, job, step.plan):
         return
     demand = step.mode == "on-demand"
-    follower = Follower(job, step.plan, step.delay_s, demand=demand)
+    follower = rails.Follower(job, step.plan, step.delay_s, demand=demand)
     step_s = follower.step()
-    at_once = Follower(job, step.plan, 0.0, demand=demand).step()
-    electrical = Follower(job, [None] * job.ranks, 0.0, demand=demand).step()
+    at_once = rails.Follower(job, step.plan, 0.0, demand=demand).step()
+    electrical = rails.Follower(job, [None] * job.ranks, 0.0, demand=demand).step()
     rows = (
         ("step_s", step.step_s, step_s),
         ("electrical_s", step.electrical_s, electrical),
         ("exposed_s", step.step_s - step.exposed_s, at_once),
     )
     _compare(findings, "", rows)
-    if step.bound_s > step.step_s * (1 + SLACK):
+    if step.bound_s > step.step_s * (1 + rails.SLACK):
         findings.add("bound", f"{step.step_s!r} s is better than its bound {step.bound_s!r}")
 
     def bound() -> None:
-        check_ports_bound(findings, job, step.bound_s, step.delay_s, MAX_PASSES, demand=demand)
+        rails.check_ports_bound(findings, job, step.bound_s, step.delay_s, rails.MAX_PASSES, demand=demand)
 
     within_work(findings, "bound_s", bound, Decides.BOUND)
     if step.events:
         _check_events(findings, follower, step)
 
 
-def _check_events(findings: ViolationLog, follower: Follower, step: SwitchedStep) -> None:
+def _check_events(findings: ViolationLog, follower: rails.Follower, step: SwitchedStep) -> None:
     """Check that all passes, sends and switches are at the times of the step followed, each once.
 
     In the step followed nothing begins before its circuits are lit, and no circuits are cut in use.
     """
-    slack = SLACK * step.step_s
+    slack = rails.SLACK * step.step_s
     expected: dict[object, list[tuple[float, float]]] = defaultdict(list)
     p = follower.job.ranks
     for (kind, i, stage), end in follower.ends.items():
@@ -183,27 +162,27 @@ def _check_events(findings: ViolationLog, follower: Follower, step: SwitchedStep
         findings.add("figure", f"ports are set {switches} times, not {step.switches}")
 
 
-def _exchange(follower: Follower, kind: str, stage: int, rank: int, end: float) -> tuple[float, float]:
+def _exchange(follower: rails.Follower, kind: str, stage: int, rank: int, end: float) -> tuple[float, float]:
     """Return when a pass that ends then begins to exchange something, and when that ends."""
     head, tail = follower.lead(kind, stage)
     return end - follower.takes(kind, stage, follower.ranks[rank].rates) + head, end - tail
 
 
 def check_failed(
-    job: RailJob, step: SwitchedStep, gpus_per_server: int, failed: int, figures: FailedFigures
+    job: RailJob, step: SwitchedStep, gpus_per_server: int, failed: int, figures: ImpairedStep
 ) -> tuple[str, ...]:
     """Return what is wrong with the figures of one failure of so many interfaces of a server."""
 
-    def rates(whole: list[PortRates]) -> list[PortRates]:
+    def rates(whole: list[rails.PortRates]) -> list[rails.PortRates]:
         left = [figures.rank in (rank, EVERY_STAGE) for rank in range(job.ranks)]
         parts = [(gpus_per_server - failed * lost) / gpus_per_server for lost in left]
-        return [PortRates(r.hop * k, r.ring * k, r.inside * k) for r, k in zip(whole, parts, strict=True)]
+        return [rails.PortRates(r.hop * k, r.ring * k, r.inside * k) for r, k in zip(whole, parts, strict=True)]
 
-    local = rates([rates_of(job, rank, ports) for rank, ports in enumerate(step.plan)])
-    return _disturbed(job, step, figures, orders_of(job), local, rates([WHOLE] * job.ranks))
+    local = rates([rails.rates_of(job, rank, ports) for rank, ports in enumerate(step.plan)])
+    return _disturbed(job, step, figures, rails.orders_of(job), local, rates([rails.WHOLE] * job.ranks))
 
 
-def check_straggler(job: RailJob, step: SwitchedStep, slowdown: float, figures: StragglerFigures) -> tuple[str, ...]:
+def check_straggler(job: RailJob, step: SwitchedStep, slowdown: float, figures: ImpairedStep) -> tuple[str, ...]:
     """Return what is wrong with the figures of one slow stage; passes keep the order that they have without it."""
     longer = [slowdown if k % job.ranks == figures.rank else 1.0 for k in range(job.ranks * job.chunks)]
     pairs = zip(job.exchange or (), longer, strict=False)
@@ -213,16 +192,16 @@ def check_straggler(job: RailJob, step: SwitchedStep, slowdown: float, figures: 
         for times in (job.forward_s, job.inputs_s, job.weights_s)
     )
     slow = replace(job, exchange=exchange or None, forward_s=forward, inputs_s=inputs, weights_s=weights)
-    return _disturbed(slow, step, figures, orders_of(job), [], [])
+    return _disturbed(slow, step, figures, rails.orders_of(job), [], [])
 
 
 def _disturbed(
-    job: RailJob, step: SwitchedStep, figures: FailedFigures | StragglerFigures, orders: Orders,
-    rates: list[PortRates], network: list[PortRates],
+    job: RailJob, step: SwitchedStep, figures: ImpairedStep, orders: Orders,
+    rates: list[rails.PortRates], network: list[rails.PortRates],
 ) -> tuple[str, ...]:  # fmt: skip
     findings, demand = ViolationLog(), step.mode == "on-demand"
-    on_ports = Follower(job, step.plan, step.delay_s, demand=demand, rates=rates, orders=orders)
-    electrical = Follower(job, [None] * job.ranks, 0.0, demand=demand, rates=network, orders=orders)
+    on_ports = rails.Follower(job, step.plan, step.delay_s, demand=demand, rates=rates, orders=orders)
+    electrical = rails.Follower(job, [None] * job.ranks, 0.0, demand=demand, rates=network, orders=orders)
     rows = (
         ("step_s", figures.step_s, on_ports.step()),
         ("electrical_s", figures.electrical_s, electrical.step()),
@@ -240,8 +219,8 @@ def check_timetable(
     """Return what is wrong with the circuits of all rails over the step of a plan of ports, which is followed."""
     findings, settings = ViolationLog(), problem.switching
     assert settings is not None
-    job = derived_job(problem, strategy, settings)
-    follower = Follower(job, stages, settings.delay_s, demand=not settings.provisioned)
+    job = rails.derived_job(problem, strategy, settings)
+    follower = rails.Follower(job, stages, settings.delay_s, demand=not settings.provisioned)
     step_s = follower.step()
     findings.hold(
         "timetable",
@@ -265,11 +244,11 @@ def _check_phases(findings: ViolationLog, timetable: RailTimetable) -> None:
         if phase.begin_ns != at or phase.end_ns <= phase.begin_ns:
             findings.add("timetable", f"a phase begins at {phase.begin_ns} ns, the last one ends at {at}")
         at, taken = phase.end_ns, set()
-        for circuit in (c for group in (*phase.lit, *phase.dark) for c in timetable.groups[group].circuits):
-            for port in (circuit.port, circuit.peer):
-                if (circuit.rail, port) in taken or not (0 <= port < ports and 0 <= circuit.rail < timetable.rails):
-                    findings.add("ports", f"port {port} of rail {circuit.rail} is taken twice at {phase.begin_ns} ns")
-                taken.add((circuit.rail, port))
+        for rail, *ends in (c for group in (*phase.lit, *phase.dark) for c in timetable.groups[group].circuits):
+            for port in ends:
+                if (rail, port) in taken or not (0 <= port < ports and 0 <= rail < timetable.rails):
+                    findings.add("ports", f"port {port} of rail {rail} is taken twice at {phase.begin_ns} ns")
+                taken.add((rail, port))
     if at != timetable.step_ns:
         findings.add("timetable", f"phases end at {at} ns, the step at {timetable.step_ns}")
     for group in range(len(timetable.groups)):
@@ -301,7 +280,7 @@ def _check_dark(findings: ViolationLog, timetable: RailTimetable, group: int) ->
 class _Lights:
     """Which exchanges have their circuits, by phase."""
 
-    def __init__(self, strategy: ParallelStrategy, timetable: RailTimetable, follower: Follower) -> None:
+    def __init__(self, strategy: ParallelStrategy, timetable: RailTimetable, follower: rails.Follower) -> None:
         self.job, self.timetable, self.follower = follower.job, timetable, follower
         self.rates = [state.rates for state in follower.ranks]
         self.rows: dict[tuple[int, ...], dict[int, int]] = defaultdict(dict)
@@ -358,9 +337,9 @@ class _Lights:
         """Return the circuits that are lit, by rail."""
         joined, ports = [Joined() for _ in range(self.timetable.rails)], self.timetable.ports
         for group in (self.timetable.groups[number] for number in self.timetable.phases[phase].lit):
-            for circuit in group.circuits if group.use is use else ():
-                servers = circuit.port // ports, circuit.peer // ports
-                joined[circuit.rail].update((servers, servers[::-1]))
+            for rail, port, peer in group.circuits if group.use is use else ():
+                servers = port // ports, peer // ports
+                joined[rail].update((servers, servers[::-1]))
         return joined
 
     def _round(self, joined: Joined, use: PortUse, stage: int, servers: tuple[int, ...]) -> bool:
@@ -368,7 +347,7 @@ class _Lights:
         if len(servers) < 2:
             return True
         rate = self.rates[stage].inside if use is self.job.inside else self.rates[stage].ring
-        share = crowded_ring if use is PortUse.EXPERT else ring
+        share = rails.crowded_ring if use is PortUse.EXPERT else rails.ring
         peers = {a: {b: joined[a, b] for b in servers if joined[a, b]} for a in servers}
         lanes = {count for row in peers.values() for count in row.values()}
         if len(lanes) != 1 or any(len(row) != min(2, len(servers) - 1) for row in peers.values()):

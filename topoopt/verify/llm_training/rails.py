@@ -16,20 +16,9 @@ from topoopt.core.parallelism import ParallelStrategy, PipelineSchedule
 from topoopt.core.proofs import Tolerance, beats
 from topoopt.core.switching import Boundary, PortSplit, PortUse, RailExchange, RailJob, StagePorts, SwitchSettings
 from topoopt.verify.checker import BeyondWorkError, ViolationLog, WorkBudget
-from topoopt.verify.llm_training.costs import (
-    DimensionRates,
-    GpuSeconds,
-    Transfers,
-    dense_layers,
-    fixed_seconds,
-    ideal_rates,
-    latency,
-    near,
-    stage_rows,
-    transfers_of,
-)
-from topoopt.verify.llm_training.iteration import Orders, Pass, planned_order, ruled_orders
-from topoopt.verify.llm_training.space import BIDIRECTIONAL, Records, records_of, row_of
+from topoopt.verify.llm_training.costs import GpuSeconds, fixed_seconds, ideal_rates, latency, near, transfers_of
+from topoopt.verify.llm_training.iteration import Orders, Pass, iteration_of, planned_order, ruled_orders
+from topoopt.verify.llm_training.space import BIDIRECTIONAL, records_of, row_of
 
 MAX_PASSES = 400_000
 """Passes that are followed to show that no plan is faster; a bound that takes more is left out."""
@@ -44,66 +33,54 @@ NEVER = float("-inf")
 
 def derived_job(problem: LlmTrainingProblem, strategy: ParallelStrategy, settings: SwitchSettings) -> RailJob:
     """Return what the rails see of an iteration of a strategy that states its layers."""
-    r, slow, p, zero3 = records_of([row_of(strategy)]), problem.cluster.slowdown, strategy.pipeline, strategy.zero == 3
+    cluster, overlap, slow, p = problem.cluster, problem.overlap, problem.cluster.slowdown, strategy.pipeline
+    iteration = iteration_of(problem, strategy)
+    r, rows, reduces = iteration.r, iteration.usual, strategy.zero < 3
     rates, (local, experts) = ideal_rates(problem, r), near(problem, r)
-    layers = np.array(strategy.stage_layers, dtype=np.float64)[:, None]
-    rows, sent = stage_rows(problem, r, layers, rates), transfers_of(problem, r, rates)
+    sent, start = transfers_of(problem, r, rates), latency(problem, rates.pipeline_hops)
     servers = round(strategy.data * strategy.context / float((local[D.DATA] * local[D.CONTEXT])[0]))
     expert_servers = round(strategy.expert * strategy.expert_tensor / float(experts[0]))
-    ends = np.cumsum(strategy.stage_layers)
-    routed = np.diff(np.maximum(ends, dense_layers(problem.model)), prepend=dense_layers(problem.model))
-    routed[-1] += problem.model.mtp_layers * (problem.model.experts is not None)
-    inside = PortUse.EXPERT if expert_servers > 1 and routed.any() else None
-    if zero3 and servers > 1 and inside is None:
+    inside: PortUse | None = None
+    exchange, away = list[RailExchange](), np.zeros_like(rows.forward)
+    if expert_servers > 1 and rows.routed.any():
+        inside, away = PortUse.EXPERT, rows.parts["expert"] / 2
+        crossing = float((sent.sent["crossing"] / rates.expert)[0])
+        within = float(sent.sent["expert"][0]) / rates.inside
+        head, tail = (slow * float(part[0]) for part in GpuSeconds(problem, r).attention())
+        for n in rows.routed[:, 0].tolist():
+            shown, met = slow * (1.0 - overlap.expert) * n, min(1, n)
+            fixed = shown * 2.0 * latency(problem, rates.expert_hops)
+            exchange.append(RailExchange((shown * crossing,) * 2, shown * within, fixed, head * met, tail * met))
+    elif not reduces and servers > 1:  # weights come in both passes, and in the backward one gradients go too
         inside = PortUse.DATA
-    gpu_gbps = problem.cluster.degree * problem.cluster.link_gbps / problem.cluster.gpus_per_server
-    away = slow * routed * float(sent.expert[0]) * (inside is PortUse.EXPERT)
-    start, exchange = latency(problem, rates.pipeline_hops), None
-    if inside is PortUse.EXPERT:
-        exchange = _tokens(problem, r, rates, sent, routed.tolist())
-    elif inside is PortUse.DATA:  # weights come in a forward pass, and in a backward one, where gradients go too
-        pairs = zip(rows.reduced[:, 0].tolist(), rows.gathered[:, 0].tolist(), strict=True)
-        hidden = problem.overlap.data
-        exchange = tuple(RailExchange((w / 2, w / 2 + out), 0.0, 0.0, 0.0, 0.0, hidden) for out, w in pairs)
+        for out, w in zip(rows.reduced[:, 0].tolist(), rows.gathered[:, 0].tolist(), strict=True):
+            exchange.append(RailExchange((w / 2, w / 2 + out), 0.0, 0.0, 0.0, 0.0, overlap.data))
+
+    def listed(values: Floats) -> tuple[float, ...]:
+        return tuple(values[:, 0].tolist())
+
+    gpu_gbps = cluster.degree * cluster.link_gbps / cluster.gpus_per_server
     return RailJob(
         schedule=strategy.schedule,
         ranks=p,
         chunks=strategy.chunks,
-        micro_batches=problem.batch.sequences // (strategy.data * strategy.micro_batch),
-        forward_s=_listed(rows.forward[:, 0] - away),
-        inputs_s=_listed(rows.inputs[:, 0] - away),
-        weights_s=_listed(rows.weights[:, 0]),
-        exchange=exchange,
+        micro_batches=iteration.m,
+        forward_s=listed(rows.forward - away),
+        inputs_s=listed(rows.inputs - away),
+        weights_s=listed(rows.weights),
+        exchange=tuple(exchange) or None,
         inside=inside,
         hop_s=(slow * start, slow * (float(sent.hop[0]) - start)) if p > 1 else (0.0, 0.0),
-        layers=tuple(round(n) for n in rows.layers[:, 0].tolist()),
-        reduced_s=_listed((rows.reduced / rows.layers)[:, 0] * (not zero3)),
-        gathered_s=_listed((rows.gathered / rows.layers)[:, 0] * (not zero3)),
+        layers=tuple(map(round, listed(rows.layers))),
+        reduced_s=listed(rows.reduced / rows.layers * reduces),
+        gathered_s=listed(rows.gathered / rows.layers * reduces),
         optimizer_s=max(float(rows.step[rank::p, 0].sum()) for rank in range(p)) + fixed_seconds(problem),
-        blocking=p > 1 and not problem.overlap.pipeline,
-        overlapped=problem.overlap.data,
+        blocking=p > 1 and not overlap.pipeline,
+        overlapped=overlap.data,
         data_servers=servers,
         expert_servers=expert_servers if inside is PortUse.EXPERT else 1,
         ports=settings.ports,
         circuit_share=(settings.port_gbps or gpu_gbps) / gpu_gbps,
-    )
-
-
-def _listed(values: Floats) -> tuple[float, ...]:
-    return tuple(values.tolist())
-
-
-def _tokens(
-    problem: LlmTrainingProblem, r: Records, rates: DimensionRates, transfers: Transfers, routed: list[int]
-) -> tuple[RailExchange, ...]:
-    crossing = float((transfers.sent["crossing"] / rates.expert)[0])
-    within = float((transfers.sent["expert"] / rates.inside)[0])
-    fixed = 2.0 * latency(problem, rates.expert_hops)
-    head, tail = (problem.cluster.slowdown * float(part[0]) for part in GpuSeconds(problem, r).attention())
-    shown = [problem.cluster.slowdown * (1.0 - problem.overlap.expert) * n for n in routed]
-    return tuple(
-        RailExchange((s * crossing,) * 2, s * within, s * fixed, head * min(1, n), tail * min(1, n))
-        for s, n in zip(shown, routed, strict=True)
     )
 
 
@@ -201,6 +178,15 @@ def port_error(job: RailJob, rank: int, ports: StagePorts) -> str:
     if job.inside is None and job.ranks == 1 and job.reduces and ports.pipeline != ports.data:
         return "ports change where nothing but gradients is exchanged"
     return ""
+
+
+def check_ports(findings: ViolationLog, job: RailJob, ports: Sequence[StagePorts]) -> bool:
+    """Return whether every stage has a plan of ports that can be."""
+    errors = {f"stage {rank}": port_error(job, rank, stage) for rank, stage in enumerate(ports[: job.ranks])}
+    errors["all"] = f"{len(ports)} plans of {job.ranks} stages" if len(ports) != job.ranks else ""
+    wrong = [f"{where}: {text}" for where, text in errors.items() if text]
+    findings.add_each("ports", range(len(wrong)), wrong.__getitem__)
+    return not wrong
 
 
 def all_plans(job: RailJob, rank: int) -> list[StagePorts]:
@@ -574,12 +560,7 @@ def check_rails(
         findings.add("rails", "the instance does not say how long ports take to set")
         return None
     job = derived_job(problem, plan.strategy, settings)
-    errors = [f"{len(ports)} plans of {job.ranks} stages"] if len(ports) != job.ranks else []
-    if not errors:
-        texts = [port_error(job, rank, stage) for rank, stage in enumerate(ports)]
-        errors = [f"stage {rank}: {text}" for rank, text in enumerate(texts) if text][:1]
-    findings.add_each("ports", range(len(errors)), errors.__getitem__)
-    if errors:
+    if not check_ports(findings, job, ports):
         return None
     budget.take(EVENTS_OF_PASS * passes_of(job))
     return Follower(job, ports, settings.delay_s, demand=not settings.provisioned).step()

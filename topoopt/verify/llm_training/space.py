@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from itertools import product
@@ -13,7 +13,7 @@ import numpy as np
 from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.llm_training import END_SLOTS, LlmTrainingProblem
 from topoopt.core.llm_training_plan import PHOTONIC_RAILS, StrategyShape
-from topoopt.core.parallelism import RANK_ORDERS, ParallelStrategy, Recompute
+from topoopt.core.parallelism import RANK_ORDER, RANK_ORDERS, ParallelStrategy, Recompute
 from topoopt.core.parallelism import ParallelDimension as D
 from topoopt.core.parallelism import PipelineSchedule as S
 
@@ -113,6 +113,16 @@ def row_in(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> tuple[flo
 def shape_of(strategy: ParallelStrategy) -> StrategyShape:
     """Return how a strategy divides the GPUs."""
     return StrategyShape(*(getattr(strategy, size.name) for size in fields(StrategyShape)))
+
+
+def rank_positions(strategy: ParallelStrategy) -> Iterator[dict[D, int]]:
+    """Yield the coordinates of each rank; ranks count fastest along the first dimension of the order."""
+    sizes = {dimension: getattr(strategy, dimension.value) for dimension in RANK_ORDER}
+    for rank in range(strategy.gpus):
+        at, rest = {}, rank
+        for dimension in strategy.order:
+            rest, at[dimension] = divmod(rest, sizes[dimension])
+        yield at
 
 
 def divisors(number: int) -> list[int]:
@@ -262,28 +272,31 @@ def _on_rails(problem: LlmTrainingProblem, r: Records) -> Bools:
     return np.asarray(fits & ~r.runs(*BIDIRECTIONAL))
 
 
+def _beside(sizes: Mapping[D, float] | Mapping[D, Floats], order: Sequence[D], gpus: int) -> dict[D, Floats]:
+    """Return the ranks of each dimension on a server of so many GPUs, for one order of ranks."""
+    near, before = {}, np.asarray(1.0)
+    for dimension in order:
+        near[dimension] = np.minimum(sizes[dimension], np.maximum(1.0, gpus / before))
+        before = before * sizes[dimension]
+    return near
+
+
 def beside(problem: LlmTrainingProblem, r: Records) -> dict[D, Floats]:
     """Return the ranks of each dimension on a server, all others standing still."""
-    g, sizes = problem.cluster.gpus_per_server, r.sizes
-    near = {dimension: np.empty_like(r.t) for dimension in sizes}
+    near = {dimension: np.empty_like(r.t) for dimension in r.sizes}
     for order in np.unique(r.order):
-        rows, before = r.order == order, np.ones_like(r.t)
-        for dimension in RANK_ORDERS[int(order)]:
-            counts = np.minimum(sizes[dimension], np.maximum(1.0, g / before))
-            near[dimension] = np.where(rows, counts, near[dimension])
-            before = before * sizes[dimension]
+        rows = r.order == order
+        for dimension, count in _beside(r.sizes, RANK_ORDERS[int(order)], problem.cluster.gpus_per_server).items():
+            near[dimension] = np.where(rows, count, near[dimension])
     return near
 
 
 def orders_of(problem: LlmTrainingProblem, shape: StrategyShape) -> list[int]:
     """Return the orders of the ranks, of those that put the same groups on a server the first."""
     allowed = problem.space.order or tuple(order for order in RANK_ORDERS if order[0] is D.TENSOR)
-    sizes = {D.TENSOR: shape.tensor, D.CONTEXT: shape.context, D.PIPELINE: shape.pipeline, D.DATA: shape.data}
+    sizes = {dimension: float(getattr(shape, dimension.value)) for dimension in RANK_ORDER}
     orders: dict[tuple[float, ...], int] = {}
     for order in allowed:
-        near, before = {}, 1
-        for dimension in order:
-            near[dimension] = min(float(sizes[dimension]), max(1.0, problem.cluster.gpus_per_server / before))
-            before *= sizes[dimension]
-        orders.setdefault(tuple(near[dimension] for dimension in sizes), RANK_ORDERS.index(order))
+        near = _beside(sizes, order, problem.cluster.gpus_per_server)
+        orders.setdefault(tuple(float(near[dimension]) for dimension in sizes), RANK_ORDERS.index(order))
     return list(orders.values())

@@ -27,7 +27,6 @@ from topoopt.core.shared_cluster import (
     JobClass,
     JobTable,
     SharedCluster,
-    TimeBounds,
 )
 from topoopt.core.shared_plan import FabricRun, Stays
 from topoopt.verify.checker import ViolationLog
@@ -326,11 +325,11 @@ OF_ONE_SERVER = (
 """They bind what the busiest server computes; the others bind the iteration alone."""
 
 
-def bounds_of_plan(job: CoOptimisation) -> TimeBounds:
-    """What holds for every plan of a job on a shard of its own."""
+def bounds_of_plan(job: CoOptimisation) -> tuple[float, float]:
+    """Bounds for every plan of a job on a shard of its own, ms: an iteration, and compute of the busiest server."""
     bounds = instance_bounds(job.cluster, job.workload)
     busiest = max(bound.value for bound in bounds if bound.argument in OF_ONE_SERVER)
-    return TimeBounds(max(bound.value for bound in bounds), busiest)
+    return max(bound.value for bound in bounds), busiest
 
 
 def least_alone_ms(problem: SharedCluster, fabric: Fabric, job_class: JobClass) -> float:
@@ -341,14 +340,14 @@ def least_alone_ms(problem: SharedCluster, fabric: Fabric, job_class: JobClass) 
     rate r > R the model may go below them.
     """
     assert job_class.lower_bounds is not None
-    least = job_class.lower_bounds
+    iteration_ms, compute_ms = job_class.lower_bounds
     if fabric.kind == PARTITIONED:
-        return least.iteration_ms
+        return iteration_ms
     measured = dict(job_class.fabric_ms).get(fabric.name)
     if measured is not None:
-        return max(measured, least.compute_ms)
+        return max(measured, compute_ms)
     faster = (fabric.server_gbps or math.inf) / problem.direct_gbps(job_class)
-    return max(least.compute_ms, least.iteration_ms / max(1.0, faster))
+    return max(compute_ms, iteration_ms / max(1.0, faster))
 
 
 # Alone, and bounds.

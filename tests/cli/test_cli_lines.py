@@ -1,0 +1,76 @@
+"""A result fits a screen: on shipped instances no command prints more than forty lines without `--verbose`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.cli_cases import run
+from tests.support.paths import ROOT
+from tests.support.smallest import SMALLEST, solution_of
+from topoopt.kinds import KINDS
+from topoopt.kinds.files import write_solution
+from topoopt.page.render import SHOWN_LINES
+
+SHIPPED = sorted(file for file in SMALLEST.values() if file)
+CALLS = [
+    *(f"validate instances/{file}" for file in SHIPPED),
+    *(f"methods {kind}" for kind in KINDS),
+    *(f"cost instances/{file}" for file in ("candle-16.yaml", "moe-16.yaml", "llm-training/llama3-70b-64.yaml")),
+    "cost --servers 128 --degree 4 --rate 100",
+    "cost --servers 64 --degree 8 --rate 400 --prices h200 --fabrics rail-fat-tree,photonic-rails",
+    "solve instances/tiny-8.yaml --budget 20 --method alternating --out OUT",
+    "solve instances/llm-training/direct-connect-64.yaml --out OUT",
+    "evaluate instances/llm-training/llama3-70b-64.yaml --tensor 8 --pipeline 4",
+    "evaluate instances/llm-training/small-16.yaml --tensor 8 --pipeline 2 --fabric direct-connect",
+    "calibrate instances/llm-training/a100.yaml --measured instances/llm-training/runs-a100.csv --keep",
+    "fabrics instances/tiny-8.yaml --budget 1",
+    "fabrics instances/llm-training/small-16.yaml --fabrics ideal-switch,torus-2d,random-regular",
+    "compare instances/networks/uniform-5-2.yaml --methods kautz,totient",
+    "reconfigure instances/tiny-4.yaml --delays 10us,1ms,10ms --budget 1",
+    "replay instances/measured/candle-16-fixed-100gbps.yaml --fabric ideal-switch",
+    "collective bound instances/collectives/a100-2.yaml",
+    "collective find --servers 12 --degree 4",
+    "topology totient --servers 12 --degree 4",
+    "topology metrics --family generalized-kautz --servers 16 --degree 4",
+    "study validate instances/studies/llm-small.yaml",
+    "doctor",
+]
+"""Commands with what they are called with."""
+
+ASKING = ("show", "check", "explain", "cost", "resilience", "topology traffic")
+"""Commands that are called with a solution of each kind; some refuse some kinds."""
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_command_fits_a_screen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
+    """What it prints by default."""
+    monkeypatch.chdir(ROOT)
+    result = run(*call.replace("OUT", str(tmp_path)).split())
+    assert result.code == 0, result.stderr
+    assert 0 < len(result.stdout.splitlines()) <= SHOWN_LINES
+
+
+@pytest.mark.parametrize("case", [case for case, file in SMALLEST.items() if file])
+def test_answers_on_a_solution_fit_a_screen(tmp_path: Path, case: str) -> None:
+    """Of every kind; each fits, or is refused in some lines."""
+    solution = tmp_path / "solution.json"
+    write_solution(solution_of(case), solution)
+    for command in ASKING:
+        result = run(*command.split(), solution)
+        assert result.code in (0, 2, 4, 8), (command, result.stderr)
+        assert (result.code == 2) != bool(result.stdout), command
+        assert len(result.stdout.splitlines()) <= SHOWN_LINES, command
+
+
+def test_verbose_prints_the_rest(tmp_path: Path) -> None:
+    """Tables in full, and the same object for programs."""
+    words = (ROOT / "instances/tiny-8.yaml", "--budget", 20, "--method", "alternating", "--out", tmp_path)
+    assert run("solve", *words).code == 0
+    solution = tmp_path / "solution.json"
+    brief, full = run("show", solution), run("show", solution, "--verbose")
+    assert "more with --verbose: strategy" in brief.stdout
+    assert "weights" in full.stdout
+    assert len(full.stdout.splitlines()) > SHOWN_LINES
+    assert run("show", solution, "--json").stdout == run("show", solution, "--json", "--verbose").stdout
