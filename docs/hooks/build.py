@@ -120,13 +120,18 @@ def _library() -> str:
     return f"# Library\n\nEverything that `import topoopt` offers. [How to use it](../guide/library.md).\n\n{calls}\n"
 
 
-def _index() -> str:
-    text = (ROOT / "README.md").read_text()
-    return text.replace("](docs/", "](").replace("](instances/report", "](images/report")
+AT_THE_ROOT = {
+    "README.md": "index.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changelog.md",
+    "instances/README.md": "instances.md",
+}
+"""Pages outside of `docs`, by their files."""
 
 
-def _instances() -> str:
-    return (ROOT / "instances/README.md").read_text().replace("# Instances\n", "# Shipped instances\n", 1)
+def _from_the_root(file: str) -> str:
+    text = (ROOT / file).read_text().replace("](docs/", "](").replace("# Instances\n", "# Shipped instances\n", 1)
+    return re.sub(r"\]\(([A-Z]+\.md|instances/README\.md)", lambda link: f"]({AT_THE_ROOT[link[1]]}", text)
 
 
 def on_pre_build(**_: Any) -> None:
@@ -138,8 +143,7 @@ def on_pre_build(**_: Any) -> None:
 def on_files(files: Files, config: Any) -> Files:
     """Add the pages that are made from the code, and the reports of the examples."""
     pages = {
-        "index.md": _index(),
-        "instances.md": _instances(),
+        **{page: _from_the_root(file) for file, page in AT_THE_ROOT.items()},
         "reference/commands.md": commands.page(),
         "reference/library.md": _library(),
         **fields.pages(table),
@@ -152,8 +156,6 @@ def on_files(files: Files, config: Any) -> Files:
                 pages[_example_name(file)] = topoopt.report(topoopt.solve(problem))
     for uri, text in pages.items():
         files.append(File.generated(config, uri, content=text))
-    picture = ROOT / "instances/report-candle-16.png"
-    files.append(File.generated(config, f"images/{picture.name}", abs_src_path=str(picture)))
     return files
 
 

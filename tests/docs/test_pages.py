@@ -11,8 +11,10 @@ import pytest
 
 from tests.support.pages import PAGES, Sandbox, blocks_of
 from tests.support.paths import ROOT
+from tests.support.picture import PICTURE, drawn
 
-MOST_LINES_OF_README = 150
+MOST_LINES_OF_README = 120
+MAX_LINES_OF_TUTORIAL = 150
 MOST_LINES = {"kinds": (60, 110), "questions": (1, 110), "results": (1, 150)}
 """Of the pages of a folder, least and most."""
 
@@ -46,9 +48,33 @@ def test_heavy_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.Monkey
     _run(page, tmp_path, True, monkeypatch)
 
 
+@pytest.mark.parametrize("page", sorted((ROOT / "docs/tutorial").glob("*.md")), ids=_name)
+def test_a_tutorial_is_done_in_ten_minutes(page: Path) -> None:
+    """One story a page, which the reader follows from its head to its end."""
+    assert len(page.read_text().splitlines()) <= MAX_LINES_OF_TUTORIAL
+
+
 def test_the_readme_is_read_in_one_sitting() -> None:
     """What does not fit has a page."""
     assert len((ROOT / "README.md").read_text().splitlines()) <= MOST_LINES_OF_README
+
+
+def test_the_picture_of_the_readme_says_what_its_answer_says() -> None:
+    """Time of the plan, what it gains over the fat-tree of its price, and how much faster the bound is."""
+    texts = re.findall(r">([^<]+)</text>", PICTURE.read_text())
+    ms = {name: float(time.split()[0]) for name, time in zip(texts[::2], texts[1::2], strict=True)}
+    plan = ms["links by topoopt"]
+    answer = " ".join((ROOT / "README.md").read_text().split())
+    assert f"One iteration takes {plan} ms, {ms['fat-tree, same price'] / plan:.2f}× faster than" in answer
+    assert f"can be more than {plan / ms['bound: no plan is faster']:.2f}× faster (proven)" in answer
+
+
+@pytest.mark.heavy
+def test_the_picture_of_the_readme_is_of_its_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`make run` is done, and its solution drawn."""
+    monkeypatch.chdir(tmp_path)
+    Sandbox(tmp_path, heavy=True).run(blocks_of(ROOT / "README.md")[0])
+    assert drawn(tmp_path / "out/candle-16/solution.json") == PICTURE.read_text()
 
 
 @pytest.mark.parametrize("folder", MOST_LINES)
