@@ -7,6 +7,10 @@ Pages may say, each in a line of its own:
     <!-- generated: file FILE -->       a file of the repository as it is
     <!-- generated: formats -->         what can be imported and exported
     <!-- generated: readers -->         what becomes of each field of the files of other tools
+    <!-- generated: arguments -->       the arguments behind bounds
+    <!-- generated: head -->            the fields of the solution files of all kinds
+    <!-- generated: constraints KIND -->  what the checker of a kind demands of a plan
+    <!-- generated: decisions KIND -->  the fields of its solution files that no other kind has
 """
 
 from __future__ import annotations
@@ -17,10 +21,13 @@ from html import unescape
 from pathlib import Path
 from typing import Any
 
+import checks
 import commands
 import fields
 import programs
+import prose
 from latex2mathml.converter import convert
+from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 
 import topoopt
@@ -100,6 +107,10 @@ ORDERS: dict[str, Callable[[str], str]] = {
     "file": _file,
     "formats": _formats,
     "readers": _readers,
+    "arguments": checks.arguments,
+    "head": checks.head_fields,
+    "constraints": checks.constraints,
+    "decisions": checks.fields,
 }
 
 
@@ -109,20 +120,30 @@ def _library() -> str:
     return f"# Library\n\nEverything that `import topoopt` offers. [How to use it](../guide/library.md).\n\n{calls}\n"
 
 
-def _index() -> str:
-    text = (ROOT / "README.md").read_text()
-    return text.replace("](docs/", "](").replace("](instances/report", "](images/report")
+AT_THE_ROOT = {
+    "README.md": "index.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changelog.md",
+    "instances/README.md": "instances.md",
+}
+"""Pages outside of `docs`, by their files."""
 
 
-def _instances() -> str:
-    return (ROOT / "instances/README.md").read_text().replace("# Instances\n", "# Shipped instances\n", 1)
+def _from_the_root(file: str) -> str:
+    text = (ROOT / file).read_text().replace("](docs/", "](").replace("# Instances\n", "# Shipped instances\n", 1)
+    return re.sub(r"\]\(([A-Z]+\.md|instances/README\.md)", lambda link: f"]({AT_THE_ROOT[link[1]]}", text)
+
+
+def on_pre_build(**_: Any) -> None:
+    """Refuse pages that are not plain English."""
+    if issues := prose.issues():
+        raise PluginError("\n".join(("pages are not in order:", *issues)))
 
 
 def on_files(files: Files, config: Any) -> Files:
     """Add the pages that are made from the code, and the reports of the examples."""
     pages = {
-        "index.md": _index(),
-        "instances.md": _instances(),
+        **{page: _from_the_root(file) for file, page in AT_THE_ROOT.items()},
         "reference/commands.md": commands.page(),
         "reference/library.md": _library(),
         **fields.pages(table),
@@ -135,14 +156,14 @@ def on_files(files: Files, config: Any) -> Files:
                 pages[_example_name(file)] = topoopt.report(topoopt.solve(problem))
     for uri, text in pages.items():
         files.append(File.generated(config, uri, content=text))
-    picture = ROOT / "instances/report-candle-16.png"
-    files.append(File.generated(config, f"images/{picture.name}", abs_src_path=str(picture)))
     return files
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Do what the page orders; leave out what is for the tests."""
-    return ORDER.sub(lambda order: ORDERS[order[1]](order[2]), REMARK.sub("", markdown))
+    """Do what the page orders; leave out what is for the tests; terms of the glossary get anchors."""
+    if markdown.startswith("# Glossary\n"):
+        markdown = prose.TERM.sub(lambda term: f"**{term[1]}**{{ #{prose.slug(term[1])} }}", markdown)
+    return ORDER.sub(lambda order: ORDERS[order[1]](order[2]) + "\n", REMARK.sub("", markdown))
 
 
 def _typeset(formula: re.Match[str]) -> str:

@@ -11,8 +11,12 @@ import pytest
 
 from tests.support.pages import PAGES, Sandbox, blocks_of
 from tests.support.paths import ROOT
+from tests.support.picture import PICTURE, drawn
 
-MOST_LINES_OF_README = 150
+MOST_LINES_OF_README = 120
+MAX_LINES_OF_TUTORIAL = 150
+MOST_LINES = {"kinds": (60, 110), "questions": (1, 110), "results": (1, 150)}
+"""Of the pages of a folder, least and most."""
 
 
 def _name(page: Path) -> str:
@@ -44,9 +48,41 @@ def test_heavy_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.Monkey
     _run(page, tmp_path, True, monkeypatch)
 
 
+@pytest.mark.parametrize("page", sorted((ROOT / "docs/tutorial").glob("*.md")), ids=_name)
+def test_a_tutorial_is_done_in_ten_minutes(page: Path) -> None:
+    """One story a page, which the reader follows from its head to its end."""
+    assert len(page.read_text().splitlines()) <= MAX_LINES_OF_TUTORIAL
+
+
 def test_the_readme_is_read_in_one_sitting() -> None:
     """What does not fit has a page."""
     assert len((ROOT / "README.md").read_text().splitlines()) <= MOST_LINES_OF_README
+
+
+def test_the_picture_of_the_readme_says_what_its_answer_says() -> None:
+    """Time of the plan, what it gains over the fat-tree of its price, and how much faster the bound is."""
+    texts = re.findall(r">([^<]+)</text>", PICTURE.read_text())
+    ms = {name: float(time.split()[0]) for name, time in zip(texts[::2], texts[1::2], strict=True)}
+    plan = ms["links by topoopt"]
+    answer = " ".join((ROOT / "README.md").read_text().split())
+    assert f"One iteration takes {plan} ms, {ms['fat-tree, same price'] / plan:.2f}× faster than" in answer
+    assert f"can be more than {plan / ms['bound: no plan is faster']:.2f}× faster (proven)" in answer
+
+
+@pytest.mark.heavy
+def test_the_picture_of_the_readme_is_of_its_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`make run` is done, and its solution drawn."""
+    monkeypatch.chdir(tmp_path)
+    Sandbox(tmp_path, heavy=True).run(blocks_of(ROOT / "README.md")[0])
+    assert drawn(tmp_path / "out/candle-16/solution.json") == PICTURE.read_text()
+
+
+@pytest.mark.parametrize("folder", MOST_LINES)
+def test_pages_of_a_folder_have_their_length(folder: str) -> None:
+    """What does not fit goes to another page."""
+    least, most = MOST_LINES[folder]
+    lengths = {page.name: len(page.read_text().splitlines()) for page in (ROOT / "docs" / folder).glob("*.md")}
+    assert {name: length for name, length in lengths.items() if not least <= length <= most} == {}
 
 
 def _tables_without(text: str) -> list[str]:
@@ -55,7 +91,7 @@ def _tables_without(text: str) -> list[str]:
     for section in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
         above = section.split("\n\n|")
         for before, table in itertools.pairwise(above):
-            if not re.search(r"^```sh\n(?:topoopt|make|python) ", before, re.MULTILINE):
+            if not re.search(r"^```(?:sh\n(?:topoopt|make|python) |python\n)", before, re.MULTILINE):
                 told.append(f"command: |{table.splitlines()[0]}")
             dated = re.search(r"\n\nFigures of (\d{4}-\d{2}-\d{2})[^\n]*:$", before)
             if not dated or date.fromisoformat(dated[1]).year < 2026:
@@ -65,9 +101,11 @@ def _tables_without(text: str) -> list[str]:
 
 def test_every_table_of_results_has_its_command_and_date() -> None:
     """Whoever doubts a figure sees how to make it again, and how old it is."""
-    text = (ROOT / "docs/results.md").read_text()
-    assert len(re.findall(r"^\|---", text, re.MULTILINE)) == text.count("\n\nFigures of ") > 0
-    assert _tables_without(text) == []
+    pages = {page.name: page.read_text() for page in sorted((ROOT / "docs/results").glob("*.md"))}
+    assert len(pages) > 10
+    for name, text in pages.items():
+        assert len(re.findall(r"^\|---", text, re.MULTILINE)) == text.count("\n\nFigures of ") > 0, name
+        assert _tables_without(text) == [], name
     bare = "## A\n\n```sh\ntopoopt doctor\n```\n\nFigures of 2026-11-21:\n\n| a |\n|---|\n| 1 |\n\n| b |\n|---|\n"
     assert _tables_without(bare) == ["command: | b |", "date: | b |"]
 

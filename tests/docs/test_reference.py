@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from html import unescape
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from ruamel.yaml import YAML
 from typer.main import get_command
 
 from tests.support.paths import ROOT
@@ -15,7 +17,10 @@ from topoopt.cli.app import app
 from topoopt.formats.table import READERS
 from topoopt.kinds import KINDS, TEMPLATES
 
-SECTIONS = ("Question", "Instance", "Algebra", "Methods", "Example", "Limits")
+SECTIONS = (
+    *("What it answers", "When to use it", "The problem", "The instance", "The result"),
+    *("How good and how fast", "Limits"),
+)
 
 
 @pytest.fixture
@@ -49,11 +54,19 @@ def test_one_list_of_kinds_everywhere() -> None:
     """All kinds in one order: table of the README, navigation, changelog, pages of fields, templates."""
     kinds = list(KINDS)
     navigation = (ROOT / "mkdocs.yml").read_text()
-    changelog = (ROOT / "docs/changelog.md").read_text().partition("- Kinds: ")[2].partition("\n- ")[0]
+    changelog = (ROOT / "CHANGELOG.md").read_text().partition("- Kinds: ")[2].partition("\n- ")[0]
     assert re.findall(r"^\| \[`([\w-]+)`\]", (ROOT / "README.md").read_text(), re.MULTILINE) == kinds
     assert re.findall(r": kinds/([\w-]+)\.md$", navigation, re.MULTILINE) == kinds
     assert re.findall(r"`([\w-]+)`", changelog) == kinds
     assert list(TEMPLATES) == kinds
+
+
+def test_the_citation_has_the_version_of_the_project() -> None:
+    """Both are set at a release."""
+    citation = YAML(typ="safe").load(ROOT / "CITATION.cff")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert (citation["version"], citation["license"]) == (project["version"], project["license"])
+    assert citation["authors"] == [{"name": "The topoopt authors"}]
 
 
 def test_every_command_and_option_is_told(hooks: dict[str, ModuleType]) -> None:

@@ -1,41 +1,32 @@
-"""The page of the checker names every field of the solution files, so that none is added in silence."""
+"""The page of the checker has every field of the solution files with its meaning, and every promise has its tests."""
 
 from __future__ import annotations
 
 import re
+from types import ModuleType
 from typing import Any
 
 import pytest
 
 from tests.support.paths import ROOT
-from topoopt.kinds import kind_named
+from topoopt.kinds import KINDS, kind_named
 
 PAGE = (ROOT / "docs" / "checking.md").read_text()
 
-SECTIONS = {
-    "routing": "routing and topology",
-    "topology": "routing and topology",
-    "allocation": "allocation",
-    "hierarchical-bandwidth": "hierarchical-bandwidth",
-    "shared-cluster": "shared-cluster",
-    "co-optimisation": "co-optimisation",
-    "placement": "placement",
-    "collective": "collective",
-    "llm-training": "llm-training",
-    "dag-topology": "dag-topology",
-    "regional-circuits": "regional-circuits",
+CLEAR = {
+    *("gbps", "source", "target", "strategy", "network", "schedules", "routes", "rings"),
+    *("pipeline", "data", "expert"),
 }
-"""Of every kind its part of the page."""
+"""Names of fields that say what they are."""
 
 
-NEXT = re.compile(r"^##", re.MULTILINE)
+@pytest.fixture
+def checks(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The module that makes the tables."""
+    monkeypatch.syspath_prepend(str(ROOT / "docs/hooks"))
+    import checks
 
-
-def named(section: str) -> set[str]:
-    """Words in code style in a section of the figures."""
-    figures = PAGE[PAGE.index("## Figures") :]
-    text = figures.split(f"### {section}\n")[1]
-    return set(re.findall(r"`([a-z0-9_]+)`", NEXT.split(text)[0]))
+    return checks
 
 
 def fields(schema: Any) -> set[str]:
@@ -49,22 +40,55 @@ def fields(schema: Any) -> set[str]:
     return found | {name for item in schema.values() for name in fields(item)}
 
 
-def test_what_all_kinds_have_is_told() -> None:
+def named(table: str) -> set[str]:
+    """Words in code style."""
+    return set(re.findall(r"`([a-z0-9_]+)`", table))
+
+
+def test_the_page_has_the_tables_of_every_kind() -> None:
+    """A section a kind, with words of its own and what is generated."""
+    sections = dict(re.findall(r"^### ([\w-]+)\n(.*?)(?=^### |\Z)", PAGE, re.MULTILINE | re.DOTALL))
+    for kind in KINDS:
+        assert f"<!-- generated: decisions {kind} -->" in sections[kind]
+        assert len(re.sub(r"<!--.*?-->", "", sections[kind]).split()) >= 15, kind
+    assert len(PAGE.splitlines()) <= 150
+
+
+def test_what_all_kinds_have_is_listed(checks: ModuleType) -> None:
     head = fields(kind_named("allocation").files.solutions.json_schema()) - {"route_gbps"}  # its plan
-    assert head <= named("All kinds")
+    assert head <= named(checks.head_fields())
 
 
-@pytest.mark.parametrize("kind", SECTIONS)
-def test_every_field_of_a_kind_is_told(kind: str) -> None:
-    """Recomputed, held against the instance, or on the list of free text."""
-    known = named("All kinds") | named(SECTIONS[kind])
-    assert fields(kind_named(kind).files.solutions.json_schema()) - known == set()
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_field_of_a_kind_is_listed(kind: str, checks: ModuleType) -> None:
+    """In the table of the kind, or in that of all."""
+    listed = named(checks.head_fields()) | named(checks.fields(kind))
+    assert fields(kind_named(kind).files.solutions.json_schema()) - listed == set()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_field_of_a_plan_has_a_meaning(kind: str, checks: ModuleType) -> None:
+    """Its annotation or the docstring of its class says it, or a section of its own does."""
+    silent = [
+        (section.name, field.name)
+        for section in checks.plan_sections(kind)
+        for field in section.fields
+        if not (checks.meaning_of(section, field) or field.sections or field.name in CLEAR)
+    ]
+    assert silent == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_constraint_is_listed(kind: str, checks: ModuleType) -> None:
+    text = checks.constraints(kind)
+    for checker in checks.CHECKERS[kind]:
+        for code, constraint in checker.constraints:
+            assert f"| `{code}` |" in text or not constraint.__doc__
 
 
 def test_promises_name_tests_that_there_are() -> None:
     """A promise without its test, or one whose test is gone or renamed, is none."""
-    table = PAGE[PAGE.index("## What is promised") :]
-    rows = [line for line in table.splitlines() if line.startswith("| ")][1:]
+    rows = [line for line in (ROOT / "docs/promises.md").read_text().splitlines() if line.startswith("| ")][1:]
     assert len(rows) >= 20
     for row in rows:
         _, promise, cell, _ = row.split("|")

@@ -31,7 +31,7 @@ from typer.testing import CliRunner
 from tests.support.paths import INSTANCES, ROOT
 from topoopt.cli.app import app
 
-PAGES = (ROOT / "README.md", INSTANCES / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
+PAGES = (*sorted(ROOT.glob("*.md")), INSTANCES / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 
 FENCE = re.compile(r'^```(?P<language>\w+)(?: title="(?P<title>[^"]+)")?$')
 COMMENT = re.compile(r"^<!-- test: (.+) -->$")
@@ -120,7 +120,7 @@ class Sandbox:
     output: str | None = ""
 
     def __post_init__(self) -> None:
-        shutil.copytree(INSTANCES, self.folder / "instances", ignore=shutil.ignore_patterns("*.png"))
+        shutil.copytree(INSTANCES, self.folder / "instances")
 
     def run(self, block: Block) -> None:
         """Run, read or compare a block."""
