@@ -44,7 +44,7 @@ def words_of(command: str, folder: Path) -> list[object]:
         assert run("solve", instance, "--output", folder / "out").code == 0
         return [command, folder / "out" / "solution.json"]
     more = {"compare": ["--methods", "alternating"], "compare --fabrics": ["--fabrics", "all"]}
-    return [command.split()[0], instance, *more.get(command, [])]
+    return [command.split(maxsplit=1)[0], instance, *more.get(command, [])]
 
 
 @pytest.fixture(scope="module", autouse=True)
