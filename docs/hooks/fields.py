@@ -32,7 +32,7 @@ def _page(kind: str, table: Table) -> str:
     sections = sections_of(json_schema(kind))
     head = (
         f"# Fields of `{kind}`\n\n[The kind](../../kinds/{kind}.md). `topoopt describe {kind}` prints the same, "
-        f"`topoopt schema {kind}` as a JSON Schema."
+        f"`topoopt describe {kind} --schema` as a JSON Schema."
     )
     return "\n\n".join((head, *(_part(section, table) for section in sections))) + "\n"
 

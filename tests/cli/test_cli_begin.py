@@ -241,7 +241,7 @@ def test_describe_names_every_field_of_every_kind() -> None:
     """With a value each; a path leads to one field and to what may stand there."""
     for kind in KINDS:
         sections = sections_of(json_schema(kind))
-        told = run("describe", kind).stdout
+        told = run("describe", kind, "--verbose").stdout
         assert all(f"{field.name}: " in told for section in sections for field in section.fields), kind
         assert all(field.value for section in sections for field in section.fields), kind
 

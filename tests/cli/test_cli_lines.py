@@ -16,30 +16,29 @@ from topoopt.page.render import SHOWN_LINES
 SHIPPED = sorted(file for file in SMALLEST.values() if file)
 CALLS = [
     *(f"validate instances/{file}" for file in SHIPPED),
-    *(f"methods {kind}" for kind in KINDS),
+    *(f"describe {kind}" for kind in KINDS),
     *(f"cost instances/{file}" for file in ("candle-16.yaml", "moe-16.yaml", "llm-training/llama3-70b-64.yaml")),
-    "cost --servers 128 --degree 4 --rate 100",
-    "cost --servers 64 --degree 8 --rate 400 --prices h200 --fabrics rail-fat-tree,photonic-rails",
-    "solve instances/tiny-8.yaml --budget 20 --method alternating --out OUT",
-    "solve instances/llm-training/direct-connect-64.yaml --out OUT",
-    "evaluate instances/llm-training/llama3-70b-64.yaml --tensor 8 --pipeline 4",
-    "evaluate instances/llm-training/small-16.yaml --tensor 8 --pipeline 2 --fabric direct-connect",
-    "calibrate instances/llm-training/a100.yaml --measured instances/llm-training/runs-a100.csv --keep",
-    "fabrics instances/tiny-8.yaml --budget 1",
-    "fabrics instances/llm-training/small-16.yaml --fabrics ideal-switch,torus-2d,random-regular",
+    "cost --servers 128 --degree 4 --link-gbps 100",
+    "cost --servers 64 --degree 8 --link-gbps 400 --prices h200 --fabrics rail-fat-tree,photonic-rails",
+    "solve instances/tiny-8.yaml --budget 20 --method alternating -o OUT",
+    "solve instances/llm-training/direct-connect-64.yaml -o OUT",
+    "llm evaluate instances/llm-training/llama3-70b-64.yaml --set tensor=8,pipeline=4",
+    "llm evaluate instances/llm-training/small-16.yaml --set tensor=8,pipeline=2 --fabrics direct-connect",
+    "llm calibrate instances/llm-training/a100.yaml instances/llm-training/runs-a100.csv --keep",
+    "compare instances/tiny-8.yaml --fabrics all --budget 1",
+    "compare instances/llm-training/small-16.yaml --fabrics ideal-switch,torus-2d,random-regular",
     "compare instances/networks/uniform-5-2.yaml --methods kautz,totient",
     "reconfigure instances/tiny-4.yaml --delays 10us,1ms,10ms --budget 1",
-    "replay instances/measured/candle-16-fixed-100gbps.yaml --fabric ideal-switch",
     "collective bound instances/collectives/a100-2.yaml",
     "collective find --servers 12 --degree 4",
-    "topology totient --servers 12 --degree 4",
-    "topology metrics --family generalized-kautz --servers 16 --degree 4",
+    "describe topology totient --servers 12 --degree 4",
+    "describe topology generalized-kautz --servers 16 --degree 4 --links unidirectional",
     "study validate instances/studies/llm-small.yaml",
     "doctor",
 ]
 """Commands with what they are called with."""
 
-ASKING = ("show", "check", "explain", "cost", "resilience", "topology traffic")
+ASKING = ("show", "check", "explain", "cost", "resilience")
 """Commands that are called with a solution of each kind; some refuse some kinds."""
 
 
@@ -66,7 +65,7 @@ def test_answers_on_a_solution_fit_a_screen(tmp_path: Path, case: str) -> None:
 
 def test_verbose_prints_the_rest(tmp_path: Path) -> None:
     """Tables in full, and the same object for programs."""
-    words = (ROOT / "instances/tiny-8.yaml", "--budget", 20, "--method", "alternating", "--out", tmp_path)
+    words = (ROOT / "instances/tiny-8.yaml", "--budget", 20, "--method", "alternating", "--output", tmp_path)
     assert run("solve", *words).code == 0
     solution = tmp_path / "solution.json"
     brief, full = run("show", solution), run("show", solution, "--verbose")

@@ -17,22 +17,21 @@ TINY, NETWORK = INSTANCES / "tiny-4.yaml", INSTANCES / "networks" / "uniform-5-2
 MODEL = INSTANCES / "llm-training" / "small-16.yaml"
 
 COMMANDS: dict[str, str] = {
-    "check": f"check {TINY} @/tiny/solution.json",
-    "compare": f"compare {NETWORK} --methods kautz,totient --csv OUT/methods.csv",
-    "cost": "cost --servers 128 --degree 4 --rate 100 --csv OUT/prices.csv",
+    "check": "check @/tiny/solution.json",
+    "compare": f"compare {NETWORK} --methods kautz,totient -o OUT/methods.csv",
+    "cost": "cost --servers 128 --degree 4 --link-gbps 100 -o OUT/prices.csv",
     "report": "report @/tiny/solution.json -o OUT/report.html",
     "validate": f"validate {TINY} {NETWORK} {MODEL}",
-    "examples": "examples -o OUT/examples",
+    "init": "init -o OUT/examples",
     "explain": "explain @/network/solution.json",
-    "export": "export @/tiny/solution.json --to patch-list --out OUT/patches",
-    "fabrics": f"fabrics {TINY} --fabrics fat-tree,ideal-switch --budget 50",
-    "resilience": "resilience @/network/solution.json --csv OUT/failures.csv",
+    "export": "export @/tiny/solution.json --to patch-list -o OUT/patches",
+    "compare --fabrics": f"compare {TINY} --fabrics fat-tree,ideal-switch --budget 50",
+    "resilience": "resilience @/network/solution.json -o OUT/failures.csv",
     "reconfigure": f"reconfigure {TINY} --delays 10us,1ms --budget 50",
-    "import": f"import job {TINY} --objective throughput -o OUT/placement.yaml",
-    "evaluate": f"evaluate {MODEL} --tensor 1",
-    "calibrate": f"calibrate {MODEL.parent / 'a100.yaml'} --measured {MODEL.parent / 'runs-a100.csv'}",
-    "replay": f"replay {INSTANCES / 'measured' / 'candle-16-fixed-100gbps.yaml'} --fabric ideal-switch",
-    "dump-model": f"dump-model {NETWORK} --formulation joint_topology -o OUT/model.lp",
+    "import": f"import job {TINY} --set objective=throughput -o OUT/placement.yaml",
+    "llm evaluate": f"llm evaluate {MODEL} --set tensor=8",
+    "llm calibrate": f"llm calibrate {MODEL.parent / 'a100.yaml'} {MODEL.parent / 'runs-a100.csv'}",
+    "export --to lp": f"export {NETWORK} --to lp --set formulation=joint_topology -o OUT/model.lp",
 }
 
 MOMENTS = [0.2, 0.5, 0.8, 1.1, 1.6]

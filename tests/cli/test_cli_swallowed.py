@@ -28,44 +28,41 @@ TINY, NETWORK = INSTANCES / "tiny-4.yaml", INSTANCES / "networks" / "uniform-5-2
 TRAINING = INSTANCES / "llm-training"
 MODEL = TRAINING / "small-16.yaml"
 
-NO_FILES = {"describe", "examples", "init", "doctor", "cost"}
+NO_FILES = {"init", "doctor", "cost"}
 """Commands that read and write nothing through pydantic, or only what calls nothing of ours."""
 
-ALONE = {"schema": "", "validate": f"{MODEL} --json"}
+ALONE = {"describe topology --schema": "", "validate": f"{MODEL} --json"}
 """Called in a process of its own: the first does in each what is called back."""
 
 CALLED = {
-    "solve": f"{TINY} --budget 20 --out OUT/plan",
-    "check": f"{TINY} @/tiny/solution.json",
-    "compare": f"{NETWORK} --methods kautz,totient --csv OUT/methods.csv",
+    "solve": f"{TINY} --budget 20 -o OUT/plan",
+    "check": "@/tiny/solution.json",
+    "compare": f"{NETWORK} --methods kautz,totient -o OUT/methods.csv",
     "show": "@/tiny/solution.json",
     "report": "@/tiny/solution.json -o OUT/report.html",
     "convert": f"{ROOT}/tests/files/format_2/allocation.json -o OUT/converted.json",
     "validate": f"{TINY} {NETWORK} {MODEL}",
-    "methods": f"{TINY}",
-    "dump-model": f"{NETWORK} --formulation joint_topology -o OUT/model.lp",
+    "describe": f"{TINY}",
+    "export --to lp": f"{NETWORK} --set formulation=joint_topology -o OUT/model.lp",
     "explain": "@/network/solution.json",
-    "export": "@/tiny/solution.json --to patch-list --out OUT/patches",
-    "evaluate": f"{MODEL} --tensor 1",
-    "calibrate": f"{TRAINING}/a100.yaml --measured {TRAINING}/runs-a100.csv",
-    "fabrics": f"{TINY} --fabrics fat-tree,ideal-switch --budget 50",
-    "replay": f"{INSTANCES}/measured/candle-16-fixed-100gbps.yaml --fabric ideal-switch",
-    "resilience": "@/network/solution.json --csv OUT/failures.csv",
+    "export": "@/tiny/solution.json --to patch-list -o OUT/patches",
+    "llm evaluate": f"{MODEL} --set tensor=1",
+    "llm calibrate": f"{TRAINING}/a100.yaml {TRAINING}/runs-a100.csv",
+    "compare --fabrics": f"fat-tree,ideal-switch {TINY} --budget 50",
+    "resilience": "@/network/solution.json -o OUT/failures.csv",
     "reconfigure": f"{TINY} --delays 10us,1ms --budget 50",
-    "import job": f"{TINY} --objective throughput -o OUT/placement.yaml",
-    "import msccl": "@/ring.xml --link-gbytes-per-s 10 -o OUT/ring.yaml",
+    "import job": f"{TINY} --set objective=throughput -o OUT/placement.yaml",
+    "import msccl": "@/ring.xml --set link_gbps=80 -o OUT/ring.yaml",
     "study validate": f"{INSTANCES}/studies/llm-small.yaml",
     "study run": f"{INSTANCES}/studies/llm-small.yaml -o OUT/runs",
-    "topology traffic": "@/tiny/solution.json",
     "collective bound": f"{INSTANCES}/collectives/ring-5.yaml",
-    "collective job": f"{TINY} @/tiny/solution.json",
 }
 """Command -> what it is called with."""
 
-NEVER = {"calibrate", "import msccl"}
+NEVER = {"llm calibrate", "import msccl"}
 """Commands that pydantic does not call back."""
 
-TWICE = {"dump-model", "compare", "evaluate", "resilience", "collective bound", "convert", "explain"}
+TWICE = {"export --to lp", "compare", "llm evaluate", "resilience", "collective bound", "convert", "explain"}
 """Commands that it calls back no more than twice, once what it makes of the classes is made."""
 
 KEEPING = {"solve", "compare"}
@@ -100,7 +97,7 @@ def words_of(name: str, made: Path, out: Path) -> list[str]:
 
 def test_every_command_stands_in_the_table() -> None:
     """What reads or writes files is called."""
-    assert {name.split()[0] for name in CALLED} | ALONE.keys() == COMMANDS.keys() - NO_FILES
+    assert {name.split()[0] for name in (*CALLED, *ALONE)} == {words.split()[0] for words in COMMANDS} - NO_FILES
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # of files that the library of Python had open
@@ -119,7 +116,14 @@ def test_a_signal_while_pydantic_calls_back(tmp_path: Path, made: Path, name: st
 @pytest.mark.parametrize("name", ["tiny", "network"])
 def test_a_signal_while_a_solution_is_written(tmp_path: Path, made: Path, name: str) -> None:
     """Pydantic writes the file after the search: it is there, whole, and the exit code says that a signal came."""
-    words = ("solve", *{"tiny": (TINY, "--budget", 20), "network": (NETWORK,)}[name], "--output", tmp_path, "--json")
+    words = (
+        "solve",
+        *{"tiny": (TINY, "--budget", 20), "network": (NETWORK,)}[name],
+        "--output",
+        tmp_path,
+        "--force",
+        "--json",
+    )
     assert run(*words).code == 0  # the readers of the classes are made once, and call back, too
     with signalled_callback(0) as called:
         assert run(*words).code == 0
@@ -142,10 +146,10 @@ with signalled_callback(int(sys.argv.pop(1)), int(sys.argv.pop(1))):
 """
 
 
-@pytest.mark.parametrize(("name", "number"), list(zip(("schema", *ALONE), SIGNALS, strict=True)))
+@pytest.mark.parametrize(("name", "number"), list(zip(("describe topology --schema", *ALONE), SIGNALS, strict=True)))
 def test_the_program_ends(name: str, number: signal.Signals) -> None:
     """The same in a process of its own, also in what it does once."""
-    command = [sys.executable, "-c", SWALLOWED, "1", str(int(number)), name, *ALONE[name].split()]
+    command = [sys.executable, "-c", SWALLOWED, "1", str(int(number)), *name.split(), *ALONE[name].split()]
     done = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False, preexec_fn=_heed_all
     )
@@ -274,6 +278,6 @@ def test_a_signal_while_the_object_is_printed(monkeypatch: pytest.MonkeyPatch) -
         return encode(self, document, **options)
 
     monkeypatch.setattr(json.JSONEncoder, "iterencode", interrupted_once)
-    result = run("calibrate", *CALLED["calibrate"].split(), "--keep", "--json")
+    result = run("llm", "calibrate", *CALLED["llm calibrate"].split(), "--keep", "--json")
     assert (result.code, result.stderr) == (130, "interrupted\n")
     assert result.json == {"status": "unknown", "stopped_by": "interrupted", "exit_code": 130}

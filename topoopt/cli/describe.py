@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,6 +18,7 @@ from topoopt.files.codec import FieldWords, SectionWords, sections_of
 from topoopt.files.issues import nearest_text, value_text
 from topoopt.page import options
 from topoopt.page.output import Output
+from topoopt.page.process import verbose
 from topoopt.page.render import TerminalTable
 
 TOPOLOGY = "topology"
@@ -85,8 +87,12 @@ def describe(
         methods = _of_kind(what) if field is None and what in KINDS else []
 
         def show(console: Console) -> None:
-            for section in selected:
+            brief = field is None and not verbose()
+            for section in () if brief else selected:
                 _show_section(console, section)
+            if brief:
+                _show_fields(console, selected)
+                console.print(f"`topoopt describe {what} FIELD` says more of a field, --verbose of all of them.")
             if methods:
                 console.print()
                 _show_methods(console, methods)
@@ -223,6 +229,19 @@ def _show_section(console: Console, section: SectionWords) -> None:
         console.print(Padding(_line(field), (0, 0, 0, 2)))
         if field.meaning:
             console.print(Padding(Text(field.meaning, style="dim"), (0, 0, 0, 6)))
+
+
+def _show_fields(console: Console, sections: Sequence[SectionWords]) -> None:
+    """The fields of each section on a line, behind the path that leads there; those that are required are marked."""
+    by_name, paths, names = {section.name: section for section in sections}, {"": ""}, [""]
+    for name in names:  # grows
+        fields = by_name[name].fields
+        for field in fields:
+            below = [part for part in field.sections if part not in paths]
+            paths.update((part, f"{paths[name]}.{field.name}".lstrip(".")) for part in below)
+            names += below
+        text = ", ".join(f"{field.name}{'*' if field.required else ''}" for field in fields)
+        console.print(Text.assemble((paths[name] or "file", "bold"), f": {text or by_name[name].value}"))
 
 
 def _line(field: FieldWords) -> Text:
