@@ -275,7 +275,7 @@ def test_where_circuits_cannot_be(tmp_path: Path) -> None:
         assert found.code == 2
         problem = (found.json["files"][0] if words[0] == "validate" else found.json)["problems"][0]
         assert problem["path"] == "baselines.fabrics[0].fabric"
-        assert "topoopt fabrics --fabrics" in problem["message"]
+        assert "topoopt compare --fabrics" in problem["message"]
     instance = write(tmp_path, case())
     unknown = run("compare", instance, "--fabrics", "ocs", "--json")
     assert all(name in unknown.json["error"] for name in ("ocs-reconfig", "sip-ml", "ideal-switch"))

@@ -24,7 +24,7 @@ def test_fabrics_of_a_language_model(tmp_path: Path) -> None:
     assert found["checked"] is True
     for name, row in zip(names, found["rows"], strict=True):
         case.write_text(case.read_text().replace("[ideal-switch]", f"[{name}]").replace("[rail-only]", f"[{name}]"))
-        solved = run("solve", case, "-o", tmp_path, "--json").json
+        solved = run("solve", case, "-o", tmp_path, "--force", "--json").json
         assert (row["iteration_time_s"], row["bound_s"]) == (solved["iteration_time_s"], solved["bound"]["value"])
     assert "trains fastest on" in run("compare", case, "--fabrics", "ideal-switch").stdout
     refused = run("compare", case, "--fabrics", "all", "--budget", 3, "--delays", "1ms", "--json")
@@ -37,10 +37,11 @@ def test_table_and_bars(tmp_path: Path) -> None:
     """The table has the rows of the answer, parts of each time that add up to it; the bars name every fabric."""
     table = tmp_path / "f.csv"
     words = (
-        "fabrics",
+        "compare",
         INSTANCES / "llm-training" / "small-16.yaml",
         "--fabrics",
         "ideal-switch,torus-2d",
+        "--force",
         "--output",
         table,
     )

@@ -84,7 +84,7 @@ def test_import_network(tmp_path: Path) -> None:
     """Rings of 80 GiB/s links count once with one queue and twice with two."""
     out = tmp_path / "net.yaml"
     for queues, factor in ((1, 1), (2, 2)):
-        words = ("--set", f"ring_queues={queues}", "-o", out, "--json")
+        words = ("--set", f"ring_queues={queues}", "-o", out, "--force", "--json")
         result = run("import", "astrasim-network", shared("astrasim/tpu_v3_32_2dtorus.yml"), *words)
         assert result.code == 0
         expected = [factor * 80 * 2**30 / 1e9] * 2

@@ -324,7 +324,9 @@ def test_interrupt_of_a_command_without_a_plan(tmp_path: Path, monkeypatch: pyte
     assert result.json == {"status": "unknown", "stopped_by": "interrupted", "exit_code": 130}
 
 
-@pytest.mark.parametrize("words", [("schema", "--json"), ("--help",), ("--version",)])
+@pytest.mark.parametrize(
+    "words", [("describe", "topology", "--schema", "--json"), ("schema", "--json"), ("--help",), ("--version",)]
+)
 def test_standard_output_that_takes_nothing(words: tuple[str, ...]) -> None:
     """A full device and a closed pipe end without a traceback; the former is an error, exit code 7."""
     if not Path("/dev/full").exists():

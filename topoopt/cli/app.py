@@ -286,8 +286,8 @@ class LazyGroup(TyperGroup):
         """The command that is called, loaded, and the words after it; arguments as of the base class."""
         moved = next((words for words in MOVED if [*self.path, *args[:2]][: len(words.split())] == words.split()), None)
         if moved is not None:
-            error = InputError(f"`topoopt {moved}` is `topoopt {MOVED[moved]}` now")
-            raise SystemExit(Output.choose("--json" in args).fail(error))
+            text = f"`topoopt {moved}` is `topoopt {MOVED[moved]}` now"
+            Output.choose("--json" in args).run(lambda: _refuse(text))
         name, _, rest = super().resolve_command(ctx, args)
         return name, None if name is None else self.loaded(name), rest
 
@@ -306,6 +306,10 @@ class LazyGroup(TyperGroup):
         line = COMMANDS[" ".join(words)]
         module, _, function = line.target.partition(":")
         return as_command(name, getattr(importlib.import_module(module), function), line.examples)
+
+
+def _refuse(text: str) -> int:
+    raise InputError(text)
 
 
 def as_command(name: str, function: Callable[..., None], examples: tuple[str, ...]) -> Any:

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_type_hints
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 from annotated_types import Ge, Le
@@ -115,7 +115,9 @@ def _values(parameters: list[inspect.Parameter], settings: dict[str, str]) -> di
     types: dict[str, Any] = {}
     for key, text in settings.items():
         parameter = keys.get(key.partition(".")[0])
-        if parameter is None or ("." in key) != (list in get_args(_words_type(parameter))):
+        if parameter is None or ("." in key) != any(
+            get_origin(kind) is list for kind in get_args(_words_type(parameter))
+        ):
             problems.append(Problem("no such setting", path="--set", value=key, allowed=nearest_text(key, tuple(keys))))
         elif "." in key:
             values.setdefault(parameter.name, []).append(f"{key.partition('.')[2]}={text}")
