@@ -183,9 +183,6 @@ def first_rates(network: SharedCapacities, shares: Shares, stop: Stop) -> Search
 CLEAR = 1e-3
 """Part of the largest dual value from which a transfer counts as held; the others have their turn later."""
 
-SLACKS = (0.0, 1e-9, 1e-8, 1e-7)
-"""Parts by which held rates are lowered, one after the other; the checker asks for 1e-6."""
-
 PRICE_TOLERANCE = 1e-11
 """Prices below this part of the largest are left out of a certificate."""
 
@@ -261,7 +258,7 @@ def _next_level(network: SharedCapacities, shares: Shares, floor: Floats, gain: 
     The rates of the level before are a solution, but for their rounding: where a tiny part of a transfer makes a solver
     see more than that, held rates are lowered by a little.
     """
-    for scale in SLACKS:
+    for scale in (0.0, 1e-9, 1e-8, 1e-7):  # the checker asks for 1e-6
         result = _solved(program_of(network, shares, floor=floor * (1.0 - scale), gain=gain), stop)
         if result.status is not Status.INFEASIBLE:
             break

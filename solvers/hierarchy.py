@@ -49,7 +49,6 @@ FAR_SEEDS = np.geomspace(1e-4, 1e4, 41)
 NEAR_SEEDS = np.sort(np.concatenate((np.geomspace(0.8, 1.25, 21), (0.2, 0.4, 2.5, 5.0))))
 """First tangents, as multiples of the starting point: over eight decades, or close to a point that is nearly right."""
 
-MAX_ROUNDS = 200
 STALLED = 12
 """Rounds without progress after which rounding is to blame."""
 
@@ -109,7 +108,7 @@ def minimise(
     tangents = seeds(data, scale.columns, NEAR_SEEDS if near else FAR_SEEDS)
     paths = paths_at(data, start, [[] for _ in data.timelines])
     fine, idle = near, 0
-    for rounds in range(1, MAX_ROUNDS + 1):
+    for rounds in range(1, 200 + 1):
         reason = stop.reason()
         if reason is not None:
             return replace(best, stopped_by=reason)
@@ -173,7 +172,6 @@ def paths_at(data: BandwidthProgram, bandwidth: Floats, paths: list[list[Path]])
 
 
 def _improved(data: BandwidthProgram, best: Optimum, columns: Floats, start: Floats) -> Optimum:
-    """The better of the best point and the one of the linear program, moved into the time limit if there is one."""
     with np.errstate(divide="ignore", invalid="ignore"):
         bandwidth = data.bandwidth_of(columns)
     if not np.isfinite(bandwidth).all():
@@ -451,7 +449,6 @@ def _settled(
 
 
 def _why(data: BandwidthProgram, plain: BandwidthProgram) -> str:
-    """Which constraints no choice of speeds satisfies, or that the time limit is to blame."""
     scale = Scale(np.ones(len(plain.names)), 1.0, 1.0)
     bare = replace(plain, timelines=(), weights=np.zeros(0), time_limit_ns=None, worst_case=False)
     program, blocks = build_arrays(bare, [np.zeros(0)] * len(plain.names), [], scale)

@@ -355,7 +355,7 @@ def _better(best: Incumbent, seconds: float, circuits: Ints) -> None:
 
 def relaxed_bound(traffic: RegionTraffic, best: Incumbent, stop: Stop) -> Proof:
     """Return the largest time that the relaxation excludes, to 1e-4; its roundings improve `best`."""
-    proof = nothing_proven(traffic)
+    proof = (0.0, (CLOSED,), (np.zeros(3 * traffic.problem.servers),))
     high = best.value * (1.0 - CLOSE)
     middle = high  # mostly the answer
     while high - proof[0] > 1e-4 * high and stop.reason() is None:
@@ -374,17 +374,11 @@ def relaxed_bound(traffic: RegionTraffic, best: Incumbent, stop: Stop) -> Proof:
 
 
 def _rounded(choices: PairChoices, selected: Floats) -> Ints:
-    """Return whole circuits near to a relaxed choice."""
     pairs = len(choices.traffic.out)
     mean = np.bincount(choices.pair, selected * choices.circuits, pairs)
     top = np.zeros(pairs, dtype=np.int64)
     np.maximum.at(top, choices.pair, np.where(selected > 0.05, choices.circuits, 0))
     return within_ports(choices.traffic, top, mean / np.maximum(top, 1))
-
-
-def nothing_proven(traffic: RegionTraffic) -> Proof:
-    """Return the proof that no circuits take less than nothing."""
-    return (0.0, (CLOSED,), (np.zeros(3 * traffic.problem.servers),))
 
 
 def proven(traffic: RegionTraffic, best: Incumbent, proof: Proof, stop: Stop) -> Proof:

@@ -284,7 +284,6 @@ class Timing:
         return (f"left out ({why}): {', '.join(self.left_out)}",)
 
     def _signalled(self) -> bool:
-        """Whether the first interrupt was some time ago."""
         if not self.stop.interrupted.is_set():
             return False
         if self._signal_at is None:

@@ -300,8 +300,6 @@ def search_cayley(
 KEPT = 3
 """Graphs that are told, best first."""
 
-MOST_DRAWS = 300
-
 
 def search_haar(servers: int, degree: int, stop: Stop, *, visits: int, seed: int) -> list[GroupGraph]:
     """The best of so many draws; same arguments, same result, unless stopped.
@@ -320,7 +318,7 @@ def search_haar(servers: int, degree: int, stop: Stop, *, visits: int, seed: int
     groups = semidirect_groups(half)
     if not groups:
         return []
-    draws = min(visits // (2 * servers * degree), MOST_DRAWS)
+    draws = min(visits // (2 * servers * degree), 300)
     rng = np.random.default_rng(seed)
     candidates: set[GroupGraph] = set()
     for draw in range(draws):

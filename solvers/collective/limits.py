@@ -90,7 +90,6 @@ class FlowNetwork:
         self.solver.set_arcs_capacity(self.arcs, capacities)
 
     def value(self, source: int, sink: int) -> int:
-        """The maximum flow between two nodes."""
         status = self.solver.solve(source, sink)
         if status != self.solver.OPTIMAL:
             raise OverflowError(f"maximum flow {source} -> {sink}: {status}")
@@ -203,7 +202,7 @@ def descended_lengths(network: RatedNetwork, stop: Stop) -> tuple[float, float, 
 
 
 def _descended(descent: _Descent, stop: Stop) -> tuple[float, float, Floats]:
-    beta, earlier = descent.first_beta(), None
+    beta, earlier = float(FIRST_BETA * np.log(descent.most_out + 1) / descent.distances(descent.lengths()).mean()), None
     while True:
         descent.least_at(beta, stop)
         now = descent.lengths()
@@ -250,10 +249,6 @@ class _Descent:
 
     def farthest(self, lengths: Floats) -> float:
         return float(self.distances(lengths).max())
-
-    def first_beta(self) -> float:
-        """So small that all short ways count."""
-        return float(FIRST_BETA * np.log(self.most_out + 1) / self.distances(self.lengths()).mean())
 
     def offer(self, lengths: Floats) -> None:
         """Keep lengths if they prove more than those before."""
@@ -387,12 +382,6 @@ def whole_lengths(dual: Floats) -> Ints:
 FINE = 1 << 30
 """Units of a flow that stand for the largest capacity."""
 
-VIOLATION = 1e-7
-"""Part of the rate by which a row must be violated to be added."""
-
-DENOMINATORS = (64, 4096, 1_000_000)
-"""Multipliers are rounded to fractions with denominators up to these; the least of the bounds they prove counts."""
-
 
 @dataclass(frozen=True, eq=False)
 class AllReduceRate:
@@ -462,8 +451,6 @@ def allreduce_rate(network: RatedNetwork, cut: Bools, stop: Stop) -> AllReduceRa
 
 
 class _Rows:
-    """The rows of sets in the solver, each once."""
-
     def __init__(self, network: RatedNetwork, solver: highspy.Highs, first: int) -> None:
         self.network, self.solver, self.first = network, solver, first
         self.sets: dict[tuple[bool, bytes], Bools] = {}
@@ -496,7 +483,7 @@ class _Rows:
         potentials = dual[m : m + 2 * len(switches)].reshape(2, -1)
         weights = dual[self.first :]
         best: tuple[Fraction, AllReduceProof] | None = None
-        for denominator in DENOMINATORS:
+        for denominator in (64, 4096, 1_000_000):
 
             def rounded(value: float, most: int = denominator) -> Fraction:
                 return Fraction(value).limit_denominator(most)
@@ -561,7 +548,7 @@ def _separation(network: RatedNetwork, *, backward: bool) -> Callable[[Floats, F
         flow.set_capacities(np.concatenate((links, sent)))
         total, sides = int(sent.sum()), {}
         for rank in ranks.tolist():
-            if flow.value(source, rank) < total * (1 - VIOLATION):
+            if flow.value(source, rank) < total * (1 - 1e-7):
                 side = flow.cut_around_sink(source, rank)[:-1]
                 sides[side.tobytes()] = side
         return list(sides.values())

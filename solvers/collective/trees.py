@@ -196,20 +196,6 @@ def take(paths: dict[Path, int], units: int) -> list[tuple[Path, int]]:
     return taken
 
 
-def pack_trees(nodes: int, capacity: Mapping[Arc, int], roots: Mapping[int, int]) -> tuple[TreeBatch, ...]:
-    """Pack trees that reach all ranks.
-
-    Args:
-        nodes: numbers of ranks are below it.
-        capacity: of every arc between ranks, whole numbers.
-        roots: trees of each rank, 0 or more; all ranks are listed.
-
-    Raises:
-        TreesDoNotFitError: the capacities do not carry the trees.
-    """
-    return _Packing(nodes, capacity, roots).packed()
-
-
 @dataclass(eq=False)
 class TreeBatch:
     """Equal trees.
@@ -379,7 +365,7 @@ def forest(network: RatedNetwork, capacity: Ints, trees: Mapping[int, int]) -> F
     """
     units = {(tail, head): own for (tail, head), own in zip(network.arcs.tolist(), capacity.tolist(), strict=True)}
     between, paths = without_switches(network.nodes, np.flatnonzero(network.is_switch), units, trees)
-    batches = pack_trees(network.nodes, between, trees)
+    batches = _Packing(network.nodes, between, trees).packed()
     return tuple(routed(paths, batch) for batch in batches)
 
 
@@ -391,9 +377,6 @@ def routed(paths: Mapping[Arc, dict[Path, int]], batch: TreeBatch) -> RoutedTree
 
 ENOUGH = 1e-9
 """Part of the rate that may be lost by rounding to whole trees before finer trees are tried."""
-
-MOST_PER_UNIT = 64
-"""Trees for a unit of the network that are tried."""
 
 
 def rooted_trees(network: RatedNetwork, rate: AllReduceRate) -> tuple[Forest, Forest, Fraction] | None:
@@ -408,7 +391,7 @@ def rooted_trees(network: RatedNetwork, rate: AllReduceRate) -> tuple[Forest, Fo
     turned = np.lexsort((network.arcs[:, 0], network.arcs[:, 1]))
     reverse = network.transposed()
     best: tuple[Fraction, int, dict[int, int]] | None = None
-    for per_unit in range(1, MOST_PER_UNIT + 1):
+    for per_unit in range(1, 64 + 1):
         whole = _floor(rate.roots * per_unit)
         reached = Fraction(int(whole.sum()), per_unit)
         if best is not None and reached <= best[0]:

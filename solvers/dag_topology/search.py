@@ -201,7 +201,6 @@ def _left(laws: BoxLaws, problem: DagTopologyProblem, best: Incumbent, method: s
 
 
 def _start(laws: BoxLaws, stop: Stop) -> Incumbent:
-    """The best of the starts, and of exchanges from it."""
     ones = np.ones_like(laws.most)
     starts = [dealt(laws, ones, laws.most, weight) for weight in (laws.pair_volume, np.ones(len(ones)))]
     plans = [Incumbent(makespan(laws.graph, circuits, laws.rate), circuits) for circuits in starts]

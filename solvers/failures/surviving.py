@@ -59,7 +59,6 @@ def parts_of(topology: Topology, part: str) -> tuple[Failure, ...]:
 
 
 def joined(parts: Sequence[Failure]) -> Failure:
-    """All of them at once."""
     return Failure(
         links=tuple(sorted(link for part in parts for link in part.links)),
         servers=tuple(sorted({server for part in parts for server in part.servers})),

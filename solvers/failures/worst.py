@@ -101,7 +101,6 @@ class FailureEvaluator(ABC, Generic[Plan]):
         return self._cached[key]
 
     def _representative(self, failure: Failure) -> Failure:
-        """The failure that stands for all that are alike."""
         return failure
 
     @abstractmethod

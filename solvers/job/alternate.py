@@ -262,7 +262,6 @@ class Alternation:
         )
 
     def _offer(self, candidate: Candidate, phase: str) -> None:
-        """Have the best so far kept, should the search be left in the middle."""
         fits = self.on_incumbent is not None and self.steps.overflow(candidate.strategy) == 0
         if not fits or (self.incumbent is not None and self.incumbent.iteration_time_ms <= candidate.iteration_time_ms):
             return
@@ -281,11 +280,6 @@ class Alternation:
             self.on_incumbent(result_now)
 
     def _first_pairs(self, team: Crew | None) -> tuple[list[Candidate], list[Candidate]]:
-        """Every start on the topologies that suit it.
-
-        Returns:
-            The best pairs of start and topology, and that of data parallelism if it fits.
-        """
         n = self.cluster.servers
         first = Start("data parallel", data_parallel(n, self.workload))
         initial = self.topology.portfolio(first.name, first.strategy, limit=1)[0]

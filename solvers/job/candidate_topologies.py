@@ -324,7 +324,6 @@ def score_ms(score: GraphScore, cluster: Cluster, sizes: Sizes, model_parallel_b
 
 
 def graph_score(cluster: Cluster, topology: Topology) -> GraphScore:
-    """The score of a connected topology."""
     n = cluster.servers
     network = group_network(cluster, topology, tuple(range(n)))
     loads, distance = step_loads(network)
@@ -369,7 +368,6 @@ class CollectiveGraphs:
         return [both[index] for index in np.argsort(times, kind="stable")[:BEST_SCORED]]
 
     def score(self, topology: Topology) -> GraphScore:
-        """The score of a connected topology."""
         key = topology.arcs.tobytes() + topology.multiplicity.tobytes()
         if key not in self._scores:
             self._scores[key] = graph_score(self.cluster, topology)

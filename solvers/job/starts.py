@@ -223,9 +223,6 @@ def stages(n: int, workload: Workload, k: int, sizes: Sequence[float]) -> Strate
     return placed(n, workload, wanted)
 
 
-WHOLE_BRANCHES = (0, 2, 4, 8)
-"""How many branches of each layer stay data parallel while the others go to cosets."""
-
 BESIDE, ON_COSETS = 0.1, 0.75
 """Chains are put side by side where a second one has this part of the work, and as far as this part of the work goes:
 towards the end the chains that others wait for are through, and whoever goes on alone is faster on all servers."""
@@ -379,7 +376,7 @@ def starting_strategies(cluster: Cluster, workload: Workload) -> tuple[Start, ..
                 label = "all" if count is None else f"{count} heaviest"
                 name_of.setdefault(strategy, f"{label} branches on cosets of {k}")
     for k in reversed(divisors[1:]):
-        for whole in WHOLE_BRANCHES:
+        for whole in (0, 2, 4, 8):  # branches of each layer that stay data parallel
             strategy = layers_on_cosets(n, workload, k, whole)
             if strategy is not None:
                 name_of.setdefault(strategy, f"branches of each layer but {whole} on cosets of {k}")

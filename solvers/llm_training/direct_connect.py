@@ -229,7 +229,6 @@ def borrowed_rings(
 
 
 def _sequence(own: Ints, owner: Ints, ring: Sequence[int]) -> Ints:
-    """The exchanges of a group as a ring of replicas goes through them, or in their order."""
     along = owner[list(ring)]
     return along if len(along) == len(own) and (np.sort(along) == own).all() else own
 
@@ -313,7 +312,6 @@ def _exchanges(graph: LinkGraph, groups: FamilyGroups, keys: Ints, seed: int) ->
 
 
 def _inner_graph(graph: LinkGraph, groups: BlockGroups, index: Ints) -> LinkGraph | None:
-    """Links inside a group, if they are the same in all groups and join all servers of one."""
     servers, k = groups.blocks, groups.blocks.shape[1]
     tail, head = (side.ravel() for side in np.nonzero(~np.eye(k, dtype=bool)))
     link = index[servers[:, tail], servers[:, head]]
@@ -387,7 +385,6 @@ def _same_blocks(classes: tuple[BlockGroups, ...], other: tuple[BlockGroups, ...
 
 
 def _shared(classes: tuple[BlockGroups, ...]) -> int:
-    """Groups of a family that one server is in, at most."""
     return int(np.bincount(np.concatenate([blocks.blocks.ravel() for blocks in classes])).max())
 
 
@@ -455,7 +452,6 @@ def direct_network(
 
 
 def _borrowing(groups: FamilyGroups, built: list[F]) -> list[F]:
-    """Families that reduce gradients and have no links of their own."""
     leaders = ring_leaders(groups)
     borrowers = (F.DATA, F.EXPERT_DATA)
     return [family for family in borrowers if family in groups.collectives and leaders[family] not in built]
@@ -603,7 +599,6 @@ def _exchanged(search: _Search, split: dict[F, int], giver: F, taker: F) -> dict
 
 
 def _filled(search: _Search, split: dict[F, int], degree: int) -> SplitNetwork | None:
-    """The split with what is left given away."""
     if sum(split.values()) > degree:
         return None
     best = search.at(split)

@@ -178,7 +178,6 @@ def _rails(problem: LlmTrainingProblem, fabric: str) -> Rails:
 
 
 def _orders(plan: NetworkPlan, groups: FamilyGroups) -> dict[F, tuple[Ints, ...]]:
-    """Rings by the classes of the groups of a family."""
     orders = {}
     for rings in plan.rings:
         rows, first, classes = rings.orders, 0, []
@@ -259,7 +258,6 @@ def _sizes(placed: EvaluatedNetwork, groups: FamilyGroups, family: F, bucket: Bu
 
 
 def _network(problem: LlmTrainingProblem, graph: LinkGraph, members: tuple[int, ...]) -> RatedNetwork:
-    """The links with the members as ranks; other servers pass on, as switches do."""
     rate = Fraction(str(graph.link_gbps)) / 8
     ends = zip(graph.tail.tolist(), graph.head.tolist(), graph.parallel.tolist(), strict=True)
     return RatedNetwork.of_links(

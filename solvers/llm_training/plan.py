@@ -319,7 +319,6 @@ def best_network(
 def _bounded(
     problem: LlmTrainingProblem, candidates: Iterable[RankedStrategy], *, direct: bool
 ) -> Iterator[tuple[RankedStrategy, float]]:
-    """Strategies with times that no network of the fabric betters."""
     left, size = iter(candidates), 1
     while block := list(islice(left, size)):
         size = min(2 * size, BLOCK)  # more may have to be searched for first
@@ -336,7 +335,6 @@ def figures_of(problem: LlmTrainingProblem, candidate: StrategyNetwork) -> Strat
 
 
 def decided(best: StrategyNetwork) -> FabricPlan:
-    """Return the decisions of a search."""
     network = network_plan(best.fabric, best.evaluated.network)
     network = replace(network, degree_split=best.form.split, form=best.form.note)
     return FabricPlan(best.ranked.strategy, network, tuple(other.ranked.strategy for other in best.next))

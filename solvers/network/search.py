@@ -381,7 +381,6 @@ class _Search:
         return self._result()
 
     def _rewired(self, space: Space) -> TopologySearchResult:
-        """The network as it stands, with free interfaces used at random, and what a few changes make of it."""
         problem = self.problem
         n, d = problem.servers, problem.degree
         assert space.kept is not None
@@ -485,7 +484,6 @@ class _Search:
             return None
 
     def _offer(self, name: str, topology: Topology | None) -> None:
-        """Route a topology and keep it if it is the best so far and within the rules."""
         if topology is None or not self.rules.legal(table_of(topology).out):
             return
         if self.stop.reason() is not None:

@@ -24,7 +24,6 @@ from solvers.network.linear import NearPaths, frank_wolfe
 from topoopt.core.arrays import Floats
 from topoopt.core.errors import LimitError
 
-_PAIRS = 20
 _BENT = 1e-10
 """Cosine between a step and its change of slope from which on the pair says anything."""
 
@@ -38,7 +37,7 @@ class Curvature:
     def add(self, step: Floats, change: Floats) -> None:
         """A step and its change of slope, float64[m] each; left out where the function is not convex along it."""
         if step @ change > _BENT * np.linalg.norm(step) * np.linalg.norm(change):
-            self.pairs = [*self.pairs[1 - _PAIRS :], (step, change)]
+            self.pairs = [*self.pairs[1 - 20 :], (step, change)]
 
     def scale(self, factor: float) -> None:
         """The function bends so many times as much from now on."""
@@ -71,8 +70,6 @@ _STEPS = 100_000
 """Of the simplex method at most: columns that tie may keep it going round."""
 
 _TIGHT = 1e-9
-_PRIMAL = 4
-"""The number of this strategy in HiGHS."""
 
 
 class Routing(NamedTuple):
@@ -97,7 +94,7 @@ class Master:
             "output_flag": False,
             "threads": 1,
             "presolve": "off",
-            "simplex_strategy": _PRIMAL,
+            "simplex_strategy": 4,  # primal
             "simplex_iteration_limit": _STEPS,
             "primal_feasibility_tolerance": _TIGHT,
             "dual_feasibility_tolerance": _TIGHT,
@@ -193,7 +190,6 @@ _LOWEST = 30.0
 """Logarithm of the largest ratio of lengths, before `_FLOOR` of their mean is added to all."""
 
 _FLOOR = 1e-6
-_TRIALS = 6
 _ROUND = 20
 """Passes between mixtures."""
 
@@ -212,8 +208,6 @@ _FEW_PAIRS, _FEW_ENTRIES = 6, 60_000
 _SLOW, _PATIENCE = 0.8, 4
 """A gap that shrinks to no less than this in so many rounds is left to another method."""
 
-_MOST = 3_000
-_SWEEPS = 200
 _FEW = (4, 8, 12, 16, 24, 32, 48)
 """Routings in a mixture that is built, each one more pass: the least that do, of one that is not cheap."""
 
@@ -273,7 +267,7 @@ class _Search:
         self._soften(relative, self._pass(np.ones(len(self.share)), 1.0)[0])
         x, curvature = self._at(np.zeros(len(self.share))), Curvature()
         stalls, mixed, stage, gaps = 0, self.passes, self.passes, [np.inf] * _PATIENCE
-        while not self.done and self.passes < _MOST:
+        while not self.done and self.passes < 3_000:
             imbalance = x.imbalance
             if self.passes - mixed >= _ROUND:
                 mixture = self.mixtures.mix(self.bound, self.proof.time_left_s)
@@ -346,7 +340,6 @@ class _Search:
         return hard, soft, load
 
     def _late(self) -> bool:
-        """Whether the time is up, or there is just enough left to build what was found."""
         left = self.proof.time_left_s
         return self.proof.late or (self.huge and left is not None and left < 3.0 * self.pass_s)
 
@@ -382,7 +375,7 @@ class _Search:
         if along >= 0.0:
             return None
         t = min(1.0, 1.0 / float(np.abs(direction).max()))
-        for _ in range(_TRIALS):
+        for _ in range(6):
             point = self._at(x.y + t * direction)
             if self.done or point.value <= x.value + 1e-4 * t * along + 1e-12:
                 return point
@@ -433,5 +426,5 @@ def softmin(proof: RoutingProof) -> int:
     if not proof.proven:
         search.give()
     if not (proof.proven or proof.late) and proof.flow is not None:
-        frank_wolfe(proof, proof.flow.copy(), _SWEEPS)
+        frank_wolfe(proof, proof.flow.copy(), 200)
     return search.passes

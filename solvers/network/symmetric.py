@@ -271,7 +271,6 @@ def box_of(network: RoutingNetwork) -> RingBox | None:
 
 
 def _translations(network: RoutingNetwork, group: RingBox | SemidirectGroup) -> Translations | None:
-    """Those of a group, if they keep capacities and demand."""
     label = group.products(group.inverses(network.tail), network.head)
     classes = equal_classes(network.servers, label, network.capacity)
     if classes is None or not _keeps(group, network.demand):

@@ -231,7 +231,6 @@ class LatencyModel:
                         model.add(start >= ends + self.whole(alone[d, e])).only_enforce_if(both)
 
     def _queue(self) -> None:
-        """Add rows (4), transfers that take turns on links."""
         a, model = self.a, self.model
         queues: dict[tuple[object, ...], list[Any]] = {}
         for i in range(len(self.start)):
@@ -428,7 +427,6 @@ def start(search: LatencySearch) -> list[Placement]:
 
 
 def _packed(search: LatencySearch) -> Placement | None:
-    """Any placement that fits, by CP-SAT."""
     left = search.stop.remaining_s()
     horizon = float(np.where(np.isfinite(search.a.time), search.a.time, 0.0).max(axis=1).sum())
     longest = search.a.tensor_size.sum() / search.a.network[search.a.network > 0].min(initial=np.inf)

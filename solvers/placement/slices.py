@@ -120,7 +120,6 @@ class SegmentCosts:
 
     @staticmethod
     def _places(graph: StageGraph, order: list[int]) -> Ints:
-        """Indices of the order at which it may be cut."""
         n = len(order)
         if n <= COARSE:
             return np.arange(n + 1)
@@ -332,7 +331,6 @@ class _State:
         self.sent[home][net.phase] += sign * slowest
 
     def move(self, block: int, where: int) -> None:
-        """Put a block into another slot."""
         before = self.slot[block]
         self._put(block, before, -1)
         self._put(block, where, 1)
@@ -432,7 +430,6 @@ def improved(
 
 
 def _back(state: _State, here: list[int], block: int, stage: int, slot: int) -> None:
-    """Take back the move of a block."""
     here[block] = stage
     if state.slot[block] != slot:
         state.move(block, slot)
