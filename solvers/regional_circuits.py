@@ -56,9 +56,6 @@ PROGRAM_S = 10.0
 NEAR = 1.02
 """Within this factor of the best so far circuits are improved by exchanges."""
 
-SMALLEST_STEP = 1 / 64
-"""Part of the gap below which no better bound is sought."""
-
 MAX_RUNS = 60
 """Runs of several steps that are matched and proven together."""
 
@@ -389,7 +386,7 @@ def proven(traffic: RegionTraffic, best: Incumbent, proof: Proof, stop: Stop) ->
     proof : of the relaxation.
     """
     share = 1.0
-    while share >= SMALLEST_STEP and stop.reason() is None:
+    while share >= 1 / 64 and stop.reason() is None:  # part of the gap below which no better bound is sought
         low, top = proof[0], best.value * (1.0 - CLOSE)
         if low >= top:
             break

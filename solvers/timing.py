@@ -118,9 +118,6 @@ a twentieth of the limit."""
 MEASURED_FROM, MEASURED_FROM_S = 0.1, 0.3
 """Part of the limit, and seconds, after which a search may well need all of it, and what comes after it is measured."""
 
-MEASURING = 0.05
-"""Part of the time of a search that goes into that."""
-
 STARVED = 5
 """Times the limit that a search without any result, or a check, may take on a machine busy with other things."""
 
@@ -187,7 +184,7 @@ class Timing:
         if (
             self.measure is not None
             and searched_s > max(MEASURED_FROM_S, MEASURED_FROM * self.limit_s)
-            and self._measuring_s <= MEASURING * searched_s
+            and self._measuring_s <= 0.05 * searched_s  # part of the time of a search that goes into that
         ):
             figures_s, self.file_s = self.measure(result())
             self._measuring_s += time.monotonic() - began

@@ -297,9 +297,6 @@ class _Descent:
 LONGEST = 1 << 32
 """Integer that stands for the longest link of a proof."""
 
-MOST_PROGRAM = 4_000
-"""Ranks times links up to which linear programming is quick."""
-
 
 @dataclass(frozen=True, eq=False)
 class AllToAllRate:
@@ -349,7 +346,7 @@ def all_to_all_bound(network: RatedNetwork, stop: Stop) -> tuple[Ints, float]:
     Returns:
         int64[m], lengths of links that prove the bound; and a rate of every ordered pair that is reached, in units.
     """
-    if len(network.ranks) * len(network.arcs) <= MOST_PROGRAM:
+    if len(network.ranks) * len(network.arcs) <= 4_000:  # ranks times links up to which linear programming is quick
         with contextlib.suppress(LimitError):  # lengths of any descent prove a bound as well
             rate = all_to_all_rate(network, stop)
             return rate.lengths, rate.units

@@ -31,9 +31,6 @@ from topoopt.core.errors import Problem
 from topoopt.core.rated_network import RatedNetwork
 from topoopt.core.search_settings import AllReduceChoice
 
-FEW_PIECES = 16
-"""Most pieces where latencies do not count."""
-
 MOST_SENDS = 400_000
 """Messages of a schedule that a division into pieces may come to."""
 
@@ -48,7 +45,7 @@ def most_pieces(problem: CollectiveProblem, planned: PlannedSchedule) -> int:
         return 1
     most = max(min(MAX_PIECES, MOST_SENDS // max(len(whole.sends), 1)), 1)
     if problem.objective == "throughput":  # the same whatever the pieces
-        most = min(most, FEW_PIECES)
+        most = min(most, 16)  # most pieces where latencies do not count
     return most if problem.steps is None else min(most, max(problem.steps - whole.steps + 1, 1))
 
 

@@ -198,7 +198,10 @@ class Surviving:
         """Arcs that may lead to a target; hops of -1 where nothing does."""
         key = target if target in self.relays else -1
         if key not in self._graphs:
-            self._graphs[key] = _graph(self.topology, np.where(_usable(self, key), self.left, 0))
+            left = np.where(_usable(self, key), self.left, 0)
+            tail = self.topology.arcs[:, 0].astype(np.int64)
+            head = np.where(left > 0, self.topology.arcs[:, 1], self.topology.arcs[:, 0]).astype(np.int64)
+            self._graphs[key] = Digraph(row_ptr(tail, self.topology.servers), tail, head, left.astype(np.float64))
         return self._graphs[key]
 
     def hops(self) -> Int32s:
@@ -221,12 +224,6 @@ def _usable(surviving: Surviving, target: int) -> Bools:
     if closed:
         alive &= ~np.isin(surviving.topology.arcs[:, 1], closed)
     return alive
-
-
-def _graph(topology: Topology, left: Int32s) -> Digraph:
-    tail = topology.arcs[:, 0].astype(np.int64)
-    head = np.where(left > 0, topology.arcs[:, 1], topology.arcs[:, 0]).astype(np.int64)
-    return Digraph(row_ptr(tail, topology.servers), tail, head, left.astype(np.float64))
 
 
 def after(topology: Topology, failure: Failure) -> Surviving:

@@ -474,12 +474,10 @@ class TrainingRewiring(ExchangeSearch[Repair[PlacedNetwork]]):
         repair = evaluator.repair(given_up(self.failure, exchange))
         if repair[1] is None or repair[0].value is None:
             return None
-        topology = self._standing(exchange)
-        return Rewired(exchange, topology, repair, repair[0].value, method)
-
-    def _standing(self, exchange: Exchange) -> Topology:
-        """The links after the exchange; groups of servers need not be joined to each other."""
         before = self.topology
         arcs = unit_arcs(standing_links(before, self.failure, exchange), before.links)
         made = Topology.of_arcs(before.servers, arcs, degree=before.degree, links=before.links)
-        return replace(made, origin=f"re-wired after {self.failure.label}", switches=np.full_like(before.switches, -1))
+        topology = replace(
+            made, origin=f"re-wired after {self.failure.label}", switches=np.full_like(before.switches, -1)
+        )
+        return Rewired(exchange, topology, repair, repair[0].value, method)

@@ -45,9 +45,6 @@ from topoopt.simulate.llm_training.links import (
     torus_routes,
 )
 
-MOST_REGION = 128
-"""Servers of a region; larger ones get no circuits."""
-
 MOST_GRAPHS = 2000
 """Circulant graphs of circuits that are tried for a region."""
 
@@ -78,7 +75,7 @@ def regional_networks(cluster: GpuCluster, groups: FamilyGroups) -> Iterator[tup
         np.add.at(demand, (flows.source, flows.target), flows.amount)
     _, component = connected_components(csr_array(demand), directed=False)
     regions = [np.flatnonzero(component == label) for label in np.unique(component)]
-    chosen = [label for label in regions if 1 < len(label) <= MOST_REGION]
+    chosen = [label for label in regions if 1 < len(label) <= 128]  # servers of a region; larger ones get no circuits
     for plan in (_alone, _split, _forwarded) if chosen else (_alone,):
         planned = [plan((demand[np.ix_(label, label)] / demand.max()).tobytes(), len(label), cluster.optical_interfaces,
                       cluster.degree - cluster.optical_interfaces) for label in chosen]  # fmt: skip

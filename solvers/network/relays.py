@@ -39,9 +39,6 @@ from topoopt.core.arrays import Floats
 from topoopt.core.network import MOST_RELAY_CASES, LinkCounts, RelayCases, RelayPrices
 from topoopt.native import flows, search
 
-_PIECE = 1 << 26
-"""Entries gone through between two looks at the clock."""
-
 
 def default_two_layer_iterations(n: int) -> int:
     """Iterations after which the bound hardly improves."""
@@ -77,7 +74,7 @@ def two_layer_multipliers(d: int, demand: Floats, iterations: int, *, stop: Stop
     n = len(demand)
     mean = float(demand.sum()) / (n * (n - 1)) or 1.0
     search = flows.TwoLayerSearch(d, (demand / mean).astype(np.float32, order="C"))
-    done, piece = 0, max(1, _PIECE // n**3)
+    done, piece = 0, max(1, (1 << 26) // n**3)  # entries gone through between two looks at the clock
     while done < iterations and (stop is None or stop.reason() is None):
         count = min(piece, iterations - done)
         search.run(count)
@@ -90,8 +87,6 @@ def two_layer_multipliers(d: int, demand: Floats, iterations: int, *, stop: Stop
 
 
 _MOMENTUM = 0.9
-_EXACT = 10
-"""Iterations of which one is exact."""
 
 _DIGITS = 6
 _BELOW = 2e-6
@@ -197,7 +192,7 @@ def relay_prices(
             break
         if iteration == iterations // 2:
             dual.forget_uses()
-        exact = iteration % _EXACT == 0 or iteration >= iterations - 6
+        exact = iteration % 10 == 0 or iteration >= iterations - 6  # iterations of which one is exact
         value, slope, _ = at.value(dual, current, exact=exact)
         current -= value / slope
         if exact and current > best_theta:

@@ -281,9 +281,6 @@ EXCHANGE_SERVERS = 10
 LATE_S = 1.0
 """What routing a topology may take once the time is up: what was found last should not go to waste."""
 
-POLISH_MOST = 160
-"""Above here one evaluation takes too long."""
-
 
 def search_topology(
     problem: TopologyProblem,
@@ -444,7 +441,7 @@ class _Search:
         return [self.demand + even * mean * (1.0 - np.eye(len(self.demand))) for even in evenly]
 
     def _polish(self) -> None:
-        if self.best is None or self.problem.servers > POLISH_MOST:
+        if self.best is None or self.problem.servers > 160:  # above here one evaluation takes too long
             return
         table = table_of(self.best[0])
         ratio = self.best[1].theta * self.links_total / hops_of(table.out, self.demand)

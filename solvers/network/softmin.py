@@ -176,12 +176,6 @@ def _parts(part: Floats, routings: list[Routing]) -> list[tuple[float, Routing]]
     return [(p, routing) for p, routing in zip(part.tolist(), routings, strict=True) if p > 0.0]
 
 
-_SLICE = 20_000_000
-"""Arcs times sources between looks at the clock: about a tenth of a second."""
-
-_SOFTNESS = 0.02
-"""Of the mean distance, at the start; where it is much more, the set of paths jumps."""
-
 _FINEST = 1e-7
 _BARRIER = 0.1
 """Of the softness: price of a length near 0, without which links that are not full would not come back."""
@@ -190,11 +184,6 @@ _LOWEST = 30.0
 """Logarithm of the largest ratio of lengths, before `_FLOOR` of their mean is added to all."""
 
 _FLOOR = 1e-6
-_ROUND = 20
-"""Passes between mixtures."""
-
-_STAGE = 40
-"""Passes at one softness, at most."""
 
 _WIDTH = 4.0
 """Lateness of a path, in units of the softness, up to which it counts as nearly shortest."""
@@ -263,13 +252,13 @@ class _Search:
 
     def run(self) -> None:
         """Stages of ever less softness, until done, slow or late (LimitError)."""
-        relative = _SOFTNESS
+        relative = 0.02  # of the mean distance, at the start; where it is much more, the set of paths jumps
         self._soften(relative, self._pass(np.ones(len(self.share)), 1.0)[0])
         x, curvature = self._at(np.zeros(len(self.share))), Curvature()
         stalls, mixed, stage, gaps = 0, self.passes, self.passes, [np.inf] * _PATIENCE
         while not self.done and self.passes < 3_000:
             imbalance = x.imbalance
-            if self.passes - mixed >= _ROUND:
+            if self.passes - mixed >= 20:  # passes between mixtures
                 mixture = self.mixtures.mix(self.bound, self.proof.time_left_s)
                 imbalance = min(imbalance, mixture - x.excess - self.bound)
                 mixed = self.passes
@@ -280,7 +269,7 @@ class _Search:
             if level and x.priced > x.excess:  # the barrier is what holds it; paths stay as they are
                 self.barrier /= 4
                 x = self._at(x.y)
-            elif stalls >= 3 or self.passes - stage >= _STAGE or level:
+            elif stalls >= 3 or self.passes - stage >= 40 or level:  # passes at one softness, at most
                 if relative < _FINEST:
                     break
                 relative, before = relative / 2, self.softness
@@ -327,7 +316,7 @@ class _Search:
         net, began = self.proof.network, time.monotonic()
         n, m = net.servers, len(net.head)
         load, hard, soft = np.zeros(m), 0.0, 0.0
-        step = max(1, _SLICE // (m + n))
+        step = max(1, 20_000_000 // (m + n))  # arcs times sources between looks at the clock: about a tenth of a second
         for begin in range(0, n, step):
             if flow is None and (self.mixtures.mixed or self.huge) and self._late():
                 raise LimitError("the time was up within a pass")

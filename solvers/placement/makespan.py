@@ -395,9 +395,6 @@ def solve_exact(
 RUNS = 6
 """First placements that are annealed."""
 
-WINDOW_GROUPS = 40
-"""Groups CP-SAT may move at once."""
-
 
 def start(search: LatencySearch) -> list[Placement]:
     """First placements, best first.
@@ -525,7 +522,7 @@ def windows(search: LatencySearch, until: float | None, rounds: int) -> None:
         np.minimum.at(
             nearest, search.a.group, np.where(search.a.memory + search.a.time.min(axis=1) > 0, distance, 1e30)
         )
-        free = set(np.argsort(nearest, kind="stable")[:WINDOW_GROUPS].tolist())
+        free = set(np.argsort(nearest, kind="stable")[:40].tolist())  # groups CP-SAT may move at once
         stays = {group: int(d) for group, d in enumerate(search.homes.tolist()) if group not in free}
         result = solve_exact(
             search.a,

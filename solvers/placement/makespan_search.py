@@ -78,9 +78,6 @@ def group_graph(a: PlacementArrays) -> GroupGraph:
 WIDTH = 64
 """Ready operators looked at, longest tails first."""
 
-MOST_EDGES = 2_000
-"""Consumers up to which the program of favourite children is solved."""
-
 PROGRAM_S = 2.0
 
 Placement = Ints
@@ -93,7 +90,7 @@ def earliest_start(a: PlacementArrays, g: GroupGraph) -> Iterator[Placement]:
 
 def favourite_child(a: PlacementArrays, g: GroupGraph) -> Iterator[Placement]:
     """m-SCT; nothing for large graphs, or if no operator has a favourite child."""
-    if not 0 < len(a.user) <= MOST_EDGES:
+    if not 0 < len(a.user) <= 2_000:  # consumers up to which the program of favourite children is solved
         return
     used = sorted(set(a.server.tolist()))
     across = len(used) > 1

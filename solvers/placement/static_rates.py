@@ -177,12 +177,6 @@ def in_given_orders(a: PlacementArrays, schedule: PlacedSchedule, rates: Floats)
     return PlacedSchedule(schedule.device, start[:n], end[:n], tuple(transfers), rates, float(end[:n].max()))
 
 
-def at_best_rates(a: PlacementArrays, schedule: PlacedSchedule, stop: Stop) -> PlacedSchedule | None:
-    """The orders of a schedule at their best rates, None if HiGHS fails or the orders contradict each other."""
-    rates = _best_rates(a, schedule, stop)
-    return None if rates is None else in_given_orders(a, schedule, rates)
-
-
 def _inside(a: PlacementArrays, size: float, d: int, e: int) -> float:
     if d == e:
         return 0.0
@@ -318,7 +312,9 @@ def solve_joint(search: LatencySearch, time_s: float | None = None) -> StopReaso
             return stop.reason() or result.stopped_by
         at = dict(zip(program.column_names or (), result.x.tolist(), strict=True))
         before = {pair: len(rows) for pair, rows in points.items()}
-        best = at_best_rates(search.a, _schedule(search.a, data, at), stop)
+        schedule = _schedule(search.a, data, at)
+        rates = _best_rates(search.a, schedule, stop)
+        best = None if rates is None else in_given_orders(search.a, schedule, rates)
         if best is not None:
             first = search.a.group_member[search.a.group_ptr[:-1]]
             search.offer(best, best.device[first].astype(np.int64))
