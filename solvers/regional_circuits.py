@@ -27,9 +27,6 @@ from topoopt.core.regional_circuits import RegionalCircuitsPlan, RegionalCircuit
 from topoopt.core.result import Certificate, SearchResult
 from topoopt.simulate.circuits import RegionTraffic
 
-NEED_ROUNDING = 1e-12
-"""Part of a circuit that a pair may lack: rounding, to the side that proves less."""
-
 MARGIN = 1e-10
 """Part of all prices by which the cheapest choices must be dearer."""
 
@@ -101,7 +98,7 @@ class PairChoices:
         """Return the choices of each pair with `least` to `most` circuits, int64[P]."""
         problem = traffic.problem
         unit = problem.circuit_rate * seconds
-        need = np.ceil(traffic.larger / unit * (1.0 - NEED_ROUNDING)).astype(np.int64)
+        need = np.ceil(traffic.larger / unit * (1.0 - 1e-12)).astype(np.int64)  # rounding may lack
         pairs = np.arange(len(need))
         if problem.split:
             top = np.minimum(most, np.maximum(least, need))

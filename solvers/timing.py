@@ -92,10 +92,6 @@ def step(work: Callable[[], Result], late: Callable[[], bool], grace_s: float = 
     return thread.results[0]
 
 
-AFTER_SIGNAL_S = 2.0
-"""Time that steps have after the first interrupt to end by themselves."""
-
-
 AFTERWARDS = 1.5
 """Time kept for what follows a search, in times of the first plan: figures, check and files of a job on 1024 servers
 take that long."""
@@ -285,7 +281,7 @@ class Timing:
             return False
         if self._signal_at is None:
             self._signal_at = time.monotonic()
-        return time.monotonic() - self._signal_at > AFTER_SIGNAL_S
+        return time.monotonic() - self._signal_at > 2.0  # for steps to end by themselves
 
     def _late(self, seconds: float, share: float) -> bool:
         """Whether the limit is over by so much, also by the time that the processor gave this process: a machine that

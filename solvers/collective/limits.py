@@ -178,9 +178,6 @@ CLOSE = 1e-6
 FIRST_BETA = 6.0
 """First inverse temperature, in logarithms of the most links of a node over the mean distance."""
 
-LARGEST_EXPONENT = 600.0
-"""Largest product of beta and a distance: entries of Z stay above the least float64."""
-
 STAY = 0.5
 """Part of the walks that go on after each link, so that they end where all lengths are 0."""
 
@@ -213,7 +210,7 @@ def _descended(descent: _Descent, stop: Stop) -> tuple[float, float, Floats]:
         if stop.reason() is not None or descent.bound <= descent.reached * (1 + CLOSE):
             return best
         earlier, beta = now, 2 * beta
-        if beta * descent.farthest(now) > LARGEST_EXPONENT:
+        if beta * descent.farthest(now) > 600.0:  # Z above the least float64
             return best
 
 
@@ -294,10 +291,6 @@ class _Descent:
         return -float(np.log(total)), (slope - slope @ parts / whole) / whole
 
 
-LONGEST = 1 << 32
-"""Integer that stands for the longest link of a proof."""
-
-
 @dataclass(frozen=True, eq=False)
 class AllToAllRate:
     """What linear programming finds.
@@ -373,7 +366,7 @@ def whole_lengths(dual: Floats) -> Ints:
     longest = float(lengths.max())
     if longest <= 0:
         return np.ones(len(dual), dtype=np.int64)
-    return np.asarray(np.round(lengths / longest * LONGEST), dtype=np.int64)
+    return np.asarray(np.round(lengths / longest * (1 << 32)), dtype=np.int64)  # the longest link
 
 
 FINE = 1 << 30

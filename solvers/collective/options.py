@@ -190,9 +190,6 @@ def best_option(options: tuple[AllReduceOption, ...], vector_bytes: int) -> tupl
 MOST_SERVERS = {AllReduceChoice.TREES: 64, AllReduceChoice.BFB: 256, AllReduceChoice.BEST: 256}
 """Servers up to which schedules are made: packing trees takes some ten seconds a topology at 64 servers."""
 
-TREES_IN_BEST = 32
-"""Servers up to which trees are tried where the best is asked for: packing them takes a second a topology there."""
-
 
 class GroupOptions:
     """Schedules of groups, made once for all whose links are of one form."""
@@ -227,7 +224,7 @@ class GroupOptions:
         return tuple(options)
 
     def _made(self, network: RatedNetwork, choice: AllReduceChoice, most: int) -> tuple[AllReduceOption, ...]:
-        trees = most <= TREES_IN_BEST
+        trees = most <= 32  # packing trees of more servers takes over a second a topology
         return allreduce_options(network, choice, message_us=self.message_us, stop=self.stop, with_trees=trees)
 
 

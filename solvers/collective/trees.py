@@ -28,9 +28,6 @@ from solvers.stop import BestFirst
 from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.rated_network import RatedNetwork
 
-MOST_TAILS = 16
-"""Tails that a head is joined to in equal parts."""
-
 Arc = tuple[int, int]
 Path = tuple[int, ...]
 
@@ -82,7 +79,7 @@ class _Splitting:
         into = [tail for tail, end in sorted(self.capacity) if end == switch and self.capacity[tail, end] > 0]
         out = [end for tail, end in sorted(self.capacity) if tail == switch and self.capacity[tail, end] > 0]
         for index, head in enumerate(out):
-            spread = [tail for tail in self._order(into, switch, index, head) if tail != head][:MOST_TAILS]
+            spread = [tail for tail in self._order(into, switch, index, head) if tail != head][:16]
             part = -(-self.capacity[switch, head] // max(len(spread), 1))
             for tail in spread:
                 self._join_some(tail, switch, head, part)

@@ -171,10 +171,6 @@ ROUNDING = 2e-9
 MOST_STEPS = 200_000
 """Of a graph that is made: passes, and what they send."""
 
-STEPS_OF_PASS = 6
-"""More steps than a pass of a pod comes with, but for exchanges of tokens."""
-
-
 RatedCandidate = tuple[PodCandidate, PodVerdict, float, CircuitProof | None]
 """A candidate with its verdict, its bound in seconds, and the proof; None where the bound is that of all strategies."""
 
@@ -239,7 +235,7 @@ def pod_row(problem: LlmTrainingProblem, strategy: ParallelStrategy, floor_s: fl
     row = PodRow(strategy, floor_s)
     batches = problem.batch.sequences // (strategy.data * strategy.micro_batch)
     pods = strategy.gpus // settings.gpus
-    if STEPS_OF_PASS * batches * strategy.chunks * pods > MOST_STEPS:
+    if 6 * batches * strategy.chunks * pods > MOST_STEPS:  # a pass has no more, but for exchanges of tokens
         return row
     graph = iteration_graph(problem, strategy)
     degree = np.bincount(np.array(graph.pairs).ravel(), minlength=graph.pods)

@@ -120,9 +120,6 @@ def part_work(
     return work
 
 
-IMPROVEMENT = 5e-4
-"""Relative gain below which a turn of the loop counts as no improvement."""
-
 PATIENCE = 3
 """Turns without improvement after which the loop has converged."""
 
@@ -201,7 +198,7 @@ class Alternation:
                     self.steps.annealed(best, share, 100 + turn, "alternate", start=temperature)
                 )
                 gain = best.iteration_time_ms - improved.iteration_time_ms
-                stale = 0 if gain > IMPROVEMENT * best.iteration_time_ms else stale + 1
+                stale = 0 if gain > 5e-4 * best.iteration_time_ms else stale + 1  # less is no gain
                 best = self._best(best, improved)
             polished = self.steps.annealed(best, self.settings.budget // 8, 200, "polish", start=0.003, by_rounds=True)
             best = self._best(best, polished)

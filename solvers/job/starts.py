@@ -361,10 +361,6 @@ def tensor_parallel(n: int, workload: Workload, t: int) -> Strategy | None:
     return placed(n, workload, wanted) if any_split else None
 
 
-FEW_STAGES = 2
-"""Numbers of stages that are tried of any model; many leave most servers idle, but for models that fit no other way."""
-
-
 def starting_strategies(cluster: Cluster, workload: Workload) -> tuple[Start, ...]:
     n = cluster.servers
     name_of: dict[Strategy, str] = {data_parallel(n, workload): "data parallel"}
@@ -387,7 +383,7 @@ def starting_strategies(cluster: Cluster, workload: Workload) -> tuple[Start, ..
         tensor = tensor_parallel(n, workload, t)
         if tensor is not None:
             name_of.setdefault(tensor, f"tensor parallel {t} ways")
-    few = divisors[-FEW_STAGES:]
+    few = divisors[-2:]  # many leave most servers idle
     for measure, sizes in MEASURES.items():
         for k in divisors if measure == WORK and cluster.server_memory_bytes is not None else few:
             name_of.setdefault(stages(n, workload, k, sizes(n, workload)), f"{n // k} stages of like {measure}")

@@ -106,9 +106,6 @@ def _mean_hops(servers: int, cluster: GpuCluster) -> float:
     return distances / (servers - 1)
 
 
-MOST_EXCHANGED = 128
-"""Servers up to which exchanges are tried: routes of all pairs are kept."""
-
 EXCHANGES = 100
 """Exchanges of two servers that are drawn."""
 
@@ -123,7 +120,7 @@ def best_map(
 ) -> EvaluatedNetwork:
     """The fastest map that exchanges find, beginning with the ranks in order."""
     n = problem.cluster.servers
-    if problem.rank_map == "in-order" or fabric.routes is None or n > MOST_EXCHANGED or not start.loads:
+    if problem.rank_map == "in-order" or fabric.routes is None or n > 128 or not start.loads:
         return start
     source, target = np.nonzero(~np.eye(n, dtype=bool))
     all_pairs = fabric.routes(source, target)

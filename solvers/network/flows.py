@@ -334,11 +334,6 @@ class RoutingProof:
         """Whether the time is up, or somebody interrupted."""
         return self.stop.reason() is not None
 
-    @property
-    def time_left_s(self) -> float | None:
-        """Seconds to the deadline, 0 at least; None when there is none."""
-        return self.stop.remaining_s()
-
     def result(self, method: str, work: int) -> RoutingResult:
         """What is known now; a routing exists, as the first thing every method does is to offer one."""
         best, (bound, lengths) = self._best, self._bound

@@ -52,7 +52,7 @@ def _program(proof: RoutingProof) -> Program:
 
 def solved(proof: RoutingProof, algorithm: str, arrays: LpArrays, options: Options) -> LpResult:
     """What a backend finds in the time left; a large program runs in a process that can be stopped."""
-    limits = SolverLimits(time_s=proof.time_left_s)
+    limits = SolverLimits(time_s=proof.stop.remaining_s())
     if arrays.columns < _GUARDED:
         return solver_named(algorithm)(arrays, limits, options)
     return solve_guarded(algorithm, arrays, limits, options, stop=proof.stop)
@@ -103,7 +103,7 @@ def first_order(proof: RoutingProof) -> int:
     start = None
     for tolerance in (1e-3, 1e-4, 1e-5, 1e-6):
         while True:
-            answer = _slice(problem, tolerance, int(_SLICE / arrays.nonzeros) + 1, proof.time_left_s, start)
+            answer = _slice(problem, tolerance, int(_SLICE / arrays.nonzeros) + 1, proof.stop.remaining_s(), start)
             start = pdlp.PrimalAndDualSolution()
             start.primal_solution, start.dual_solution = answer.primal_solution, answer.dual_solution
             work += answer.solve_log.iteration_count
@@ -179,9 +179,6 @@ def frank_wolfe(proof: RoutingProof, flow: Floats | None = None, sweeps: int = 2
 _PART, _FINEST, _COARSEST = 0.1, 1e-10, 1e-3
 """Of the gap asked for, what a program may leave open; between these bounds."""
 
-_GAIN = 0.5
-"""A gap that shrinks to no less than this in two rounds is left to another method."""
-
 
 class NearPaths:
     """Arcs that each source may use, and the best routing over them."""
@@ -205,7 +202,7 @@ class NearPaths:
             if prices is None or proof.proven or proof.late:
                 return
             gaps.append(1.0 - proof.bound / proof.value)
-            if len(gaps) > 2 and gaps[-1] > _GAIN * gaps[-3]:
+            if len(gaps) > 2 and gaps[-1] > 0.5 * gaps[-3]:  # a gap that shrinks to no less is left to another method
                 return
             lengths = proof.lengths * (float(capacity.sum()) / float(capacity @ proof.lengths))
             wider = (lengths, self.width), ((lengths + prices) / 2, self.width), (prices, 0.0)

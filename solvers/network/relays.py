@@ -92,9 +92,6 @@ _DIGITS = 6
 _BELOW = 2e-6
 """What is taken off Theta for the digits of the prices, and off again where that was too little."""
 
-_SLACKS = (0.0, 3e-4, 1e-3, 3e-3)
-"""Parts of the worth of a block that are added to it, so that branch and bound has less to rule out."""
-
 _DIP = 0.9
 """Part of what is proven already that Theta may be in the ascent."""
 
@@ -207,7 +204,7 @@ def relay_prices(
         at.shift = at.shift + length * run.shift
     if used is not None:
         used[:] = dual.uses().reshape(d, n, n) / max(1, iterations - iterations // 2)
-    for slack in _SLACKS:
+    for slack in (0.0, 3e-4, 1e-3, 3e-3):  # so that branch and bound has less to rule out
         prices = _proven(dual, best, counts, best_theta, theta, slack)
         if prices is None or shown(prices):
             return prices

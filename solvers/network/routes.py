@@ -407,12 +407,9 @@ def split_routes_lp(
     weights: Floats | None = None,
     k: int = 8,
     *,
-    slack: int = 1,
     seed: int = 0,
-    backend: str = "highs-simplex",
-    limits: SolverLimits | None = None,
 ) -> PathTable:
-    """Traffic of each pair split over up to k simple paths of at most `slack` hops more than the shortest.
+    """Traffic of each pair split over up to k simple paths of at most one hop more than the shortest.
 
     Meant for small clusters (n <= 32; n^2 k columns). Pairs without traffic get one shortest path.
 
@@ -436,7 +433,7 @@ def split_routes_lp(
     paths: list[list[int]] = []
     owner: list[int] = []
     for index, (s, t) in enumerate(pairs):
-        shortest = shortest_arc_paths(graph, s, t, k if amount[s, t] > 0 else 1, slack, rng)
+        shortest = shortest_arc_paths(graph, s, t, k if amount[s, t] > 0 else 1, rng)
         paths += shortest
         owner += [index] * len(shortest)
     demand = np.array(owner, dtype=np.int64)
@@ -454,15 +451,15 @@ def split_routes_lp(
     if not paths:
         share = np.zeros(0)
     else:
-        result = BACKENDS[backend](path_split_arrays(data), limits or SolverLimits())
+        result = BACKENDS["highs-simplex"](path_split_arrays(data), SolverLimits())
         if result.x is None:
             raise LimitError(f"no split of the routes found: {result.message}")
         share = shares_of(data, result.x)
     return _path_table(n, pairs, paths, demand, share, graph)
 
 
-def shortest_arc_paths(graph: Digraph, source: int, target: int, k: int, slack: int, rng: Random) -> list[list[int]]:
-    """Up to k different simple paths (arc ids), fewest hops first, of at most `slack` hops over the shortest."""
+def shortest_arc_paths(graph: Digraph, source: int, target: int, k: int, rng: Random) -> list[list[int]]:
+    """Up to k different simple paths (arc ids), fewest hops first, of at most one hop over the shortest."""
     to_target = graph.hops_to[target]
 
     def walk(node: int, left: int, visited: set[int], prefix: list[int]) -> Iterator[list[int]]:
@@ -477,7 +474,7 @@ def shortest_arc_paths(graph: Digraph, source: int, target: int, k: int, slack: 
 
     paths: list[list[int]] = []
     shortest = int(to_target[source])
-    for length in range(shortest, shortest + slack + 1):
+    for length in (shortest, shortest + 1):
         level = list(islice(walk(source, length, {source}, []), 256))
         missing = k - len(paths)
         if len(level) <= missing:

@@ -272,9 +272,6 @@ POLISH_SERVERS = 32
 ANNEALS = 3
 """Annealing runs where the polish follows: their theta differs more than their hop total."""
 
-REWIRE_SERVERS = 24
-"""Up to here exchanges on the true theta follow where links must stay: few of them are within the limit."""
-
 EXCHANGE_SERVERS = 10
 """Up to here a few hundred linear programs take seconds."""
 
@@ -401,7 +398,7 @@ class _Search:
                 stop=self.stop,
             )
             self._offer("rewired", self._topology(out, "the network as it stands, rewired"))
-        if not self._done() and n <= REWIRE_SERVERS:
+        if not self._done() and n <= 24:  # of more servers few exchanges are within the limit
             self._exchange()
         return self._result()
 

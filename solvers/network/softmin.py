@@ -24,9 +24,6 @@ from solvers.network.linear import NearPaths, frank_wolfe
 from topoopt.core.arrays import Floats
 from topoopt.core.errors import LimitError
 
-_BENT = 1e-10
-"""Cosine between a step and its change of slope from which on the pair says anything."""
-
 
 class Curvature:
     """The last steps and how each changed the slope."""
@@ -36,7 +33,7 @@ class Curvature:
 
     def add(self, step: Floats, change: Floats) -> None:
         """A step and its change of slope, float64[m] each; left out where the function is not convex along it."""
-        if step @ change > _BENT * np.linalg.norm(step) * np.linalg.norm(change):
+        if step @ change > 1e-10 * np.linalg.norm(step) * np.linalg.norm(change):  # else the pair says nothing
             self.pairs = [*self.pairs[1 - 20 :], (step, change)]
 
     def scale(self, factor: float) -> None:
@@ -177,16 +174,8 @@ def _parts(part: Floats, routings: list[Routing]) -> list[tuple[float, Routing]]
 
 
 _FINEST = 1e-7
-_BARRIER = 0.1
-"""Of the softness: price of a length near 0, without which links that are not full would not come back."""
-
-_LOWEST = 30.0
-"""Logarithm of the largest ratio of lengths, before `_FLOOR` of their mean is added to all."""
 
 _FLOOR = 1e-6
-
-_WIDTH = 4.0
-"""Lateness of a path, in units of the softness, up to which it counts as nearly shortest."""
 
 _ENTRIES, _ENTRY = 12_000, 2_000
 """Size of a program over nearly shortest paths, at most; an entry takes it as long as so many arcs take a pass."""
@@ -259,7 +248,7 @@ class _Search:
         while not self.done and self.passes < 3_000:
             imbalance = x.imbalance
             if self.passes - mixed >= 20:  # passes between mixtures
-                mixture = self.mixtures.mix(self.bound, self.proof.time_left_s)
+                mixture = self.mixtures.mix(self.bound, self.proof.stop.remaining_s())
                 imbalance = min(imbalance, mixture - x.excess - self.bound)
                 mixed = self.passes
                 gaps.append(self.gap)
@@ -304,7 +293,7 @@ class _Search:
 
     def _soften(self, relative: float, hard: float) -> None:
         self.softness = relative * hard
-        self.barrier = min(self.barrier, _BARRIER * relative)
+        self.barrier = min(self.barrier, 0.1 * relative)  # without it links that are not full would not come back
 
     def _pass(
         self, lengths: Floats, softness: float, amount: float = 1.0, flow: Floats | None = None
@@ -329,13 +318,13 @@ class _Search:
         return hard, soft, load
 
     def _late(self) -> bool:
-        left = self.proof.time_left_s
+        left = self.proof.stop.remaining_s()
         return self.proof.late or (self.huge and left is not None and left < 3.0 * self.pass_s)
 
     def _at(self, y: Floats) -> _Point:
         """-log(sum D phi / C) - barrier * sum p log l with p = c / C, and its slope by y; l ~ exp(y)."""
         c, total = self.proof.network.capacity, self.capacity
-        y = np.maximum(y - y.max(), -_LOWEST)
+        y = np.maximum(y - y.max(), -30.0)  # logarithm of the largest ratio of lengths
         grown = np.exp(y)
         lengths = grown + _FLOOR * grown.mean()
         scale = total / float(c @ lengths)
@@ -383,7 +372,7 @@ class _Search:
         most = int(min(self.entries, self.passes * proof.network.columns * shrink / _ENTRY - self.tried))
         if self.huge or most <= 0 or self.softness > 0.6 * self.narrowed:
             return False
-        near = NearPaths(proof, _WIDTH * self.softness, self.entries)
+        near = NearPaths(proof, 4.0 * self.softness, self.entries)  # later paths are not nearly shortest
         entries = near.widen(self.lengths, near.width)
         if entries > most:
             return False

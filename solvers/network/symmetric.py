@@ -228,7 +228,7 @@ def by_rotation(proof: RoutingProof) -> int:
     accuracy = min(proof.accuracy, 1e-8)
     weight = net.demand[0]
     result = route_circulant(
-        offsets.tolist(), weight, capacity=width.tolist(), accuracy=accuracy, time_limit_s=proof.time_left_s
+        offsets.tolist(), weight, capacity=width.tolist(), accuracy=accuracy, time_limit_s=proof.stop.remaining_s()
     )
     kind = np.searchsorted(offsets, (net.head - net.tail) % net.servers)
     proof.offer_lengths(result.lengths[kind])
@@ -307,7 +307,7 @@ def by_translation(proof: RoutingProof) -> int:
         load: Floats = np.bincount(kind, flow_of(lengths), len(width)).astype(np.float64)
         return float(load @ lengths), load
 
-    mixture = mixed_walks(walk, net.servers, width, min(proof.accuracy, _EXACT), proof.time_left_s)
+    mixture = mixed_walks(walk, net.servers, width, min(proof.accuracy, _EXACT), proof.stop.remaining_s())
     proof.offer_lengths(mixture.lengths[kind])
     parts = zip(mixture.share.tolist(), mixture.routing_lengths, strict=True)
     row: Floats = np.sum([share * flow_of(lengths) for share, lengths in parts], axis=0)

@@ -54,9 +54,6 @@ SAME = 1e-7
 TOGETHER = 4
 """Matrices that enter at once."""
 
-MOST_EVENED = 2_000_000
-"""Matrices times pairs times arcs of the largest program for the mean."""
-
 ROUNDING = 1e-9
 
 _SIMPLEX = 4_000
@@ -142,7 +139,7 @@ class _Common:
     def _evened(self, split: Floats, worst: float) -> Floats:
         """A routing no worse in the worst case, and better on the mean if there is one."""
         entries = len(self.demands) * split.size
-        if len(self.demands) == 1 or entries > MOST_EVENED:
+        if len(self.demands) == 1 or entries > 2_000_000:  # matrices times pairs times arcs
             return split
         solution = self._solved(list(range(len(self.demands))), worst / self.scale)
         if solution is None:
