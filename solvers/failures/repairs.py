@@ -88,15 +88,7 @@ def without_paths(routes: PathTable, dead: Ints, paths: ArcPaths, heads: Ints) -
     inner = ~new
     inner[first] = False
     node[inner] = heads[paths[1]]
-    return PathTable(
-        nodes_total=routes.nodes_total,
-        source=routes.source,
-        target=routes.target,
-        pair_ptr=routes.pair_ptr,
-        share=routes.share,
-        path_ptr=path_ptr,
-        node=node,
-    )
+    return replace(routes, path_ptr=path_ptr, node=node)
 
 
 def without_pairs(routes: PathTable, gone: Bools) -> PathTable:

@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from math import comb
 
 import numpy as np
 
@@ -64,11 +63,6 @@ def joined(parts: Sequence[Failure]) -> Failure:
         servers=tuple(sorted({server for part in parts for server in part.servers})),
         planes=tuple(sorted({plane for part in parts for plane in part.planes})),
     )
-
-
-def number_of(parts: int, count: int) -> int:
-    """Sets of `count` parts."""
-    return comb(parts, count)
 
 
 def every_set(topology: Topology, part: str, count: int) -> tuple[Failure, ...]:

@@ -16,7 +16,7 @@ both ends use a rail that both still have.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property, partial
 from itertools import pairwise
@@ -388,7 +388,7 @@ class RailEvaluator(TrainingFailures):
             disconnected_pairs=disconnected,
             diameter=diameter,
             mean_hops=mean_hops,
-            broken_rings=sum(int(hurt[ring].any()) for ring in self._each_ring()),
+            broken_rings=sum(int(hurt[part].any(axis=2).sum()) for classes in self.orders.values() for part in classes),
             rings=self.rings,
             rerouted_pairs=int((hurt[source] | hurt[target]).sum()),
             value=None if network is None else value,
@@ -396,11 +396,6 @@ class RailEvaluator(TrainingFailures):
             trials=() if untouched else ((REROUTED, None if network is None else value),),
         )
         return outcome, network
-
-    def _each_ring(self) -> Iterator[Ints]:
-        for classes in self.orders.values():
-            for part in classes:
-                yield from part.reshape(-1, part.shape[2])
 
     def _placed(self, links: Ints) -> PlacedNetwork:
         """All that send, over the rails that are left.

@@ -434,7 +434,9 @@ def direct_network(
             built += [family] if any(parts for parts, _, _ in made) else []
         elif len(made) == 1:
             steps = made[0][2]
-    for family in _borrowing(groups, built) if steps else ():
+    for family in (F.DATA, F.EXPERT_DATA) if steps else ():
+        if family not in groups.collectives or leaders[family] in built:
+            continue
         exchange, replicas = groups.collectives[F.EXPERT][0], [part for own in built for part in orders[own]]
         both = links is LinkDirection.BIDIRECTIONAL
         borrowed = [
@@ -449,12 +451,6 @@ def direct_network(
         arcs.append(_lit(np.repeat(edges, split[F.PIPELINE] // _most_neighbours(groups, links), axis=0), links))
     graph = _graph(cluster, arcs)
     return PlacedNetwork(graph, places, orders, direct_routes(graph, groups, orders, volume, seed=seed))
-
-
-def _borrowing(groups: FamilyGroups, built: list[F]) -> list[F]:
-    leaders = ring_leaders(groups)
-    borrowers = (F.DATA, F.EXPERT_DATA)
-    return [family for family in borrowers if family in groups.collectives and leaders[family] not in built]
 
 
 def _lit(edges: Ints, links: LinkDirection) -> Ints:

@@ -156,8 +156,9 @@ def network_of(problem: LlmTrainingProblem, plan: NetworkPlan, groups: FamilyGro
     source, target = sending_pairs(groups, places, orders)
     tokens = None
     if plan.fabric == REGIONAL and F.EXPERT in groups.collectives:
-        pairs = _token_pairs(groups, places, n)
-        tokens = _table(nodes, *pairs, plan.token_routes)
+        flows = family_flows(groups, places, {}).get(F.EXPERT, ())
+        pairs = np.unique(np.concatenate([flow.source * n + flow.target for flow in flows]))
+        tokens = _table(nodes, pairs // n, pairs % n, plan.token_routes)
     return PlacedNetwork(
         graph,
         places,
@@ -186,12 +187,6 @@ def _orders(plan: NetworkPlan, groups: FamilyGroups) -> dict[F, tuple[Ints, ...]
             first += len(blocks.blocks)
         orders[rings.dimension] = tuple(classes)
     return orders
-
-
-def _token_pairs(groups: FamilyGroups, places: Ints, n: int) -> tuple[Ints, Ints]:
-    flows = family_flows(groups, places, {}).get(F.EXPERT, ())
-    pairs = np.unique(np.concatenate([flow.source * n + flow.target for flow in flows]))
-    return pairs // n, pairs % n
 
 
 def _table(nodes: int, source: Ints, target: Ints, routes: Iterable[ServerRoute]) -> PathTable:

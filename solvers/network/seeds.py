@@ -30,16 +30,6 @@ Demand = Floats
 Seed = Callable[[int, int, LinkDirection, Demand, np.random.Generator], Topology]
 
 
-def totient_seed(n: int, d: int, links: LinkDirection, demand: Demand, rng: np.random.Generator) -> Topology:
-    """TotientPerms with the paper's geometric ring distances."""
-    return _circulant(n, d, links, "paper", "totient")
-
-
-def circulant_seed(n: int, d: int, links: LinkDirection, demand: Demand, rng: np.random.Generator) -> Topology:
-    """The circulant of least mean hops that a search finds."""
-    return _circulant(n, d, links, "best", "best circulant")
-
-
 def matching_seed(n: int, d: int, links: LinkDirection, demand: Demand, rng: np.random.Generator) -> Topology:
     """One heaviest matching (or permutation) of the remaining demand per interface; a ring last if that has gaps."""
     weights = np.maximum(demand, 0.0)
@@ -97,11 +87,11 @@ def random_seed(n: int, d: int, links: LinkDirection, demand: Demand, rng: np.ra
 
 
 SEEDS: Mapping[str, Seed] = {
-    "totient": totient_seed,
+    "totient": lambda n, d, links, demand, rng: _circulant(n, d, links, "paper", "totient"),
     "matching": matching_seed,
     "kautz": kautz_seed,
     "random": random_seed,
-    "circulant": circulant_seed,
+    "circulant": lambda n, d, links, demand, rng: _circulant(n, d, links, "best", "best circulant"),
 }
 
 

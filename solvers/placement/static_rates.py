@@ -347,10 +347,7 @@ def _schedule(a: PlacementArrays, data: JointPlacement, at: dict[str, float]) ->
     for t, tensor in enumerate(data.tensors):
         for e in {int(device[j]) for j in tensor.consumers} - {int(device[tensor.producer])}:
             starts[t, e] = at.get(f"leave_{t}_{e}", float(end[tensor.producer]))
-    transfers = sorted((TensorTransfer(t, e, leave, leave) for (t, e), leave in starts.items()), key=_by_start)
+    order = sorted((leave, *sent) for sent, leave in starts.items())
+    transfers = tuple(TensorTransfer(t, e, leave, leave) for leave, t, e in order)
     empty = np.zeros((len(a.network), len(a.network)))
-    return PlacedSchedule(device, start, end, tuple(transfers), empty, float(end.max()))
-
-
-def _by_start(transfer: TensorTransfer) -> tuple[float, int, int]:
-    return transfer.start_ms, transfer.tensor, transfer.target
+    return PlacedSchedule(device, start, end, transfers, empty, float(end.max()))
