@@ -70,7 +70,6 @@ class BandwidthAllocation:
         return np.flatnonzero(np.isfinite(self.ceiling))
 
     def rises(self) -> bool:
-        """Whether the program has a level."""
         return bool((self.gain > 0).any())
 
 
@@ -167,7 +166,6 @@ class SharedCapacities:
 
     @property
     def single_route(self) -> bool:
-        """Whether every transfer has one route."""
         return len(self.owner) == int(self.owner[-1]) + 1
 
 

@@ -115,7 +115,6 @@ def build_arrays(data: DagTopologyProgram) -> LpArrays:
 
 
 def _length(rows: Rows, k: int, factor: float) -> list[tuple[int, float]]:
-    """Terms of the length of an interval."""
     before = [(rows.at("time", k - 1), -factor)] if k > 1 else []
     return [(rows.at("time", k), factor), *before]
 

@@ -264,13 +264,9 @@ def with_catalogue(program: LpArrays, blocks: Blocks, data: BandwidthProgram, sc
         made.terms(parts, part[mine], -1.0)
         link = made.rows(len(b), -np.inf, 0.0, [f"link{label}" for label in labels[j]])
         made.terms(link, part[mine], 1.0)
-        made.terms(link, choose[mine], -_largest_tau(data) / tau)
+        least = [min(speeds) if speeds else 0.0 for speeds in data.speeds]
+        made.terms(link, choose[mine], -(1.0 / data.cost_of(np.array(least))) / tau)
     return made.arrays()
-
-
-def _largest_tau(data: BandwidthProgram) -> float:
-    least = [min(speeds) if speeds else 0.0 for speeds in data.speeds]
-    return 1.0 / data.cost_of(np.array(least))
 
 
 def chosen_speeds(data: BandwidthProgram, choose: Floats) -> dict[int, float]:

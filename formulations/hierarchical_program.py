@@ -224,9 +224,7 @@ def _times(path: Path, count: int) -> Path:
     return Path(path.compute_ns * count, path.sizes * count, path.steps)
 
 
-TAU = "1/cost"
 COST_CAP = "cost cap"
-NORMALISATION = "normalisation"
 
 
 @dataclass(frozen=True, eq=False)
@@ -368,10 +366,10 @@ def with_ratio(plain: BandwidthProgram) -> BandwidthProgram:
             add(-plain.lower[j], np.eye(d)[j], 0.0, np.inf, f"least {plain.names[j]}")
         if np.isfinite(plain.upper[j]):
             add(-plain.upper[j], np.eye(d)[j], -np.inf, 0.0, f"most {plain.names[j]}")
-    add(plain.fixed_cost, plain.price, 1.0, 1.0, NORMALISATION)
+    add(plain.fixed_cost, plain.price, 1.0, 1.0, "normalisation")
     return replace(
         plain,
-        names=(TAU, *plain.names),
+        names=("1/cost", *plain.names),
         rows=np.array(rows),
         row_lower=np.array([side[0] for side in sides]),
         row_upper=np.array([side[1] for side in sides]),

@@ -155,12 +155,10 @@ class JointTopology:
 
     @property
     def arcs(self) -> list[tuple[int, int]]:
-        """ARCS in order."""
         return [(int(i), int(j)) for i, j in np.argwhere(self.allowed)]
 
     @property
     def sources(self) -> list[int]:
-        """SOURCES in order."""
         return sorted({*np.flatnonzero(self.demand.sum(axis=1) > 0).tolist(), *self.senders})
 
     @property

@@ -308,7 +308,6 @@ def placement_makespan_arrays(
         return problem.time_ms(i, d) if problem.supports(i, d) else 0.0
 
     def runs(i: int) -> list[tuple[int, float]]:
-        """Minus the time of an operator, where it is."""
         return [(rows.at("at", group_of[i], d), -time(i, d)) for d in devices]
 
     for g in range(len(groups)):

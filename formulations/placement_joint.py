@@ -123,12 +123,10 @@ class JointPlacement:
         return {int(g): rank for rank, g in enumerate(np.argsort(-work, kind="stable"))}
 
     def on(self, s: int) -> list[int]:
-        """Return the devices of a server."""
         return [d for d in self.devices if self.server[d] == s]
 
     @property
     def servers(self) -> list[int]:
-        """Servers that have devices, ascending."""
         return sorted(set(self.server))
 
     @property
@@ -170,7 +168,6 @@ class JointPlacement:
         return self.upper_ms + self.alpha_ms + self.tensors[t].volume * self.most
 
     def graph(self) -> nx.DiGraph[int]:
-        """Operators and who waits for whom."""
         import networkx as nx
 
         graph: nx.DiGraph[int] = nx.DiGraph()
@@ -215,8 +212,6 @@ def build_arrays(data: JointPlacement) -> LpArrays:
 
 
 class _Builder:
-    """Holds what the families of rows share."""
-
     def __init__(self, data: JointPlacement) -> None:
         self.data, self.rows = data, Rows()
         self.deliveries, self.queues, self.unordered = data.deliveries(), data.queues(), data.unordered()
@@ -252,7 +247,6 @@ class _Builder:
         return self.rows.at("at", self.data.group[i], d), factor
 
     def _on(self, i: int, s: int, factor: float) -> list[Term]:
-        """Terms of z[g(i),s]."""
         return [self._at(i, d, factor) for d in self.data.on(s)]
 
     def _run(self, i: int, factor: float) -> list[Term]:
@@ -398,8 +392,6 @@ class _Builder:
 
 
 class _PyomoModel:
-    """The program in the making: what constraints of several families say of a placement."""
-
     def __init__(self, data: JointPlacement) -> None:
         import pyomo.environ as pyo
 
@@ -416,7 +408,6 @@ class _PyomoModel:
         return self.model.at[self.data.group[i], d]
 
     def on(self, i: int, s: int) -> Any:
-        """z[g(i),s]."""
         return sum(self.at(i, d) for d in self.data.on(s))
 
     def run(self, i: int) -> Any:

@@ -338,7 +338,6 @@ def _cost_of(program: LpArrays) -> dict[str, float]:
 
 # What CPLEX's LP grammar allows; brackets would open a quadratic expression, so indices come in parentheses.
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.,()#@~|]")
-_BRACKETS = str.maketrans("[]{}", "()()")
 _LONGEST = 200
 # Words that start a section of an LP file, so no name may be one.
 _RESERVED = re.compile(
@@ -346,7 +345,6 @@ _RESERVED = re.compile(
     r"|generals?|int|integers?|free|inf|infinity|end|semi|sos[12]?",
     re.IGNORECASE,
 )
-_LINE = 100
 
 
 def model_text(program: LpArrays, form: Literal["lp", "mps"], *, title: str = "") -> str:
@@ -370,7 +368,7 @@ def model_text(program: LpArrays, form: Literal["lp", "mps"], *, title: str = ""
 
 def safe_names(names: Sequence[str]) -> list[str]:
     """Names that both formats take, all different, in order."""
-    cleaned = [_UNSAFE.sub("_", name.translate(_BRACKETS))[:_LONGEST] for name in names]
+    cleaned = [_UNSAFE.sub("_", name.translate(str.maketrans("[]{}", "()()")))[:_LONGEST] for name in names]
     # A leading digit, period or exponent letter would read as a number.
     cleaned = [f"_{name}" if not name or re.match(r"[0-9.,()]|[eE][0-9+\-.]?", name) else name for name in cleaned]
     cleaned = [f"_{name}" if _RESERVED.fullmatch(name) else name for name in cleaned]
@@ -424,7 +422,7 @@ def _terms(values: Sequence[float], names: Sequence[str]) -> Iterator[str]:
 def _wrapped(head: str, terms: Iterator[str], tail: str = "") -> Iterator[str]:
     line = head
     for term in [*terms, *([tail] if tail else [])]:
-        if len(line) + len(term) > _LINE:
+        if len(line) + len(term) > 100:
             yield line
             line = " "
         line += f" {term}"

@@ -77,7 +77,6 @@ class LayerClasses:
 
     @cached_property
     def switches(self) -> tuple[int, ...]:
-        """Switches of each group of planes."""
         return tuple(int(row.max()) + 1 for row in self.switch)
 
     @cached_property

@@ -271,15 +271,11 @@ def stage_graph(problem: PlacementProblem) -> StageGraph:
     return StageGraph(groups, times, memory, order, merged_nets(nets, costs), kinds, costs)
 
 
-REDUCED_UP_TO = 2000
-"""Blocks; the transitive reduction of more takes longer than it saves."""
-
-
 def reduced_order(edges: set[tuple[int, int]], n: int) -> Ints:
     """Transitive reduction of an acyclic relation, sorted; the relation itself if it is large."""
     import networkx as nx
 
-    if n <= REDUCED_UP_TO:
+    if n <= 2000:  # blocks; the transitive reduction of more takes longer than it saves
         graph: nx.DiGraph[int] = nx.DiGraph()
         graph.add_nodes_from(range(n))
         graph.add_edges_from(sorted(edges))

@@ -107,10 +107,6 @@ class StageOrder:
         """float64[2, blocks, groups]: times, 0 where a block cannot run."""
         return np.where(np.isfinite(self.time), self.time, 0.0)
 
-    def groups_at(self, slot: int) -> tuple[int, ...]:
-        """Groups a slot may be of."""
-        return tuple(range(len(self.group_count))) if self.group_of_slot is None else (self.group_of_slot[slot],)
-
 
 def rounded_down(data: StageOrder, unit_ms: float) -> StageOrder:
     """The same in whole units, all times rounded down: its optimum times the unit is a lower bound on the optimum."""
@@ -216,7 +212,7 @@ def build_arrays(data: StageOrder) -> LpArrays:
                 rows.row(f"order_{u}_{v}_{j}", -np.inf, 0.0, terms)
     _crossings(rows, data)
     for s in range(data.slots):
-        for q in data.groups_at(s):
+        for q in tuple(range(len(data.group_count))) if data.group_of_slot is None else (data.group_of_slot[s],):
             _loads(rows, data, s, q)
             _limits(rows, data, s, q)
     if data.group_of_slot is None:
@@ -401,7 +397,6 @@ def build_pyomo(data: StageOrder) -> Any:
     _add_positions(model, data)
 
     def inside(b: int, s: int) -> Any:
-        """X[b, s]."""
         if data.slot_of_stage is None:
             return model.x[b, s]
         own = [j for j in stages if data.slot_of_stage is not None and data.slot_of_stage[j] == s]

@@ -51,10 +51,6 @@ if TYPE_CHECKING:
 TIE = 1e-12
 """Relative difference of levels that counts as none."""
 
-STALE = 1e-6
-"""Part of a sum of gains that may be left over by subtracting the others."""
-
-
 OnIncumbent = Callable[[Callable[[], SearchResult[AllocationPlan]]], None]
 """Offered what makes the result of the best so far."""
 
@@ -128,7 +124,7 @@ def water_fill(
             rising[places] -= parts * shares.gain[t]
             open_users[places] -= 1
         # What is left after subtracting nearly everything is rounding: sum it up afresh.
-        stale = np.flatnonzero((rising < STALE * current) & (open_users > 0))
+        stale = np.flatnonzero((rising < 1e-6 * current) & (open_users > 0))  # what subtracting the others left over
         for r in stale:
             on = slice(use.indptr[r], use.indptr[r + 1])
             users, parts = use.indices[on], use.data[on]
@@ -180,12 +176,6 @@ def first_rates(network: SharedCapacities, shares: Shares, stop: Stop) -> Search
     return replace(fill, plan=AllocationPlan(rates), certificates=(proof,), method=f"{fill.method} of first routes")
 
 
-CLEAR = 1e-3
-"""Part of the largest dual value from which a transfer counts as held; the others have their turn later."""
-
-SLACKS = (0.0, 1e-9, 1e-8, 1e-7)
-"""Parts by which held rates are lowered, one after the other; the checker asks for 1e-6."""
-
 PRICE_TOLERANCE = 1e-11
 """Prices below this part of the largest are left out of a certificate."""
 
@@ -229,7 +219,7 @@ def raise_levels(
         rates = result.x[: len(network.owner)]
         level = max(level, float(result.x[-1]))
         duals = np.maximum(result.row_dual[len(network.capacity) : len(network.capacity) + len(floor)], 0.0)
-        held = np.flatnonzero(gain * duals >= CLEAR * (gain * duals).max())
+        held = np.flatnonzero(gain * duals >= 1e-3 * (gain * duals).max())  # clearly held; the others come later
         certificates.append(_level_certificate(network, result.row_dual, duals, held))
         # Not above what this solution gives, so that it is one of the next program too.
         given = np.bincount(network.owner, weights=rates)[held]
@@ -261,7 +251,7 @@ def _next_level(network: SharedCapacities, shares: Shares, floor: Floats, gain: 
     The rates of the level before are a solution, but for their rounding: where a tiny part of a transfer makes a solver
     see more than that, held rates are lowered by a little.
     """
-    for scale in SLACKS:
+    for scale in (0.0, 1e-9, 1e-8, 1e-7):  # the checker asks for 1e-6
         result = _solved(program_of(network, shares, floor=floor * (1.0 - scale), gain=gain), stop)
         if result.status is not Status.INFEASIBLE:
             break

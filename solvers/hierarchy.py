@@ -34,7 +34,7 @@ from formulations.hierarchical_bandwidth import (
 from formulations.hierarchical_program import BandwidthProgram, Path, formula_bound, plain_program, with_ratio
 from solvers.backends import SOLVERS, LpResult, SolverLimits, infeasible_subset
 from solvers.stop import Stop
-from topoopt.core.arrays import Bools, Floats
+from topoopt.core.arrays import Floats
 from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem
 from topoopt.core.hierarchy import HierarchicalProblem
 from topoopt.core.proofs import Status, StopReason
@@ -48,10 +48,6 @@ NEAR = 1e-4
 FAR_SEEDS = np.geomspace(1e-4, 1e4, 41)
 NEAR_SEEDS = np.sort(np.concatenate((np.geomspace(0.8, 1.25, 21), (0.2, 0.4, 2.5, 5.0))))
 """First tangents, as multiples of the starting point: over eight decades, or close to a point that is nearly right."""
-
-MAX_ROUNDS = 200
-STALLED = 12
-"""Rounds without progress after which rounding is to blame."""
 
 TIGHT = SolverLimits(feasibility=1e-10)
 
@@ -109,7 +105,7 @@ def minimise(
     tangents = seeds(data, scale.columns, NEAR_SEEDS if near else FAR_SEEDS)
     paths = paths_at(data, start, [[] for _ in data.timelines])
     fine, idle = near, 0
-    for rounds in range(1, MAX_ROUNDS + 1):
+    for rounds in range(1, 200 + 1):
         reason = stop.reason()
         if reason is not None:
             return replace(best, stopped_by=reason)
@@ -125,7 +121,7 @@ def minimise(
         if best.objective <= enough or best.bound > hopeless:
             return best
         idle = 0 if best.gap < 0.9 * previous.gap else idle + 1
-        if idle >= STALLED:
+        if idle >= 12:  # rounds without progress after which rounding is to blame
             return best
         if not fine and best.gap <= NEAR:
             fine, scale = True, scale_at(data, best, data.columns_of(best.bandwidth))
@@ -173,7 +169,6 @@ def paths_at(data: BandwidthProgram, bandwidth: Floats, paths: list[list[Path]])
 
 
 def _improved(data: BandwidthProgram, best: Optimum, columns: Floats, start: Floats) -> Optimum:
-    """The better of the best point and the one of the linear program, moved into the time limit if there is one."""
     with np.errstate(divide="ignore", invalid="ignore"):
         bandwidth = data.bandwidth_of(columns)
     if not np.isfinite(bandwidth).all():
@@ -278,7 +273,11 @@ def starting_point(plain: BandwidthProgram, time_s: float | None = None, *, endl
     program = widest_arrays(plain, upper, loaded)
     result = SOLVERS["highs-simplex"](program, SolverLimits(time_s=time_s, feasibility=1e-9))
     if result.status is Status.INFEASIBLE:
-        raise InfeasibleError(clash_text(plain, loaded))
+        subset = infeasible_subset(widest_arrays(plain, plain.upper, loaded), SolverLimits(time_s=EXPLAIN_S))
+        lines = "; ".join(subset.texts)
+        raise InfeasibleError(
+            f"the constraints on the bandwidths clash: {lines}" if lines else "the constraints on the bandwidths clash"
+        )
     if result.x is None:
         raise LimitError(f"no bandwidths found in time: {result.message}")
     bandwidth = np.maximum(result.x[:-1], 0.0)
@@ -287,12 +286,6 @@ def starting_point(plain: BandwidthProgram, time_s: float | None = None, *, endl
         text = f"the constraints leave no bandwidth to {', '.join(without)}, which carries traffic"
         raise InfeasibleError(text)
     return bandwidth
-
-
-def clash_text(plain: BandwidthProgram, loaded: Bools) -> str:
-    subset = infeasible_subset(widest_arrays(plain, plain.upper, loaded), SolverLimits(time_s=EXPLAIN_S))
-    lines = "; ".join(subset.texts)
-    return f"the constraints on the bandwidths clash: {lines}" if lines else "the constraints on the bandwidths clash"
 
 
 def refuse_endless(plain: BandwidthProgram, upper: Floats) -> None:
@@ -451,7 +444,6 @@ def _settled(
 
 
 def _why(data: BandwidthProgram, plain: BandwidthProgram) -> str:
-    """Which constraints no choice of speeds satisfies, or that the time limit is to blame."""
     scale = Scale(np.ones(len(plain.names)), 1.0, 1.0)
     bare = replace(plain, timelines=(), weights=np.zeros(0), time_limit_ns=None, worst_case=False)
     program, blocks = build_arrays(bare, [np.zeros(0)] * len(plain.names), [], scale)

@@ -128,11 +128,6 @@ def _listen(stop: Stop, tasks: queue.SimpleQueue[tuple[int, Any, float | None]])
 LOOK_S = 0.05
 """How often limits are looked at."""
 
-LAST_S = 1.0
-"""What a process that says no more may take to be gone."""
-
-COMMAND = (sys.executable, "-c", "from solvers.processes import serve; serve()")
-
 
 class Team:
     """Members that work; ends with the block it is used in."""
@@ -155,7 +150,7 @@ class Team:
         self._told_stop = False
         try:
             for index in range(count):
-                child = started(COMMAND)
+                child = started((sys.executable, "-c", "from solvers.processes import serve; serve()"))
                 listener = threading.Thread(target=self._listen, args=(index, child), daemon=True)
                 listener.start()
                 self._members.append((child, listener))
@@ -221,7 +216,7 @@ class Team:
             notify(*content)
         else:
             with suppress(subprocess.TimeoutExpired):
-                self._members[index][0].wait(LAST_S)
+                self._members[index][0].wait(1.0)
             code = self._members[index][0].poll()
             raise MachineError(f"a process of the search died (exit code {code})")
 

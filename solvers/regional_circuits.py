@@ -27,9 +27,6 @@ from topoopt.core.regional_circuits import RegionalCircuitsPlan, RegionalCircuit
 from topoopt.core.result import Certificate, SearchResult
 from topoopt.simulate.circuits import RegionTraffic
 
-NEED_ROUNDING = 1e-12
-"""Part of a circuit that a pair may lack: rounding, to the side that proves less."""
-
 MARGIN = 1e-10
 """Part of all prices by which the cheapest choices must be dearer."""
 
@@ -55,9 +52,6 @@ PROGRAM_S = 10.0
 
 NEAR = 1.02
 """Within this factor of the best so far circuits are improved by exchanges."""
-
-SMALLEST_STEP = 1 / 64
-"""Part of the gap below which no better bound is sought."""
 
 MAX_RUNS = 60
 """Runs of several steps that are matched and proven together."""
@@ -104,7 +98,7 @@ class PairChoices:
         """Return the choices of each pair with `least` to `most` circuits, int64[P]."""
         problem = traffic.problem
         unit = problem.circuit_rate * seconds
-        need = np.ceil(traffic.larger / unit * (1.0 - NEED_ROUNDING)).astype(np.int64)
+        need = np.ceil(traffic.larger / unit * (1.0 - 1e-12)).astype(np.int64)  # rounding may lack
         pairs = np.arange(len(need))
         if problem.split:
             top = np.minimum(most, np.maximum(least, need))
@@ -355,7 +349,7 @@ def _better(best: Incumbent, seconds: float, circuits: Ints) -> None:
 
 def relaxed_bound(traffic: RegionTraffic, best: Incumbent, stop: Stop) -> Proof:
     """Return the largest time that the relaxation excludes, to 1e-4; its roundings improve `best`."""
-    proof = nothing_proven(traffic)
+    proof = (0.0, (CLOSED,), (np.zeros(3 * traffic.problem.servers),))
     high = best.value * (1.0 - CLOSE)
     middle = high  # mostly the answer
     while high - proof[0] > 1e-4 * high and stop.reason() is None:
@@ -374,17 +368,11 @@ def relaxed_bound(traffic: RegionTraffic, best: Incumbent, stop: Stop) -> Proof:
 
 
 def _rounded(choices: PairChoices, selected: Floats) -> Ints:
-    """Return whole circuits near to a relaxed choice."""
     pairs = len(choices.traffic.out)
     mean = np.bincount(choices.pair, selected * choices.circuits, pairs)
     top = np.zeros(pairs, dtype=np.int64)
     np.maximum.at(top, choices.pair, np.where(selected > 0.05, choices.circuits, 0))
     return within_ports(choices.traffic, top, mean / np.maximum(top, 1))
-
-
-def nothing_proven(traffic: RegionTraffic) -> Proof:
-    """Return the proof that no circuits take less than nothing."""
-    return (0.0, (CLOSED,), (np.zeros(3 * traffic.problem.servers),))
 
 
 def proven(traffic: RegionTraffic, best: Incumbent, proof: Proof, stop: Stop) -> Proof:
@@ -395,7 +383,7 @@ def proven(traffic: RegionTraffic, best: Incumbent, proof: Proof, stop: Stop) ->
     proof : of the relaxation.
     """
     share = 1.0
-    while share >= SMALLEST_STEP and stop.reason() is None:
+    while share >= 1 / 64 and stop.reason() is None:  # part of the gap below which no better bound is sought
         low, top = proof[0], best.value * (1.0 - CLOSE)
         if low >= top:
             break

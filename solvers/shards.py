@@ -113,7 +113,6 @@ def best_fit(space: Ints, wanted: int) -> int | None:
 
 
 def spans(group: InterfaceGroup) -> bool:
-    """Whether the interfaces join all ranks."""
     return group.components == 1 and bool((group.component == 0).all())
 
 
@@ -177,7 +176,6 @@ def _few(classes: LayerClasses, parts: ShapeParts, tries: int) -> tuple[Ints, ..
 
 
 def _all_choices(lines: list[int], left: tuple[int, ...]) -> Iterator[list[tuple[int, ...]]]:
-    """Rows for interface groups of so many lines, with what is left of every group of planes."""
     if not lines:
         yield []
         return
@@ -187,7 +185,6 @@ def _all_choices(lines: list[int], left: tuple[int, ...]) -> Iterator[list[tuple
 
 
 def _shares(lines: int, left: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    """All ways to take so many lines, the first planes first."""
     if not left:
         if lines == 0:
             yield ()
@@ -318,7 +315,7 @@ def search_shard(
         return Shard(tuple(servers.tolist()), _first_planes(classes, parts)), "", False
     if reason := disproof(classes, parts, counts):
         return None, reason, True
-    if _regional(parts):
+    if not parts.groups or (len(parts.groups) == 1 and spans(parts.groups[0])):
         seated, proven = _region(classes, parts, counts), False  # a proof by regions is one by counting
     else:
         seated, proven = _spread(classes, parts, counts, seed, tries)
@@ -374,11 +371,6 @@ def _first_planes(classes: LayerClasses, parts: ShapeParts) -> tuple[int, ...]:
     """Planes in order: within a class any will do."""
     order = [p for p, width in enumerate(classes.widths) for _ in range(width)]
     return planes_of(classes, parts, taken_by(parts, order, len(classes.widths)))
-
-
-def _regional(parts: ShapeParts) -> bool:
-    """Whether all interfaces in use join the same ranks: one region is then needed, and enough."""
-    return not parts.groups or (len(parts.groups) == 1 and spans(parts.groups[0]))
 
 
 def _region(classes: LayerClasses, parts: ShapeParts, counts: Ints) -> tuple[Ints, Ints] | None:
@@ -500,9 +492,6 @@ def fill_regions(
     return tuple(shards)
 
 
-RANDOM_ORDERS = 8
-
-
 def place_in_order(
     layer: OpticalLayer, free: Bools, shapes: Sequence[ShardShape], order: Sequence[int], seed: int = 0
 ) -> tuple[Shard | None, ...]:
@@ -533,7 +522,7 @@ def place_jobs(
     gains = sizes if values is None else np.array(values, dtype=np.float64)
     rng = np.random.default_rng(seed)
     orders = [np.arange(len(shapes)), *(np.argsort(key, kind="stable") for key in (-gains / sizes, -sizes, sizes))]
-    orders += [rng.permutation(len(shapes)) for _ in range(RANDOM_ORDERS)]
+    orders += [rng.permutation(len(shapes)) for _ in range(8)]
     best: tuple[Shard | None, ...] = (None,) * len(shapes)
     most = 0.0
 

@@ -238,10 +238,6 @@ class RailSteps:
         )
 
 
-MAX_EVALUATED = 200
-"""Strategies that are asked why, one of a shape."""
-
-
 def reasons_off_rails(problem: LlmTrainingProblem) -> tuple[int, tuple[str, ...]]:
     """How many strategies were asked, one of each shape, and what keeps them off the rails, the most common first.
 
@@ -252,7 +248,7 @@ def reasons_off_rails(problem: LlmTrainingProblem) -> tuple[int, tuple[str, ...]
     evaluated, reasons = 0, Counter[str]()
     for shape in strategy_shapes(anywhere):
         rows = rows_of_shape(anywhere, shape)
-        if evaluated == MAX_EVALUATED:
+        if evaluated == 200:  # strategies that are asked why, one of a shape
             break
         if not len(rows):
             continue

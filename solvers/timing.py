@@ -92,10 +92,6 @@ def step(work: Callable[[], Result], late: Callable[[], bool], grace_s: float = 
     return thread.results[0]
 
 
-AFTER_SIGNAL_S = 2.0
-"""Time that steps have after the first interrupt to end by themselves."""
-
-
 AFTERWARDS = 1.5
 """Time kept for what follows a search, in times of the first plan: figures, check and files of a job on 1024 servers
 take that long."""
@@ -117,9 +113,6 @@ a twentieth of the limit."""
 
 MEASURED_FROM, MEASURED_FROM_S = 0.1, 0.3
 """Part of the limit, and seconds, after which a search may well need all of it, and what comes after it is measured."""
-
-MEASURING = 0.05
-"""Part of the time of a search that goes into that."""
 
 STARVED = 5
 """Times the limit that a search without any result, or a check, may take on a machine busy with other things."""
@@ -187,7 +180,7 @@ class Timing:
         if (
             self.measure is not None
             and searched_s > max(MEASURED_FROM_S, MEASURED_FROM * self.limit_s)
-            and self._measuring_s <= MEASURING * searched_s
+            and self._measuring_s <= 0.05 * searched_s  # part of the time of a search that goes into that
         ):
             figures_s, self.file_s = self.measure(result())
             self._measuring_s += time.monotonic() - began
@@ -284,12 +277,11 @@ class Timing:
         return (f"left out ({why}): {', '.join(self.left_out)}",)
 
     def _signalled(self) -> bool:
-        """Whether the first interrupt was some time ago."""
         if not self.stop.interrupted.is_set():
             return False
         if self._signal_at is None:
             self._signal_at = time.monotonic()
-        return time.monotonic() - self._signal_at > AFTER_SIGNAL_S
+        return time.monotonic() - self._signal_at > 2.0  # for steps to end by themselves
 
     def _late(self, seconds: float, share: float) -> bool:
         """Whether the limit is over by so much, also by the time that the processor gave this process: a machine that

@@ -234,7 +234,6 @@ def _near(values: Floats, *, least: bool = False) -> bool:
 
 
 def _counting(values: Floats) -> Floats:
-    """Sizes of the numbers that do not count as 0."""
     sizes = np.abs(values)
     return np.asarray(sizes[sizes > TINY * sizes.max(initial=0.0)])
 

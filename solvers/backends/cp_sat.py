@@ -20,7 +20,6 @@ from topoopt.core.arrays import Floats, Ints
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.proofs import Status, StopReason
 
-MOST_DENOMINATOR = 10**6
 MOST_COEFFICIENT = 2**50
 _SLACK = 1e-9
 
@@ -35,7 +34,7 @@ def whole_numbers(values: Floats) -> tuple[tuple[int, ...], int] | None:
         return (tuple(int(v) for v in values), 1) if np.abs(values).max(initial=0.0) < MOST_COEFFICIENT else None
     scale, fractions = 1, []
     for v in values.tolist():
-        fraction = Fraction(v).limit_denominator(MOST_DENOMINATOR)
+        fraction = Fraction(v).limit_denominator(10**6)
         if abs(float(fraction) - v) > 1e-15 * max(1.0, abs(v)):
             return None
         scale = lcm(scale, fraction.denominator)

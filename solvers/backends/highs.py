@@ -63,7 +63,6 @@ def algorithm_for(nonzeros: int) -> str:
 
 @cache
 def option_names() -> frozenset[str]:
-    """All options of the installed HiGHS."""
     import highspy
 
     return frozenset(name for name in dir(highspy.HighsOptions) if not name.startswith("_"))
@@ -97,7 +96,6 @@ def run_algorithm(algorithm: str, task: SolverTask) -> Claim:
 
 
 def highs_model(program: LpArrays) -> highspy.HighsLp:
-    """Arrays in the form HiGHS takes."""
     import highspy
 
     model = highspy.HighsLp()

@@ -277,7 +277,9 @@ def run_installed(name: str, task: SolverTask) -> Claim:
     x = None
     if len(results.solution):
         model.solutions.load_from(results)
-        x = _solver_point(program, model)
+        idle = np.clip(0.0, program.lower, program.upper)
+        values = [model.x[program.column_name(j)].value for j in range(program.columns)]
+        x = np.array([idle[j] if value is None else value for j, value in enumerate(values)], dtype=np.float64)
         if status is Status.UNKNOWN and condition.name != "unbounded":
             status = Status.FEASIBLE
     bound = results.problem.lower_bound
@@ -292,13 +294,6 @@ def run_installed(name: str, task: SolverTask) -> Claim:
         unbounded=condition.name == "unbounded",
         algorithm=f"{name} by Pyomo",
     )
-
-
-def _solver_point(program: LpArrays, model: Any) -> Floats:
-    """float64[columns]; variables that stand in no row and cost nothing are at their bound nearest to 0."""
-    idle = np.clip(0.0, program.lower, program.upper)
-    values = [model.x[program.column_name(j)].value for j in range(program.columns)]
-    return np.array([idle[j] if value is None else value for j, value in enumerate(values)], dtype=np.float64)
 
 
 def _solver_prices(program: LpArrays, model: Any) -> Floats | None:

@@ -132,7 +132,6 @@ def _pyomo_solver(name: str) -> Engine:
 
 
 def _installed(candidate: str) -> bool:
-    """Whether a solver is at a place such as `pyomo:cbc`."""
     from solvers.backends import pyomo_backends
 
     return pyomo_backends.installed(candidate.partition(":")[2])
@@ -249,8 +248,6 @@ def solve_guarded(
 
 
 class _Listener(threading.Thread):
-    """Reads what the child says until it has ended."""
-
     def __init__(
         self, stream: IO[bytes] | None, program: LpArrays, limits: SolverLimits, on_incumbent: OnIncumbent | None
     ) -> None:

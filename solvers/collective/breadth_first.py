@@ -31,10 +31,6 @@ from topoopt.core.graphs import SemidirectGroup, haar_arcs, semidirect_groups
 from topoopt.core.rated_network import RatedNetwork
 from topoopt.native import graph
 
-MOST_LINKS = 12
-"""Distinct in-neighbours up to which all sets of links are tried."""
-
-
 StepLoads = tuple[tuple[Fraction, ...], Int32s]
 """Of each step the load of the fullest link, shards over units; int32[N, N], hops from row to column."""
 
@@ -91,7 +87,7 @@ def by_sets(near: np.ndarray, distance: Int32s, units: Ints, steps: int) -> list
         steps: number of steps.
     """
     k = len(units)
-    if k > MOST_LINKS:
+    if k > 12:  # distinct in-neighbours up to which all sets of links are tried
         return [_by_cuts(near[distance == step], units) for step in range(1, steps + 1)]
     masks = near @ (1 << np.arange(k))
     inside = np.zeros((steps + 1, 1 << k), dtype=np.int64)
@@ -217,8 +213,6 @@ def balanced_parts(
 MOST_DEGREE = 10
 """Generators up to which all sets of them are looked at."""
 PATIENCE = 100
-MOST_AT_ONCE = 50_000_000
-"""Links followed between two looks at the limits."""
 
 
 @dataclass(frozen=True)
@@ -269,7 +263,7 @@ def search_cayley(
     # Each draw follows all links of one search, and sums over the sets of generators for a few steps.
     cost = degree * (servers + 2 * 2**degree)
     share = max(visits // (rounds * cost), 1)
-    at_once = max(MOST_AT_ONCE // cost, 1)
+    at_once = max(50_000_000 // cost, 1)  # links followed between two looks at the limits
     while True:
         met: list[tuple[int, int]] = []
         for index, group in enumerate(groups):
@@ -300,8 +294,6 @@ def search_cayley(
 KEPT = 3
 """Graphs that are told, best first."""
 
-MOST_DRAWS = 300
-
 
 def search_haar(servers: int, degree: int, stop: Stop, *, visits: int, seed: int) -> list[GroupGraph]:
     """The best of so many draws; same arguments, same result, unless stopped.
@@ -320,7 +312,7 @@ def search_haar(servers: int, degree: int, stop: Stop, *, visits: int, seed: int
     groups = semidirect_groups(half)
     if not groups:
         return []
-    draws = min(visits // (2 * servers * degree), MOST_DRAWS)
+    draws = min(visits // (2 * servers * degree), 300)
     rng = np.random.default_rng(seed)
     candidates: set[GroupGraph] = set()
     for draw in range(draws):

@@ -90,7 +90,6 @@ class FlowNetwork:
         self.solver.set_arcs_capacity(self.arcs, capacities)
 
     def value(self, source: int, sink: int) -> int:
-        """The maximum flow between two nodes."""
         status = self.solver.solve(source, sink)
         if status != self.solver.OPTIMAL:
             raise OverflowError(f"maximum flow {source} -> {sink}: {status}")
@@ -179,9 +178,6 @@ CLOSE = 1e-6
 FIRST_BETA = 6.0
 """First inverse temperature, in logarithms of the most links of a node over the mean distance."""
 
-LARGEST_EXPONENT = 600.0
-"""Largest product of beta and a distance: entries of Z stay above the least float64."""
-
 STAY = 0.5
 """Part of the walks that go on after each link, so that they end where all lengths are 0."""
 
@@ -203,7 +199,7 @@ def descended_lengths(network: RatedNetwork, stop: Stop) -> tuple[float, float, 
 
 
 def _descended(descent: _Descent, stop: Stop) -> tuple[float, float, Floats]:
-    beta, earlier = descent.first_beta(), None
+    beta, earlier = float(FIRST_BETA * np.log(descent.most_out + 1) / descent.distances(descent.lengths()).mean()), None
     while True:
         descent.least_at(beta, stop)
         now = descent.lengths()
@@ -214,7 +210,7 @@ def _descended(descent: _Descent, stop: Stop) -> tuple[float, float, Floats]:
         if stop.reason() is not None or descent.bound <= descent.reached * (1 + CLOSE):
             return best
         earlier, beta = now, 2 * beta
-        if beta * descent.farthest(now) > LARGEST_EXPONENT:
+        if beta * descent.farthest(now) > 600.0:  # Z above the least float64
             return best
 
 
@@ -250,10 +246,6 @@ class _Descent:
 
     def farthest(self, lengths: Floats) -> float:
         return float(self.distances(lengths).max())
-
-    def first_beta(self) -> float:
-        """So small that all short ways count."""
-        return float(FIRST_BETA * np.log(self.most_out + 1) / self.distances(self.lengths()).mean())
 
     def offer(self, lengths: Floats) -> None:
         """Keep lengths if they prove more than those before."""
@@ -297,13 +289,6 @@ class _Descent:
         self.reached = max(self.reached, float(self.unit / (load / self.capacity).max()))
         slope = -load / self.capacity / total
         return -float(np.log(total)), (slope - slope @ parts / whole) / whole
-
-
-LONGEST = 1 << 32
-"""Integer that stands for the longest link of a proof."""
-
-MOST_PROGRAM = 4_000
-"""Ranks times links up to which linear programming is quick."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -354,7 +339,7 @@ def all_to_all_bound(network: RatedNetwork, stop: Stop) -> tuple[Ints, float]:
     Returns:
         int64[m], lengths of links that prove the bound; and a rate of every ordered pair that is reached, in units.
     """
-    if len(network.ranks) * len(network.arcs) <= MOST_PROGRAM:
+    if len(network.ranks) * len(network.arcs) <= 4_000:  # ranks times links up to which linear programming is quick
         with contextlib.suppress(LimitError):  # lengths of any descent prove a bound as well
             rate = all_to_all_rate(network, stop)
             return rate.lengths, rate.units
@@ -381,17 +366,11 @@ def whole_lengths(dual: Floats) -> Ints:
     longest = float(lengths.max())
     if longest <= 0:
         return np.ones(len(dual), dtype=np.int64)
-    return np.asarray(np.round(lengths / longest * LONGEST), dtype=np.int64)
+    return np.asarray(np.round(lengths / longest * (1 << 32)), dtype=np.int64)  # the longest link
 
 
 FINE = 1 << 30
 """Units of a flow that stand for the largest capacity."""
-
-VIOLATION = 1e-7
-"""Part of the rate by which a row must be violated to be added."""
-
-DENOMINATORS = (64, 4096, 1_000_000)
-"""Multipliers are rounded to fractions with denominators up to these; the least of the bounds they prove counts."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -462,8 +441,6 @@ def allreduce_rate(network: RatedNetwork, cut: Bools, stop: Stop) -> AllReduceRa
 
 
 class _Rows:
-    """The rows of sets in the solver, each once."""
-
     def __init__(self, network: RatedNetwork, solver: highspy.Highs, first: int) -> None:
         self.network, self.solver, self.first = network, solver, first
         self.sets: dict[tuple[bool, bytes], Bools] = {}
@@ -496,7 +473,7 @@ class _Rows:
         potentials = dual[m : m + 2 * len(switches)].reshape(2, -1)
         weights = dual[self.first :]
         best: tuple[Fraction, AllReduceProof] | None = None
-        for denominator in DENOMINATORS:
+        for denominator in (64, 4096, 1_000_000):
 
             def rounded(value: float, most: int = denominator) -> Fraction:
                 return Fraction(value).limit_denominator(most)
@@ -561,7 +538,7 @@ def _separation(network: RatedNetwork, *, backward: bool) -> Callable[[Floats, F
         flow.set_capacities(np.concatenate((links, sent)))
         total, sides = int(sent.sum()), {}
         for rank in ranks.tolist():
-            if flow.value(source, rank) < total * (1 - VIOLATION):
+            if flow.value(source, rank) < total * (1 - 1e-7):
                 side = flow.cut_around_sink(source, rank)[:-1]
                 sides[side.tobytes()] = side
         return list(sides.values())

@@ -31,9 +31,6 @@ from topoopt.core.errors import Problem
 from topoopt.core.rated_network import RatedNetwork
 from topoopt.core.search_settings import AllReduceChoice
 
-FEW_PIECES = 16
-"""Most pieces where latencies do not count."""
-
 MOST_SENDS = 400_000
 """Messages of a schedule that a division into pieces may come to."""
 
@@ -48,7 +45,7 @@ def most_pieces(problem: CollectiveProblem, planned: PlannedSchedule) -> int:
         return 1
     most = max(min(MAX_PIECES, MOST_SENDS // max(len(whole.sends), 1)), 1)
     if problem.objective == "throughput":  # the same whatever the pieces
-        most = min(most, FEW_PIECES)
+        most = min(most, 16)  # most pieces where latencies do not count
     return most if problem.steps is None else min(most, max(problem.steps - whole.steps + 1, 1))
 
 
@@ -193,9 +190,6 @@ def best_option(options: tuple[AllReduceOption, ...], vector_bytes: int) -> tupl
 MOST_SERVERS = {AllReduceChoice.TREES: 64, AllReduceChoice.BFB: 256, AllReduceChoice.BEST: 256}
 """Servers up to which schedules are made: packing trees takes some ten seconds a topology at 64 servers."""
 
-TREES_IN_BEST = 32
-"""Servers up to which trees are tried where the best is asked for: packing them takes a second a topology there."""
-
 
 class GroupOptions:
     """Schedules of groups, made once for all whose links are of one form."""
@@ -230,7 +224,7 @@ class GroupOptions:
         return tuple(options)
 
     def _made(self, network: RatedNetwork, choice: AllReduceChoice, most: int) -> tuple[AllReduceOption, ...]:
-        trees = most <= TREES_IN_BEST
+        trees = most <= 32  # packing trees of more servers takes over a second a topology
         return allreduce_options(network, choice, message_us=self.message_us, stop=self.stop, with_trees=trees)
 
 

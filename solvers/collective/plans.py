@@ -193,7 +193,8 @@ def path_schedule(network: RatedNetwork, rate: AllToAllRate, pieces: int) -> Col
             for (path, _), share in zip(weighted, whole_shares((amount for _, amount in weighted), PARTS), strict=True):
                 if share == 0:
                     continue
-                messages = cut_at_ranks(network, path)
+                stops = [index for index, node in enumerate(path) if not network.is_switch[node]]
+                messages = [path[begin : end + 1] for begin, end in itertools.pairwise(stops)]
                 for piece in range(pieces):
                     rows += [
                         (len(units), message[0], message[-1], step + piece, routes.setdefault(message, len(routes)))
@@ -237,16 +238,8 @@ def straight_gather(network: RatedNetwork, rate: AllToAllRate, root: int | None 
     return of_rows(units, owner, rows, tuple(routes))
 
 
-def cut_at_ranks(network: RatedNetwork, path: Path) -> list[Path]:
-    stops = [index for index, node in enumerate(path) if not network.is_switch[node]]
-    return [path[begin : end + 1] for begin, end in itertools.pairwise(stops)]
-
-
 MOST_TREES = 32
 """Trees of a root that are packed where no number is asked for; more make files and schedules of no use."""
-
-FEWER_TREES = (1, 2)
-"""Trees of a root that are tried besides: they lose some rate, and are flatter."""
 
 MOST_RANKS_TRIED = 128
 """Ranks up to which several numbers of trees are tried."""
@@ -301,17 +294,12 @@ def gather_forest(network: RatedNetwork, trees_per_root: int | None) -> Forest:
     if trees_per_root is None:
         best, per_tree = best_scale(network, ratio_cut(network)[0])
         if best > MOST_TREES:
-            best, per_tree = _best_below(network)
+            ranks = network.ranks.tolist()
+            tried = [(count, fixed_scale(network, dict.fromkeys(ranks, count))) for count in (1, 2, 3, 4, 6, 8)]
+            best, per_tree = max(tried, key=lambda row: (row[0] * row[1], -row[0]))
     else:
         best, per_tree = trees_per_root, fixed_scale(network, dict.fromkeys(network.ranks.tolist(), trees_per_root))
     return forest(network, scaled(network, per_tree), dict.fromkeys(network.ranks.tolist(), best))
-
-
-def _best_below(network: RatedNetwork) -> tuple[int, Fraction]:
-    """The number of trees, few of them, that reaches most."""
-    ranks = network.ranks.tolist()
-    tried = [(count, fixed_scale(network, dict.fromkeys(ranks, count))) for count in (1, 2, 3, 4, 6, 8)]
-    return max(tried, key=lambda row: (row[0] * row[1], -row[0]))
 
 
 def rooted_forest(network: RatedNetwork, root: int, trees: int | None) -> Forest:
@@ -414,7 +402,6 @@ class PlannedSchedule:
     stopped_by: StopReason = StopReason.CONVERGED
 
     def pieces(self, count: int) -> CollectiveSchedule:
-        """The schedule in so many pieces."""
         return self.schedule if self.divide is None or count == 1 else self.divide(count)
 
 
@@ -458,7 +445,7 @@ def by_trees(problem: CollectiveProblem, stop: Stop) -> Plans:
         return
     counts = [problem.trees_per_root]
     if counts == [None] and problem.objective != "throughput":
-        counts += FEWER_TREES if len(problem.network.ranks) <= MOST_RANKS_TRIED else ()
+        counts += (1, 2) if len(problem.network.ranks) <= MOST_RANKS_TRIED else ()
     for index, count in enumerate(counts):
         if index and stop.reason() is not None:
             return

@@ -115,12 +115,10 @@ TreePair = tuple[int, int, tuple[RoutedArc, ...], tuple[RoutedArc, ...]]
 
 
 def _with_ends(batches: list[RoutedTrees]) -> list[tuple[RoutedTrees, int]]:
-    """Batches one after the other, with where each ends."""
     return list(zip(batches, np.cumsum([batch.count for batch in batches]).tolist(), strict=True))
 
 
 def _from(batch: RoutedTrees, skipped: int) -> tuple[RoutedArc, ...]:
-    """Arcs of the trees of a batch after the first ones."""
     return tuple((tail, head, _without(paths, skipped)) for tail, head, paths in batch.arcs)
 
 
@@ -166,7 +164,6 @@ def _depths(root: int, arcs: tuple[RoutedArc, ...]) -> dict[int, int]:
 
 
 def _path_at(paths: CountedPaths, index: int) -> Path:
-    """The path of the tree at a place in its batch."""
     for path, count in paths:
         if index < count:
             return path
@@ -513,7 +510,6 @@ def least_time(problem: SwitchedCollective, delay_s: float) -> CircuitSchedule:
 
 
 def _fastest(costs: Floats, start: int, delay_s: float) -> tuple[list[int], float]:
-    """Circuits of each step, and seconds of all."""
     value = np.full(costs.shape[1], delay_s)
     value[start] = 0.0
     came = []

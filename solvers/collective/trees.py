@@ -28,9 +28,6 @@ from solvers.stop import BestFirst
 from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.rated_network import RatedNetwork
 
-MOST_TAILS = 16
-"""Tails that a head is joined to in equal parts."""
-
 Arc = tuple[int, int]
 Path = tuple[int, ...]
 
@@ -82,7 +79,7 @@ class _Splitting:
         into = [tail for tail, end in sorted(self.capacity) if end == switch and self.capacity[tail, end] > 0]
         out = [end for tail, end in sorted(self.capacity) if tail == switch and self.capacity[tail, end] > 0]
         for index, head in enumerate(out):
-            spread = [tail for tail in self._order(into, switch, index, head) if tail != head][:MOST_TAILS]
+            spread = [tail for tail in self._order(into, switch, index, head) if tail != head][:16]
             part = -(-self.capacity[switch, head] // max(len(spread), 1))
             for tail in spread:
                 self._join_some(tail, switch, head, part)
@@ -194,20 +191,6 @@ def take(paths: dict[Path, int], units: int) -> list[tuple[Path, int]]:
         if not units:
             break
     return taken
-
-
-def pack_trees(nodes: int, capacity: Mapping[Arc, int], roots: Mapping[int, int]) -> tuple[TreeBatch, ...]:
-    """Pack trees that reach all ranks.
-
-    Args:
-        nodes: numbers of ranks are below it.
-        capacity: of every arc between ranks, whole numbers.
-        roots: trees of each rank, 0 or more; all ranks are listed.
-
-    Raises:
-        TreesDoNotFitError: the capacities do not carry the trees.
-    """
-    return _Packing(nodes, capacity, roots).packed()
 
 
 @dataclass(eq=False)
@@ -379,7 +362,7 @@ def forest(network: RatedNetwork, capacity: Ints, trees: Mapping[int, int]) -> F
     """
     units = {(tail, head): own for (tail, head), own in zip(network.arcs.tolist(), capacity.tolist(), strict=True)}
     between, paths = without_switches(network.nodes, np.flatnonzero(network.is_switch), units, trees)
-    batches = pack_trees(network.nodes, between, trees)
+    batches = _Packing(network.nodes, between, trees).packed()
     return tuple(routed(paths, batch) for batch in batches)
 
 
@@ -391,9 +374,6 @@ def routed(paths: Mapping[Arc, dict[Path, int]], batch: TreeBatch) -> RoutedTree
 
 ENOUGH = 1e-9
 """Part of the rate that may be lost by rounding to whole trees before finer trees are tried."""
-
-MOST_PER_UNIT = 64
-"""Trees for a unit of the network that are tried."""
 
 
 def rooted_trees(network: RatedNetwork, rate: AllReduceRate) -> tuple[Forest, Forest, Fraction] | None:
@@ -408,7 +388,7 @@ def rooted_trees(network: RatedNetwork, rate: AllReduceRate) -> tuple[Forest, Fo
     turned = np.lexsort((network.arcs[:, 0], network.arcs[:, 1]))
     reverse = network.transposed()
     best: tuple[Fraction, int, dict[int, int]] | None = None
-    for per_unit in range(1, MOST_PER_UNIT + 1):
+    for per_unit in range(1, 64 + 1):
         whole = _floor(rate.roots * per_unit)
         reached = Fraction(int(whole.sum()), per_unit)
         if best is not None and reached <= best[0]:

@@ -386,8 +386,6 @@ ENOUGH = 1e-9
 EXCESS = 1e3
 """Circuits that a plan would take for one unit of time beyond the limit."""
 
-MOST_ROUNDS = 60
-
 
 class PathProgram:
     """Least makespan of a box, or, with a limit of time, fewest circuits."""
@@ -423,7 +421,7 @@ class PathProgram:
         for p in range(pairs):
             solver.changeColBounds(1 + p, float(least[p]), float(most[p]))
             solver.changeColBounds(1 + pairs + p, 1.0 / float(most[p]), 1.0 / float(least[p]))
-        for _ in range(MOST_ROUNDS):
+        for _ in range(60):
             self._hand_over()
             solver.run()
             x = np.array(solver.getSolution().col_value)
@@ -446,7 +444,6 @@ class PathProgram:
             self._handed += 1
 
     def _extended(self, x: Floats, least: Ints, most: Ints) -> bool:
-        """Chords and a path that the choice misses."""
         pairs, added = self.pairs, False
         circuits, slowness = x[1 : 1 + pairs], x[1 + pairs :]
         low = np.clip(np.floor(circuits + 1e-9), least, np.maximum(most - 1, least)).astype(np.int64)

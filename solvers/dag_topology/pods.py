@@ -104,7 +104,6 @@ def least_bounds(problem: LlmTrainingProblem, most: int, stop: Stop) -> BoundedS
 
 
 def _blocks(problem: LlmTrainingProblem) -> Iterator[tuple[list[StrategyShape], np.ndarray, Column]]:
-    """Shapes, the place of the shape of every row, rows."""
     tables: dict[StrategyShape, Column] = {}
     shapes, parts, size = list[StrategyShape](), list[Column](), 0
     every = strategy_shapes(problem)
@@ -172,10 +171,6 @@ ROUNDING = 2e-9
 MOST_STEPS = 200_000
 """Of a graph that is made: passes, and what they send."""
 
-STEPS_OF_PASS = 6
-"""More steps than a pass of a pod comes with, but for exchanges of tokens."""
-
-
 RatedCandidate = tuple[PodCandidate, PodVerdict, float, CircuitProof | None]
 """A candidate with its verdict, its bound in seconds, and the proof; None where the bound is that of all strategies."""
 
@@ -240,7 +235,7 @@ def pod_row(problem: LlmTrainingProblem, strategy: ParallelStrategy, floor_s: fl
     row = PodRow(strategy, floor_s)
     batches = problem.batch.sequences // (strategy.data * strategy.micro_batch)
     pods = strategy.gpus // settings.gpus
-    if STEPS_OF_PASS * batches * strategy.chunks * pods > MOST_STEPS:
+    if 6 * batches * strategy.chunks * pods > MOST_STEPS:  # a pass has no more, but for exchanges of tokens
         return row
     graph = iteration_graph(problem, strategy)
     degree = np.bincount(np.array(graph.pairs).ravel(), minlength=graph.pods)
@@ -273,18 +268,13 @@ def searched(row: PodRow, cutoff_s: float, stop: Stop) -> PodRow:
     assert row.dealt is not None
     if row.floor_s >= cutoff_s:
         return row
-    if _never_before(row.graph, cutoff_s):
+    laws = BoxLaws.of(row.graph)
+    if math.isfinite(cutoff_s) and laws.narrowed(np.ones_like(laws.most), laws.most, cutoff_s) is None:
         return replace(row, bound_s=cutoff_s)
     early = earliest_circuits(row.graph, stop, cutoff=cutoff_s)
     if row.dealt.value < early.best.value:  # a limit came before the search was as far
         early = replace(early, best=row.dealt)
     return replace(row, bound_s=early.bound, early=early)
-
-
-def _never_before(graph: DagTopologyProblem, target_s: float) -> bool:
-    """Whether no circuits let the job be done before a time, by the windows of all circuits together."""
-    laws = BoxLaws.of(graph)
-    return math.isfinite(target_s) and laws.narrowed(np.ones_like(laws.most), laws.most, target_s) is None
 
 
 def by_volume(graph: DagTopologyProblem) -> tuple[float, Ints]:

@@ -53,9 +53,6 @@ BOUND_SHARE = 0.8
 """Part of the time left for the least makespan; the rest is for fewest circuits."""
 
 
-EARLIER = 1e-12
-"""Part of a time that is rounding."""
-
 Circuits = SearchResult[DagTopologyPlan]
 
 FewestCircuits = tuple[Ints, CircuitProof, StopReason]
@@ -124,7 +121,7 @@ def _result(
     times = [float(followed(graph, own, problem.rate)[1].max()) for own in circuits]
     bound, proof = proven
     return SearchResult(
-        plan=DagTopologyPlan(few, fastest if times[1] < times[0] * (1 - EARLIER) else None),
+        plan=DagTopologyPlan(few, fastest if times[1] < times[0] * (1 - 1e-12) else None),  # rounding
         certificates=(branching_certificate(bound, proof, problem.pods),),
         bounds=(Bound(bound, Argument.CIRCUIT_BRANCHING),),
         stopped_by=stopped_by,
@@ -201,7 +198,6 @@ def _left(laws: BoxLaws, problem: DagTopologyProblem, best: Incumbent, method: s
 
 
 def _start(laws: BoxLaws, stop: Stop) -> Incumbent:
-    """The best of the starts, and of exchanges from it."""
     ones = np.ones_like(laws.most)
     starts = [dealt(laws, ones, laws.most, weight) for weight in (laws.pair_volume, np.ones(len(ones)))]
     plans = [Incumbent(makespan(laws.graph, circuits, laws.rate), circuits) for circuits in starts]

@@ -42,7 +42,7 @@ from solvers.network.routes import balanced_routes
 from solvers.network.search import search_topology
 from solvers.network.space import ExactLimits
 from solvers.stop import Stop, first_part
-from topoopt.core.arrays import Floats, Ints
+from topoopt.core.arrays import Ints
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError, LimitError
 from topoopt.core.failures import Failure, FailureOutcome, LinkEnds
@@ -158,7 +158,6 @@ class JobEvaluator(FailureEvaluator[Repaired]):
 
     @property
     def nominal(self) -> float:
-        """Iteration time without failure, ms."""
         return self._nominal
 
     def time_ms(self, surviving: Surviving, plan: Repaired) -> float:
@@ -183,7 +182,8 @@ class JobEvaluator(FailureEvaluator[Repaired]):
         if damage.none:
             best = (self._nominal, NONE_NEEDED, Repaired(self.traffic.routes, self.traffic.rings))
         else:
-            for network in self._networks(surviving):
+            idle = np.flatnonzero((self.traffic.loads == 0) & (surviving.left > 0))
+            for network in [surviving, surviving.without(idle)] if len(idle) else [surviving]:
                 for name, time_ms, plan in self._tried(damage_of(self.traffic, network)):
                     cached = trials.get(name)
                     trials[name] = time_ms if cached is None else cached if time_ms is None else min(cached, time_ms)
@@ -204,16 +204,11 @@ class JobEvaluator(FailureEvaluator[Repaired]):
         )
         return outcome, None if best is None else best[2]
 
-    def _networks(self, surviving: Surviving) -> list[Surviving]:
-        """The network, and that without its idle arcs: a repair over these may be worse than one without them."""
-        idle = np.flatnonzero((self.traffic.loads == 0) & (surviving.left > 0))
-        return [surviving, surviving.without(idle)] if len(idle) else [surviving]
-
     def _tried(self, damage: Damage) -> list[tuple[str, float | None, Repaired | None]]:
-        """Every strategy with its time and plan."""
         tried: list[tuple[str, float | None, Repaired | None]] = []
         if not damage.weakened and not len(damage.steps):
-            plans = {REROUTE: _rerouted(damage)}
+            routes = damage.rerouted(damage.traffic.rings)
+            plans = {REROUTE: None if routes is None else Repaired(routes, damage.traffic.rings)}
         else:
             plans = {name: strategy(damage) for name, strategy in RING_REPAIRS.items()}
         for name, plan in plans.items():
@@ -242,17 +237,11 @@ class JobEvaluator(FailureEvaluator[Repaired]):
             return None
 
     def _circuits(self, failure: Failure) -> int:
-        """Links of the failed servers: fibre pairs once, single fibres each."""
         if not failure.servers:
             return 0
         touching = np.isin(self.topology.arcs, failure.servers).any(axis=1)
         arcs = int(self.topology.multiplicity[touching].sum())
         return arcs // 2 if self.topology.links.value == "bidirectional" else arcs
-
-
-def _rerouted(damage: Damage) -> Repaired | None:
-    routes = damage.rerouted(damage.traffic.rings)
-    return None if routes is None else Repaired(routes, damage.traffic.rings)
 
 
 TRIED_SMALL, TRIED_LARGE = 240, 24
@@ -261,8 +250,6 @@ SMALL_SERVERS = 32
 
 MILP_SERVERS = 6
 """Up to here these come from the joint program with kept links (`max_changed`), beyond from the portfolio's search."""
-
-MILP_S = 20.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -408,7 +395,6 @@ class JobRewiring(ExchangeSearch[Repaired]):
         return Rewired(exchange, topology, plan, outcome.value, method)
 
     def _offer_anew(self, topology: Topology, method: str) -> None:
-        """Keep the topology with routes and rings of its own, if it is the best."""
         exchange = difference(self.traffic.topology, self.failure, topology)
         if not self.allowed(exchange) or set(exchange.added) & set(self.failure.links):
             return
@@ -423,12 +409,14 @@ class JobRewiring(ExchangeSearch[Repaired]):
         self._keep(Rewired(exchange, topology, plan, evaluator.time_ms(whole, plan), method))
 
     def _searched(self) -> None:
-        """Topologies for all traffic that give up no more links than allowed."""
         topology = self.traffic.topology
         left = Counter(links_of(topology)) - Counter(self.failure.links)
         total = self.traffic.demand.model_parallel_bytes.copy()
         hops = self.traffic.ring_hops
-        for (group, ring, at), amount in zip(hops.place.tolist(), _step_bytes(hops.step, hops.amount), strict=True):
+        first = np.flatnonzero(np.diff(hops.step, prepend=-1))
+        for (group, ring, at), amount in zip(
+            hops.place.tolist(), [float(value) for value in hops.amount[first]], strict=True
+        ):
             order = self.traffic.rings[group].rings[ring].order
             total[order[at], order[(at + 1) % len(order)]] += amount
         if not total.any():
@@ -448,7 +436,7 @@ class JobRewiring(ExchangeSearch[Repaired]):
         )
         try:
             if n <= MILP_SERVERS:
-                limits = ExactLimits(seed=self.seed, stop=first_part(self.stop, 1.0, MILP_S))
+                limits = ExactLimits(seed=self.seed, stop=first_part(self.stop, 1.0, 20.0))
                 rewired, method = solve_milp(problem, limits).plan.topology, "joint program with kept links"
             else:
                 budget = SearchBudget(proposals=2_000 * n, evaluations=10 * n, accuracy=1e-3)
@@ -457,12 +445,6 @@ class JobRewiring(ExchangeSearch[Repaired]):
         except (InfeasibleError, InputError, LimitError):
             return
         self._offer_anew(rewired, method)
-
-
-def _step_bytes(step: Ints, amount: Floats) -> list[float]:
-    """Bytes of each ring step, in order."""
-    first = np.flatnonzero(np.diff(step, prepend=-1))
-    return [float(value) for value in amount[first]]
 
 
 def given_up(failure: Failure, exchange: Exchange) -> Failure:

@@ -88,15 +88,7 @@ def without_paths(routes: PathTable, dead: Ints, paths: ArcPaths, heads: Ints) -
     inner = ~new
     inner[first] = False
     node[inner] = heads[paths[1]]
-    return PathTable(
-        nodes_total=routes.nodes_total,
-        source=routes.source,
-        target=routes.target,
-        pair_ptr=routes.pair_ptr,
-        share=routes.share,
-        path_ptr=path_ptr,
-        node=node,
-    )
+    return replace(routes, path_ptr=path_ptr, node=node)
 
 
 def without_pairs(routes: PathTable, gone: Bools) -> PathTable:
@@ -267,7 +259,6 @@ class Damage:
 
     @cached_property
     def broken_rings(self) -> frozenset[tuple[int, int]]:
-        """(group, ring) of every broken ring."""
         return frozenset((int(g), int(r)) for g, r, _ in self.traffic.ring_hops.place[self.steps])
 
     def base_load(self) -> Floats:
@@ -456,7 +447,6 @@ class Repaired:
 
 
 def _ring_ends(damage: Damage) -> tuple[Ints, Ints, Floats]:
-    """Sender, receiver and bytes of every broken step."""
     hops, rings = damage.traffic.ring_hops, damage.traffic.rings
     source, target, amount = [], [], []
     for g, r, at in hops.place[damage.steps].tolist():
@@ -595,7 +585,6 @@ def _on_detours(
 
 
 def _split(damage: Damage, base: Rings, candidates: Mapping[int, list[Ring]]) -> Repaired | None:
-    """Shares of the candidates of weakened groups, beside all other traffic, by linear program."""
     traffic, surviving = damage.traffic, damage.surviving
     arcs = len(traffic.topology.arcs)
     ids = traffic.topology.arc_ids()

@@ -98,7 +98,6 @@ class NetworkEvaluator(FailureEvaluator[tuple[Topology, RoutingResult]]):
         return self._nominal
 
     def _representative(self, failure: Failure) -> Failure:
-        """One of the rotations of a failure."""
         if not self._alike or failure.planes:
             return failure
         n = self.topology.servers
@@ -220,7 +219,6 @@ class RobustSearch:
         return WorstTheta(counts, nominal, worst, where)
 
     def _limit(self, counts: Counts) -> float:
-        """Least bound on lambda of the cuts known."""
         return min((float((counts * cut).sum()) for cut in self.cuts[-40:]), default=np.inf)
 
     def _theta(self, counts: Counts) -> float | None:
@@ -398,7 +396,6 @@ class RobustDesign:
         return RobustJobDesign(topology, plan, evaluator.nominal, worst)
 
     def _exchanged(self, best: RobustJobDesign) -> RobustJobDesign:
-        """Random exchanges of link ends, kept where they help."""
         rng = np.random.default_rng(self.seed)
         for _ in range(EXCHANGES):
             if self.stop.reason() is not None:

@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from math import comb
 
 import numpy as np
 
@@ -59,17 +58,11 @@ def parts_of(topology: Topology, part: str) -> tuple[Failure, ...]:
 
 
 def joined(parts: Sequence[Failure]) -> Failure:
-    """All of them at once."""
     return Failure(
         links=tuple(sorted(link for part in parts for link in part.links)),
         servers=tuple(sorted({server for part in parts for server in part.servers})),
         planes=tuple(sorted({plane for part in parts for plane in part.planes})),
     )
-
-
-def number_of(parts: int, count: int) -> int:
-    """Sets of `count` parts."""
-    return comb(parts, count)
 
 
 def every_set(topology: Topology, part: str, count: int) -> tuple[Failure, ...]:
@@ -199,7 +192,10 @@ class Surviving:
         """Arcs that may lead to a target; hops of -1 where nothing does."""
         key = target if target in self.relays else -1
         if key not in self._graphs:
-            self._graphs[key] = _graph(self.topology, np.where(_usable(self, key), self.left, 0))
+            left = np.where(_usable(self, key), self.left, 0)
+            tail = self.topology.arcs[:, 0].astype(np.int64)
+            head = np.where(left > 0, self.topology.arcs[:, 1], self.topology.arcs[:, 0]).astype(np.int64)
+            self._graphs[key] = Digraph(row_ptr(tail, self.topology.servers), tail, head, left.astype(np.float64))
         return self._graphs[key]
 
     def hops(self) -> Int32s:
@@ -222,12 +218,6 @@ def _usable(surviving: Surviving, target: int) -> Bools:
     if closed:
         alive &= ~np.isin(surviving.topology.arcs[:, 1], closed)
     return alive
-
-
-def _graph(topology: Topology, left: Int32s) -> Digraph:
-    tail = topology.arcs[:, 0].astype(np.int64)
-    head = np.where(left > 0, topology.arcs[:, 1], topology.arcs[:, 0]).astype(np.int64)
-    return Digraph(row_ptr(tail, topology.servers), tail, head, left.astype(np.float64))
 
 
 def after(topology: Topology, failure: Failure) -> Surviving:

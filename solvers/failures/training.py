@@ -16,7 +16,7 @@ both ends use a rail that both still have.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property, partial
 from itertools import pairwise
@@ -90,7 +90,6 @@ class TrainingFailures(FailureEvaluator[PlacedNetwork]):
 
     @cached_property
     def nominal(self) -> float:
-        """Milliseconds of an iteration without failure."""
         return self.value_ms(self._unbroken())
 
     @abstractmethod
@@ -121,7 +120,6 @@ class TrainingFailures(FailureEvaluator[PlacedNetwork]):
         return 1e3 * evaluated(self.problem, self.plan.strategy, network, self.groups).iteration_time_s
 
     def _declared_orders(self) -> Orders:
-        """Rings of the plan by the classes of its groups."""
         result: Orders = {}
         for rings in self.plan.network.rings:
             by_servers = {tuple(sorted(orders[0])): orders for orders in rings.orders}
@@ -134,7 +132,6 @@ class TrainingFailures(FailureEvaluator[PlacedNetwork]):
         return result
 
 
-REORDERED = "re-routed, rings in another order"
 ROUNDS = 4
 """Rounds of shortest paths for what has to go another way."""
 
@@ -190,7 +187,10 @@ class TrainingEvaluator(TrainingFailures):
         hosts = self._topology.hosts
         tries: tuple[tuple[str, Callable[[], Orders]], ...] = (
             (REROUTED, lambda: self.orders),
-            (REORDERED, partial(self._toured, surviving.hops()[:hosts, :hosts].astype(np.int64))),
+            (
+                "re-routed, rings in another order",
+                partial(self._toured, surviving.hops()[:hosts, :hosts].astype(np.int64)),
+            ),
         )
         best: PlacedNetwork | None = None
         value, repair, moved = np.inf, IMPOSSIBLE, 0
@@ -224,13 +224,11 @@ class TrainingEvaluator(TrainingFailures):
         return outcome, best
 
     def _circuits(self, failure: Failure) -> int:
-        """To be set for spares; behind packet switches they have links of their own."""
         if self._topology.packet_switches:
             return 0
         return int(self._topology.multiplicity[np.isin(self._topology.arcs[:, 0], failure.servers)].sum())
 
     def _toured(self, hops: Ints) -> Orders:
-        """Every group along a short tour of what survives, both ways."""
         far = np.where(hops < 0, len(hops), hops)
 
         def rings(servers: Ints) -> Ints:
@@ -299,7 +297,6 @@ class TrainingEvaluator(TrainingFailures):
         return [(server, part) for server, part in parts if len(part)]
 
     def _amounts(self, keys: Ints, orders: Orders) -> Floats:
-        """Bytes of pairs in an iteration."""
         amount, n = np.zeros(len(keys)), self.problem.cluster.servers
         volume = family_bytes(self.problem, self.plan.strategy)
         for family, directions in family_flows(self.groups, self.places, orders).items():
@@ -309,7 +306,6 @@ class TrainingEvaluator(TrainingFailures):
         return amount
 
     def _broken(self, alive: Bools) -> int:
-        """Rings that used a dead link."""
         dead = {tuple(arc) for arc in self._topology.arcs[~alive].tolist()}
         count = 0
         for classes in self.orders.values():
@@ -392,7 +388,7 @@ class RailEvaluator(TrainingFailures):
             disconnected_pairs=disconnected,
             diameter=diameter,
             mean_hops=mean_hops,
-            broken_rings=sum(int(hurt[ring].any()) for ring in self._each_ring()),
+            broken_rings=sum(int(hurt[part].any(axis=2).sum()) for classes in self.orders.values() for part in classes),
             rings=self.rings,
             rerouted_pairs=int((hurt[source] | hurt[target]).sum()),
             value=None if network is None else value,
@@ -400,11 +396,6 @@ class RailEvaluator(TrainingFailures):
             trials=() if untouched else ((REROUTED, None if network is None else value),),
         )
         return outcome, network
-
-    def _each_ring(self) -> Iterator[Ints]:
-        for classes in self.orders.values():
-            for part in classes:
-                yield from part.reshape(-1, part.shape[2])
 
     def _placed(self, links: Ints) -> PlacedNetwork:
         """All that send, over the rails that are left.
@@ -478,12 +469,10 @@ class TrainingRewiring(ExchangeSearch[Repair[PlacedNetwork]]):
         repair = evaluator.repair(given_up(self.failure, exchange))
         if repair[1] is None or repair[0].value is None:
             return None
-        topology = self._standing(exchange)
-        return Rewired(exchange, topology, repair, repair[0].value, method)
-
-    def _standing(self, exchange: Exchange) -> Topology:
-        """The links after the exchange; groups of servers need not be joined to each other."""
         before = self.topology
         arcs = unit_arcs(standing_links(before, self.failure, exchange), before.links)
         made = Topology.of_arcs(before.servers, arcs, degree=before.degree, links=before.links)
-        return replace(made, origin=f"re-wired after {self.failure.label}", switches=np.full_like(before.switches, -1))
+        topology = replace(
+            made, origin=f"re-wired after {self.failure.label}", switches=np.full_like(before.switches, -1)
+        )
+        return Rewired(exchange, topology, repair, repair[0].value, method)

@@ -8,6 +8,7 @@ traffic without any path.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
-from solvers.failures.surviving import check_count, drawn, every_set, joined, number_of, parts_of
+from solvers.failures.surviving import check_count, drawn, every_set, joined, parts_of
 from solvers.stop import Stop
 from topoopt.core.arrays import Bools
 from topoopt.core.cluster import LinkDirection
@@ -101,7 +102,6 @@ class FailureEvaluator(ABC, Generic[Plan]):
         return self._cached[key]
 
     def _representative(self, failure: Failure) -> Failure:
-        """The failure that stands for all that are alike."""
         return failure
 
     @abstractmethod
@@ -146,7 +146,7 @@ def worst_failure(
         cut = search.by_cut()
         if cut is not None:
             return cut
-    if number_of(len(parts_of(evaluator.topology, part)), count) <= enumerated:
+    if math.comb(len(parts_of(evaluator.topology, part)), count) <= enumerated:
         return search.by_enumeration()
     return search.by_exchange(evaluations, np.random.default_rng(seed))
 

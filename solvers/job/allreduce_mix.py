@@ -290,7 +290,6 @@ class _Mix:
         return any(len(new.orders) > len(old.orders) for new, old in zip(self.data.groups, first.groups, strict=True))
 
     def _priced(self, lengths: Floats) -> list[Order]:
-        """A shortest known ring of every group for lengths, whose bound is kept if it is the best."""
         far = self._distances(lengths)
         total = float((self.data.demand * np.where(self.data.demand > 0, far, 0.0)).sum())
         orders = []

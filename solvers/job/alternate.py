@@ -120,9 +120,6 @@ def part_work(
     return work
 
 
-IMPROVEMENT = 5e-4
-"""Relative gain below which a turn of the loop counts as no improvement."""
-
 PATIENCE = 3
 """Turns without improvement after which the loop has converged."""
 
@@ -201,7 +198,7 @@ class Alternation:
                     self.steps.annealed(best, share, 100 + turn, "alternate", start=temperature)
                 )
                 gain = best.iteration_time_ms - improved.iteration_time_ms
-                stale = 0 if gain > IMPROVEMENT * best.iteration_time_ms else stale + 1
+                stale = 0 if gain > 5e-4 * best.iteration_time_ms else stale + 1  # less is no gain
                 best = self._best(best, improved)
             polished = self.steps.annealed(best, self.settings.budget // 8, 200, "polish", start=0.003, by_rounds=True)
             best = self._best(best, polished)
@@ -262,7 +259,6 @@ class Alternation:
         )
 
     def _offer(self, candidate: Candidate, phase: str) -> None:
-        """Have the best so far kept, should the search be left in the middle."""
         fits = self.on_incumbent is not None and self.steps.overflow(candidate.strategy) == 0
         if not fits or (self.incumbent is not None and self.incumbent.iteration_time_ms <= candidate.iteration_time_ms):
             return
@@ -281,11 +277,6 @@ class Alternation:
             self.on_incumbent(result_now)
 
     def _first_pairs(self, team: Crew | None) -> tuple[list[Candidate], list[Candidate]]:
-        """Every start on the topologies that suit it.
-
-        Returns:
-            The best pairs of start and topology, and that of data parallelism if it fits.
-        """
         n = self.cluster.servers
         first = Start("data parallel", data_parallel(n, self.workload))
         initial = self.topology.portfolio(first.name, first.strategy, limit=1)[0]

@@ -198,7 +198,6 @@ class StrategyAnnealResult:
 
 
 def to_strategy(split: Ints, offset: Ints) -> Strategy:
-    """Strategy of (split, offset) arrays."""
     return Strategy(tuple(Placement(int(s), int(o)) for s, o in zip(split, offset, strict=True)))
 
 

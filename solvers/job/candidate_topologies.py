@@ -40,9 +40,6 @@ from topoopt.core.search_settings import AllReduceChoice
 from topoopt.core.topology import Topology
 from topoopt.core.workload import TaskGraph, TaskKind
 
-FEWEST_SERVERS = 6
-"""Below, circulants and matchings are nearly all there is."""
-
 PROPOSALS, LEAST_PROPOSALS = 16, 2_000
 """Exchanges of links proposed for each server, and at least: ten times as many gain 1 % of the hops at 128 servers."""
 
@@ -66,7 +63,7 @@ def annealed_topologies(
     """
     traffic = demand.model_parallel_bytes
     n, degree, links = cluster.servers, cluster.degree, cluster.links
-    if n < FEWEST_SERVERS or degree < 2 or not traffic.any():
+    if n < 6 or degree < 2 or not traffic.any():  # below, circulants and matchings are nearly all there is
         return
     # Random matchings of an odd number of servers leave one out each; TopologyFinder's links are all there can be.
     uneven = n % 2 == 1 and links is LinkDirection.BIDIRECTIONAL
@@ -82,9 +79,6 @@ def annealed_topologies(
         except InfeasibleError:  # no such graph, or in pieces that no traffic joins
             continue
 
-
-SMALLEST_GROUP = 4
-"""Below, a group has no room for a cycle and for links beside it."""
 
 TRIED = 2
 """Numbers of links across, those of least estimate."""
@@ -121,7 +115,7 @@ def busiest_size(demand: Demand) -> int | None:
     reduced: dict[int, float] = {}
     for group in demand.allreduce:
         size = coset_size(n, group.members)
-        if size is not None and SMALLEST_GROUP <= size < n:
+        if size is not None and 4 <= size < n:  # below, a group has no room for a cycle and for links beside it
             reduced[size] = reduced.get(size, 0.0) + size * group.wire_bytes_per_member
     return max(reduced, key=lambda size: (reduced[size], size), default=None)
 
@@ -324,7 +318,6 @@ def score_ms(score: GraphScore, cluster: Cluster, sizes: Sizes, model_parallel_b
 
 
 def graph_score(cluster: Cluster, topology: Topology) -> GraphScore:
-    """The score of a connected topology."""
     n = cluster.servers
     network = group_network(cluster, topology, tuple(range(n)))
     loads, distance = step_loads(network)
@@ -369,7 +362,6 @@ class CollectiveGraphs:
         return [both[index] for index in np.argsort(times, kind="stable")[:BEST_SCORED]]
 
     def score(self, topology: Topology) -> GraphScore:
-        """The score of a connected topology."""
         key = topology.arcs.tobytes() + topology.multiplicity.tobytes()
         if key not in self._scores:
             self._scores[key] = graph_score(self.cluster, topology)

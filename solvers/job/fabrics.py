@@ -166,9 +166,6 @@ def left_out(choice: FabricChoice, error: InputError) -> str:
 Attempt = Callable[[str, Callable[[], Baseline | str]], Baseline | str | None]
 """Called with the name of a step and what does it; its result, or None if there is no time for it."""
 
-FABRICS_SHARE = 0.8
-"""Part of the time left that all fabrics together may take."""
-
 
 def compare_fabrics(
     cluster: Cluster,
@@ -185,7 +182,7 @@ def compare_fabrics(
     jobs: list[FabricJob] = []
     lines = []
     for index, (choice, options) in enumerate(search.fabrics):
-        share = FABRICS_SHARE / (len(search.fabrics) - index)
+        share = 0.8 / (len(search.fabrics) - index)  # part of the time left that all fabrics together may take
         mine = stop if stop.deadline is None else first_part(stop, share, math.inf)
 
         def line(choice: FabricChoice = choice, options: FabricOptions = options, mine: Stop = mine) -> Baseline | str:

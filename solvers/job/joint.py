@@ -270,7 +270,8 @@ def solve_joint(
     best = incumbent(cluster, workload, extra)
     anything = _any_theta(cluster, workload)
     data, placements = joint_tables(cluster, workload, anything)
-    least = _least_compute(data)
+    work = sum(min((float(option.load.sum()) for option in of), default=0.0) for of in data.options)
+    least = work / data.servers
     most = min(anything, best - least + SLACK * best) if np.isfinite(best) else anything
     data = replace(data, theta_most=most)
     program = joint_plan_arrays(data)
@@ -288,12 +289,6 @@ def solve_joint(
     )
     bound = result.bound if result.bound is not None else 0.0
     return JointOptimum(strategy, counts, rings, time_ms, compute_ms, min(max(bound, least), time_ms))
-
-
-def _least_compute(data: JointPlan) -> float:
-    """A bound on C: all work, at its least, shared by all servers."""
-    work = sum(min((float(option.load.sum()) for option in of), default=0.0) for of in data.options)
-    return work / data.servers
 
 
 MOST_STRATEGIES = 20_000
@@ -573,7 +568,6 @@ def realised(cluster: Cluster, workload: Workload, optimum: JointOptimum, *, see
 def _realisations(
     cluster: Cluster, topology: Topology, groups: list[tuple[int, ...]], optimum: JointOptimum
 ) -> Iterator[Realisation]:
-    """With the rings of the loop, and with those of the program, every hop over a shortest path."""
     import networkx as nx
 
     base = realise(cluster, topology, groups)

@@ -121,8 +121,6 @@ OnIncumbent = Callable[[Callable[[], LoopResult]], None]
 
 @dataclass
 class LoopLog:
-    """Counts proposals and keeps the improvements."""
-
     progress: Progress | None
     proposals: int = 0
     turns: int = 0
@@ -320,7 +318,6 @@ class TopologyStep:
         return build_task_graph(self.cluster, self.workload, strategy)
 
     def _question(self, demand: Demand) -> TopologyQuestion:
-        """The question of a demand, with the ring mixes already known for it."""
         from solvers.job.program_topologies import TopologyQuestion
 
         payloads = [(group.members, group.payload_bytes) for group in demand.allreduce]
@@ -328,7 +325,6 @@ class TopologyStep:
         return self._questions.setdefault(key, TopologyQuestion(self.cluster, demand, self.seed, self.stop))
 
     def _mixed(self, base: Realisation, question: TopologyQuestion) -> Iterator[Realisation]:
-        """The same topology with the rings and routes of the ring mix."""
         mix = question.mix(base.topology) if self.cluster.servers <= LP_SERVERS else None
         if mix is not None:
             yield from mix_realised(self.cluster, base, question.demand, mix)
@@ -449,7 +445,6 @@ class SearchSteps:
             self.step(phase, 0, candidate.iteration_time_ms)
 
     def _full(self, realisation: Realisation) -> Realisation:
-        """The same topology and routes with rings for all cosets, as the search needs."""
         if realisation.tailored:
             return with_rings_for(self.cluster, realisation, self.groups, seed=self.seed)
         return realise(self.cluster, realisation.topology, self.groups, seed=self.seed)

@@ -65,7 +65,6 @@ def best_order(
 
 
 def _better(before: SharedPlan | None, current: SharedPlan) -> SharedPlan:
-    """The better of two, with the way there of both, its first plan, and the proposals of both."""
     if before is None:
         return current
     first, second = before[0], current[0]
@@ -137,10 +136,6 @@ def default_budget(cluster: Cluster, workload: Workload) -> int:
     return max(500, min(60_000, TASKS_PER_BUDGET // tasks))
 
 
-RINGS_ONLY = ("robust", "joint")
-"""Methods whose proofs and repairs are of rings."""
-
-
 def allreduce_problems(search: JobSearchSettings, cluster: Cluster) -> list[Problem]:
     """What no schedules are made for: methods that know rings only, and too many servers."""
     choice = search.allreduce
@@ -148,7 +143,7 @@ def allreduce_problems(search: JobSearchSettings, cluster: Cluster) -> list[Prob
     if choice is AllReduceChoice.RINGS:
         return problems
     method = "robust" if search.method == "auto" and search.robust is not None else search.method
-    if method in RINGS_ONLY:
+    if method in ("robust", "joint"):
         text = f"method {method} knows AllReduces on rings only"
         problems.append(Problem(text, path="search.allreduce", value=choice.value, allowed="rings"))
     return problems + too_many_servers(choice, cluster.servers)

@@ -45,8 +45,6 @@ from topoopt.core.result import SearchResult
 from topoopt.core.routing import Demand
 from topoopt.core.topology import Topology
 
-INCUMBENT_SLACK = 1e-6
-
 
 def ring_topology_bound(cluster: Cluster, demand: Demand) -> Bound:
     """Cheap lower bound on theta, ms, over all topologies and ring orders.
@@ -108,7 +106,7 @@ def solve_ring_topology(
     if best.theta <= bound.value * (1 + OPTIMALITY) or stop.reason() is not None:
         return _result(best, bound, stop.reason() or StopReason.CONVERGED)
     scale = bound.value * cluster.link_bytes_per_ms
-    data = program_data(cluster, demand, scale, upper=1.0, lower=(1 - INCUMBENT_SLACK) * bound.value / best.theta)
+    data = program_data(cluster, demand, scale, upper=1.0, lower=(1 - 1e-6) * bound.value / best.theta)
     options = {} if nodes is None else {"mip_max_nodes": nodes}
     solved = SOLVERS["highs"](allreduce_topology_arrays(data), SolverLimits(time_s=time_s, seed=seed % 2**31), options)
     x = solved.x if solved.x is not None else None
@@ -234,7 +232,6 @@ Program = tuple[str, int, Callable[[TopologyQuestion, Topology], Iterator[Topolo
 
 
 def exact_topologies(question: TopologyQuestion, base: Topology, *, nodes: int = 60) -> Iterator[Topology]:
-    """The topology of the joint program."""
     time_s = question.stop.remaining_s()
     try:
         yield solve_ring_topology(

@@ -82,10 +82,8 @@ def mixed_routes(base: PathTable, paths: dict[tuple[int, int], Paths]) -> PathTa
         share += [part for part, _ in own]
         nodes += [path for _, path in own]
         pair_ptr.append(len(share))
-    return PathTable(
-        nodes_total=base.nodes_total,
-        source=base.source,
-        target=base.target,
+    return replace(
+        base,
         pair_ptr=np.array(pair_ptr, dtype=np.int64),
         share=np.array(share),
         path_ptr=offsets([len(path) for path in nodes]),

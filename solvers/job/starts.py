@@ -223,9 +223,6 @@ def stages(n: int, workload: Workload, k: int, sizes: Sequence[float]) -> Strate
     return placed(n, workload, wanted)
 
 
-WHOLE_BRANCHES = (0, 2, 4, 8)
-"""How many branches of each layer stay data parallel while the others go to cosets."""
-
 BESIDE, ON_COSETS = 0.1, 0.75
 """Chains are put side by side where a second one has this part of the work, and as far as this part of the work goes:
 towards the end the chains that others wait for are through, and whoever goes on alone is faster on all servers."""
@@ -364,10 +361,6 @@ def tensor_parallel(n: int, workload: Workload, t: int) -> Strategy | None:
     return placed(n, workload, wanted) if any_split else None
 
 
-FEW_STAGES = 2
-"""Numbers of stages that are tried of any model; many leave most servers idle, but for models that fit no other way."""
-
-
 def starting_strategies(cluster: Cluster, workload: Workload) -> tuple[Start, ...]:
     n = cluster.servers
     name_of: dict[Strategy, str] = {data_parallel(n, workload): "data parallel"}
@@ -379,7 +372,7 @@ def starting_strategies(cluster: Cluster, workload: Workload) -> tuple[Start, ..
                 label = "all" if count is None else f"{count} heaviest"
                 name_of.setdefault(strategy, f"{label} branches on cosets of {k}")
     for k in reversed(divisors[1:]):
-        for whole in WHOLE_BRANCHES:
+        for whole in (0, 2, 4, 8):  # branches of each layer that stay data parallel
             strategy = layers_on_cosets(n, workload, k, whole)
             if strategy is not None:
                 name_of.setdefault(strategy, f"branches of each layer but {whole} on cosets of {k}")
@@ -390,7 +383,7 @@ def starting_strategies(cluster: Cluster, workload: Workload) -> tuple[Start, ..
         tensor = tensor_parallel(n, workload, t)
         if tensor is not None:
             name_of.setdefault(tensor, f"tensor parallel {t} ways")
-    few = divisors[-FEW_STAGES:]
+    few = divisors[-2:]  # many leave most servers idle
     for measure, sizes in MEASURES.items():
         for k in divisors if measure == WORK and cluster.server_memory_bytes is not None else few:
             name_of.setdefault(stages(n, workload, k, sizes(n, workload)), f"{n // k} stages of like {measure}")

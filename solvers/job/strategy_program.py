@@ -249,7 +249,6 @@ def _relax(data: StrategyChoice, warm: WarmProgram, allowed: Allowed) -> Relaxed
 
 
 def _case(data: StrategyChoice, dual: Floats) -> StrategyCase:
-    """Multipliers of a case from the duals of the relaxation."""
     rows = data.rows_of_pairs
     law_at = int(rows[-1]) + len(data.quantities)
     weights = dual[law_at : law_at + len(data.laws)]

@@ -229,7 +229,6 @@ def borrowed_rings(
 
 
 def _sequence(own: Ints, owner: Ints, ring: Sequence[int]) -> Ints:
-    """The exchanges of a group as a ring of replicas goes through them, or in their order."""
     along = owner[list(ring)]
     return along if len(along) == len(own) and (np.sort(along) == own).all() else own
 
@@ -313,7 +312,6 @@ def _exchanges(graph: LinkGraph, groups: FamilyGroups, keys: Ints, seed: int) ->
 
 
 def _inner_graph(graph: LinkGraph, groups: BlockGroups, index: Ints) -> LinkGraph | None:
-    """Links inside a group, if they are the same in all groups and join all servers of one."""
     servers, k = groups.blocks, groups.blocks.shape[1]
     tail, head = (side.ravel() for side in np.nonzero(~np.eye(k, dtype=bool)))
     link = index[servers[:, tail], servers[:, head]]
@@ -387,7 +385,6 @@ def _same_blocks(classes: tuple[BlockGroups, ...], other: tuple[BlockGroups, ...
 
 
 def _shared(classes: tuple[BlockGroups, ...]) -> int:
-    """Groups of a family that one server is in, at most."""
     return int(np.bincount(np.concatenate([blocks.blocks.ravel() for blocks in classes])).max())
 
 
@@ -437,7 +434,9 @@ def direct_network(
             built += [family] if any(parts for parts, _, _ in made) else []
         elif len(made) == 1:
             steps = made[0][2]
-    for family in _borrowing(groups, built) if steps else ():
+    for family in (F.DATA, F.EXPERT_DATA) if steps else ():
+        if family not in groups.collectives or leaders[family] in built:
+            continue
         exchange, replicas = groups.collectives[F.EXPERT][0], [part for own in built for part in orders[own]]
         both = links is LinkDirection.BIDIRECTIONAL
         borrowed = [
@@ -452,13 +451,6 @@ def direct_network(
         arcs.append(_lit(np.repeat(edges, split[F.PIPELINE] // _most_neighbours(groups, links), axis=0), links))
     graph = _graph(cluster, arcs)
     return PlacedNetwork(graph, places, orders, direct_routes(graph, groups, orders, volume, seed=seed))
-
-
-def _borrowing(groups: FamilyGroups, built: list[F]) -> list[F]:
-    """Families that reduce gradients and have no links of their own."""
-    leaders = ring_leaders(groups)
-    borrowers = (F.DATA, F.EXPERT_DATA)
-    return [family for family in borrowers if family in groups.collectives and leaders[family] not in built]
 
 
 def _lit(edges: Ints, links: LinkDirection) -> Ints:
@@ -603,7 +595,6 @@ def _exchanged(search: _Search, split: dict[F, int], giver: F, taker: F) -> dict
 
 
 def _filled(search: _Search, split: dict[F, int], degree: int) -> SplitNetwork | None:
-    """The split with what is left given away."""
     if sum(split.values()) > degree:
         return None
     best = search.at(split)

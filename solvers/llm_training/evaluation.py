@@ -156,8 +156,9 @@ def network_of(problem: LlmTrainingProblem, plan: NetworkPlan, groups: FamilyGro
     source, target = sending_pairs(groups, places, orders)
     tokens = None
     if plan.fabric == REGIONAL and F.EXPERT in groups.collectives:
-        pairs = _token_pairs(groups, places, n)
-        tokens = _table(nodes, *pairs, plan.token_routes)
+        flows = family_flows(groups, places, {}).get(F.EXPERT, ())
+        pairs = np.unique(np.concatenate([flow.source * n + flow.target for flow in flows]))
+        tokens = _table(nodes, pairs // n, pairs % n, plan.token_routes)
     return PlacedNetwork(
         graph,
         places,
@@ -178,7 +179,6 @@ def _rails(problem: LlmTrainingProblem, fabric: str) -> Rails:
 
 
 def _orders(plan: NetworkPlan, groups: FamilyGroups) -> dict[F, tuple[Ints, ...]]:
-    """Rings by the classes of the groups of a family."""
     orders = {}
     for rings in plan.rings:
         rows, first, classes = rings.orders, 0, []
@@ -187,12 +187,6 @@ def _orders(plan: NetworkPlan, groups: FamilyGroups) -> dict[F, tuple[Ints, ...]
             first += len(blocks.blocks)
         orders[rings.dimension] = tuple(classes)
     return orders
-
-
-def _token_pairs(groups: FamilyGroups, places: Ints, n: int) -> tuple[Ints, Ints]:
-    flows = family_flows(groups, places, {}).get(F.EXPERT, ())
-    pairs = np.unique(np.concatenate([flow.source * n + flow.target for flow in flows]))
-    return pairs // n, pairs % n
 
 
 def _table(nodes: int, source: Ints, target: Ints, routes: Iterable[ServerRoute]) -> PathTable:
@@ -259,7 +253,6 @@ def _sizes(placed: EvaluatedNetwork, groups: FamilyGroups, family: F, bucket: Bu
 
 
 def _network(problem: LlmTrainingProblem, graph: LinkGraph, members: tuple[int, ...]) -> RatedNetwork:
-    """The links with the members as ranks; other servers pass on, as switches do."""
     rate = Fraction(str(graph.link_gbps)) / 8
     ends = zip(graph.tail.tolist(), graph.head.tolist(), graph.parallel.tolist(), strict=True)
     return RatedNetwork.of_links(

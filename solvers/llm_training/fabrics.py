@@ -45,9 +45,6 @@ from topoopt.simulate.llm_training.links import (
     torus_routes,
 )
 
-MOST_REGION = 128
-"""Servers of a region; larger ones get no circuits."""
-
 MOST_GRAPHS = 2000
 """Circulant graphs of circuits that are tried for a region."""
 
@@ -78,7 +75,7 @@ def regional_networks(cluster: GpuCluster, groups: FamilyGroups) -> Iterator[tup
         np.add.at(demand, (flows.source, flows.target), flows.amount)
     _, component = connected_components(csr_array(demand), directed=False)
     regions = [np.flatnonzero(component == label) for label in np.unique(component)]
-    chosen = [label for label in regions if 1 < len(label) <= MOST_REGION]
+    chosen = [label for label in regions if 1 < len(label) <= 128]  # servers of a region; larger ones get no circuits
     for plan in (_alone, _split, _forwarded) if chosen else (_alone,):
         planned = [plan((demand[np.ix_(label, label)] / demand.max()).tobytes(), len(label), cluster.optical_interfaces,
                       cluster.degree - cluster.optical_interfaces) for label in chosen]  # fmt: skip
@@ -89,13 +86,11 @@ def regional_networks(cluster: GpuCluster, groups: FamilyGroups) -> Iterator[tup
 
 @lru_cache(maxsize=256)
 def _alone(demand: bytes, servers: int, optical: int, other: int) -> Region:
-    """Circuits alone for the pairs that have some."""
     return _matched(demand, servers, optical, other, split=False)
 
 
 @lru_cache(maxsize=256)
 def _split(demand: bytes, servers: int, optical: int, other: int) -> Region:
-    """The other interfaces too, where circuits take longer."""
     return _matched(demand, servers, optical, other, split=True)
 
 
@@ -164,7 +159,6 @@ def _forwarding(servers: int, offsets: tuple[int, ...], other: int) -> tuple[flo
 
 
 def _graph(cluster: GpuCluster, regions: Sequence[tuple[Ints, Region]]) -> LinkGraph:
-    """The other interfaces on node n, and circuits both ways."""
     hub = star(cluster, Rails.NONE)
     rows = [(servers[i], servers[j], count) for servers, region in regions for (i, j), count in region[0].items()]
     pairs = np.array(sorted(rows), dtype=np.int64).reshape(-1, 3)
@@ -282,7 +276,6 @@ def _direct(problem: LlmTrainingProblem, strategy: ParallelStrategy, groups: Fam
 
 
 def _tori(problem: LlmTrainingProblem, strategy: ParallelStrategy, groups: FamilyGroups) -> Iterator[FabricNetwork]:
-    """All shapes of cubes, plain with dimensions along any axes, and twisted where that is defined."""
     for shape in cube_shapes(problem.cluster.servers):
         forms = [(sides, False) for sides in sorted(set(permutations(shape)))]
         for sides, twisted in [*forms, *([(shape, True)] if may_twist(shape) else [])]:
@@ -330,7 +323,6 @@ def _listed(
 
 
 def _short_rings(routes: PathTable) -> Callable[[Ints], Ints]:
-    """Each group along a short tour, both ways; groups are sets."""
     hops = route_hops(routes, int(routes.source.max(initial=0)) + 1)
 
     def rings(servers: Ints) -> Ints:
@@ -342,7 +334,6 @@ def _short_rings(routes: PathTable) -> Callable[[Ints], Ints]:
 
 
 def _alone_fabrics(cluster: GpuCluster) -> list[Problem]:
-    """Of one server, which no link joins to another."""
     if cluster.servers > 1:
         return []
     return [Problem("one server has no links", path="servers", value="1", allowed="2 or more, or another fabric")]

@@ -106,9 +106,6 @@ def _mean_hops(servers: int, cluster: GpuCluster) -> float:
     return distances / (servers - 1)
 
 
-MOST_EXCHANGED = 128
-"""Servers up to which exchanges are tried: routes of all pairs are kept."""
-
 EXCHANGES = 100
 """Exchanges of two servers that are drawn."""
 
@@ -123,7 +120,7 @@ def best_map(
 ) -> EvaluatedNetwork:
     """The fastest map that exchanges find, beginning with the ranks in order."""
     n = problem.cluster.servers
-    if problem.rank_map == "in-order" or fabric.routes is None or n > MOST_EXCHANGED or not start.loads:
+    if problem.rank_map == "in-order" or fabric.routes is None or n > 128 or not start.loads:
         return start
     source, target = np.nonzero(~np.eye(n, dtype=bool))
     all_pairs = fabric.routes(source, target)
@@ -319,7 +316,6 @@ def best_network(
 def _bounded(
     problem: LlmTrainingProblem, candidates: Iterable[RankedStrategy], *, direct: bool
 ) -> Iterator[tuple[RankedStrategy, float]]:
-    """Strategies with times that no network of the fabric betters."""
     left, size = iter(candidates), 1
     while block := list(islice(left, size)):
         size = min(2 * size, BLOCK)  # more may have to be searched for first
@@ -336,7 +332,6 @@ def figures_of(problem: LlmTrainingProblem, candidate: StrategyNetwork) -> Strat
 
 
 def decided(best: StrategyNetwork) -> FabricPlan:
-    """Return the decisions of a search."""
     network = network_plan(best.fabric, best.evaluated.network)
     network = replace(network, degree_split=best.form.split, form=best.form.note)
     return FabricPlan(best.ranked.strategy, network, tuple(other.ranked.strategy for other in best.next))

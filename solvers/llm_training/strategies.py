@@ -83,7 +83,6 @@ def _tensors(problem: LlmTrainingProblem) -> Iterator[int]:
 
 
 def _experts(problem: LlmTrainingProblem, of_stage: int) -> Iterator[tuple[int, int]]:
-    """Experts' parts of the GPUs of a stage."""
     experts, space = problem.model.experts, problem.space
     if experts is None:
         if _allowed([1], space.expert) and _allowed([1], space.expert_tensor):
@@ -321,17 +320,12 @@ def blocking_pins(problem: LlmTrainingProblem) -> list[str]:
             continue
         free: dict[str, Any] = {axis.name: () if axis.name == "short_ends" else None}
         freed = replace(problem, space=replace(problem.space, **free))
-        shapes = list(_held(freed))
+        shapes = [shape for shape in strategy_shapes(freed) if len(rows_of_shape(freed, shape, free=True))]
         if shapes:
             values = sorted({getattr(shape, axis.name) for shape in shapes if hasattr(shape, axis.name)})
             listed = ", ".join(map(str, values[:SHOWN])) + (", ..." if len(values) > SHOWN else "")
             lines.append(f"strategy.{axis.name} were {listed or 'otherwise'}")
     return lines
-
-
-def _held(problem: LlmTrainingProblem) -> Iterator[StrategyShape]:
-    """Shapes of which there is a strategy."""
-    return (shape for shape in strategy_shapes(problem) if len(rows_of_shape(problem, shape, free=True)))
 
 
 BLOCK = 1 << 14
@@ -501,7 +495,6 @@ def _outcome_of_search(
     best: _Best,
     reason: StopReason | None,
 ) -> SearchedSpace:
-    """The outcome of every shape that has strategies."""
     lines = []
     for shape, bound in zip(shapes, bounds.tolist(), strict=True):
         if shape in outcomes:

@@ -58,7 +58,6 @@ def ring_arcs(n: int, distance: int, links: LinkDirection) -> ArcList:
 
 
 def link_arcs(pairs: Iterable[tuple[int, int]]) -> ArcList:
-    """Both arcs of each bidirectional link."""
     array = np.array(list(pairs), dtype=np.int64).reshape(-1, 2)
     return np.vstack((array, array[:, ::-1]))
 

@@ -80,8 +80,6 @@ MOST_NODES = 20_000
 FIRST_NODES = 1000
 """Of them, before a longer search for a network that is better: small trees do without."""
 
-_ITERATIONS = 150
-_FIRST_ITERATIONS = 1000
 _DIGITS = (6, 9, 12, 16, 22, 30)
 """Bits of the mean price, the fewest that close a node."""
 
@@ -128,7 +126,6 @@ def search_blocks(
 def _improved(
     space: Space, best: tuple[float, Counts | None], candidate: Counts, seed: int, stop: Stop
 ) -> tuple[float, Counts | None]:
-    """The best of what is known, a network found, and what exchanges make of it."""
     exchanged = local_search(space, seed, stop, candidate)
     for counts in (candidate, *(() if exchanged is None else (exchanged[0],))):
         routed = route(space.demand, counts)
@@ -186,7 +183,7 @@ class _Walk:
     def _divided(self, node: BlockNode) -> list[BlockNode]:
         """Close a node, or divide it; the children, the most promising last."""
         state = node.state.copy()
-        iterations = _ITERATIONS if node.parent >= 0 else _FIRST_ITERATIONS
+        iterations = 150 if node.parent >= 0 else 1000
         price, relief, shift = state
         if exact.ascend(self.demand, price, relief, shift, self.aim, node.rows, node.into, iterations) > 0.0:
             for bits in _DIGITS:
@@ -223,12 +220,10 @@ class _Walk:
         return int(np.rint(2.0**bits * self.n * float(state[0, ~absent].max(initial=0.0)))), whole
 
     def _children(self, node: BlockNode, bar: int, whole: Ints) -> tuple[float, float, Ints, Ints, Floats]:
-        """What prices prove of a node, and of those that some choice of one server's links makes of it."""
         price, relief, shift = whole.astype(np.float64)
         return exact.children(self.demand, price, relief, shift, bar, self.aim, node.rows, node.into)
 
     def _closed(self, node: BlockNode, bar: int, whole: Ints) -> bool:
-        """Whether prices close a node; they are written down if they do."""
         proven, total = self._children(node, bar, whole)[:2]
         if proven > SURE * total:
             self.add(node, -1, bar, whole)
@@ -292,7 +287,7 @@ def branch_and_bound(space: Space, first: tuple[Counts, Routed] | None, stop: St
     """By the links around every server where that is quicker, else by one linear program after another."""
     if first is not None and covers_blocks(space):
         return search_blocks(space, first[1].theta, stop, seed=seed)
-    return search_tree(space, theta_of(first), stop)
+    return search_tree(space, inf if first is None else first[1].theta, stop)
 
 
 def concluded(space: Space, first: tuple[Counts, Routed] | None, outcome: TreeOutcome) -> TopologyResult:
@@ -310,11 +305,6 @@ def concluded(space: Space, first: tuple[Counts, Routed] | None, outcome: TreeOu
     if space.problem.max_hops is not None:
         raise InfeasibleError(infeasible_hops(space.problem, "all were tried", None))
     raise InfeasibleError("no allowed topology carries every demand (all were tried)")
-
-
-def theta_of(network: tuple[Counts, Routed] | None) -> float:
-    """Infinite where there is no network."""
-    return inf if network is None else network[1].theta
 
 
 def bound_of(outcome: TreeOutcome) -> Bound:

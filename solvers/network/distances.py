@@ -261,7 +261,6 @@ def _starts(n: int, others: Ints, count: int, total: int, rng: np.random.Generat
 
 
 def _distinct(indices: Ints, size: int) -> Ints:
-    """Move equal indices apart, within range."""
     taken: set[int] = set()
     for value in indices:
         index = min(int(value), size - 1)
@@ -272,7 +271,6 @@ def _distinct(indices: Ints, size: int) -> Ints:
 
 
 def _replace_one(current: Ints, size: int, rng: np.random.Generator) -> Ints:
-    """Move one index a little or anywhere."""
     row = current.copy()
     position = int(rng.integers(len(row)))
     if rng.random() < 0.6:

@@ -149,7 +149,7 @@ def solve_enumerate(problem: TopologyProblem, limits: ExactLimits) -> TopologyRe
                 continue
             proven = min(proven, length_bound(plain, counts, relaxed[2]))
             if len(visited) <= MOST_KEPT:
-                visited.append((_hops(counts), counts, relaxed[2]))
+                visited.append((int(shortest_path(counts > 0, unweighted=True).sum()), counts, relaxed[2]))
             if best is None or relaxed[0] < best[0]:
                 best = (relaxed[0], counts)
             if best[0] <= floor * (1 + 1e-9):
@@ -173,17 +173,10 @@ def solve_enumerate(problem: TopologyProblem, limits: ExactLimits) -> TopologyRe
 
 
 def _last_excess(first: int, below: float) -> int:
-    """The last of the next excesses to visit: as many as were visited, all of them less than `below`."""
     return max(first, min(2 * first - 1, math.ceil(below) - 1))
 
 
-def _hops(counts: Counts) -> int:
-    """Sum of hops between all servers of a strongly connected network."""
-    return int(shortest_path(counts > 0, unweighted=True).sum())
-
-
 def _proof(n: int, degree: int, visited: list[tuple[int, Counts, Floats]]) -> EnumerationProof:
-    """Networks and their lengths, port by port."""
     heads = np.zeros((len(visited), n, degree), dtype=np.int64)
     lengths = np.zeros((len(visited), n, degree))
     for index, (_, counts, length) in enumerate(visited):
@@ -194,7 +187,6 @@ def _proof(n: int, degree: int, visited: list[tuple[int, Counts, Floats]]) -> En
 
 
 def covers(space: Space) -> bool:
-    """Whether the method takes the problem."""
     return not _reasons(space)
 
 

@@ -13,7 +13,6 @@ import numpy as np
 
 from formulations.joint_topology import (
     JointTopology,
-    Symmetry,
     find_symmetry,
     joint_topology_arrays,
     link_counts,
@@ -109,7 +108,7 @@ def by_program(space: Space, first: tuple[Counts, Routed] | None, limits: ExactL
     return finish(space, *best, proven, outcome.stopped_by, "milp", 1)
 
 
-def joint_data(space: Space, scale: float = 1.0, *, symmetry: bool = True) -> JointTopology:
+def joint_data(space: Space, scale: float = 1.0) -> JointTopology:
     """The program of a problem with demand divided by `scale`; with all cuts that hold for it."""
     problem = space.problem
     within = layer_sizes(problem.servers, problem.degree, problem.links)
@@ -129,7 +128,7 @@ def joint_data(space: Space, scale: float = 1.0, *, symmetry: bool = True) -> Jo
         upper=1.0 / bound if bound > 0 else np.inf,
         distance=source_distances(demand, within),
         total_distance=total_distance(demand, within) * (1 - 1e-12),
-        symmetry=find_symmetry(space.demand, space.allowed, space.kept) if symmetry else Symmetry(),
+        symmetry=find_symmetry(space.demand, space.allowed, space.kept),
     )
 
 

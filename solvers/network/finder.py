@@ -234,7 +234,6 @@ def _generated(n: int, group: set[int], u: int) -> set[int]:
 
 
 FEW_SETS = 400
-RANDOM_SETS = 200
 
 
 def candidate_topologies(cluster: Cluster, demand: Demand, *, limit: int, seed: int = 0) -> list[Topology]:
@@ -347,7 +346,7 @@ def _choices(n: int, plain: Sequence[int], rings: int, demand: Demand, seed: int
         if len(powers) == rings:
             yield powers
     rng = np.random.default_rng(seed)
-    for _ in range(RANDOM_SETS):
+    for _ in range(200):
         rest = rng.choice(len(plain) - 1, size=rings - 1, replace=False) + 1
         yield tuple(sorted([plain[0], *(plain[int(i)] for i in rest)]))
 

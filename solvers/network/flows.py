@@ -161,9 +161,6 @@ class RoutingResult:
         return 1.0 / self.theta
 
 
-_PROVEN = 1e-6
-
-
 def largest_utilisation(network: RoutingNetwork, flow: Floats) -> float:
     return float((flow.sum(axis=0) / network.capacity).max())
 
@@ -261,7 +258,6 @@ class RoutingProof:
         return bound
 
     def _priced(self, lengths: Floats) -> Floats:
-        """Lengths with the price of a hop on every arc."""
         if self.hop_price == 0.0:
             return lengths
         added: Floats = lengths + self.hop_price / self.network.demand.sum() * (lengths @ self.network.capacity)
@@ -306,7 +302,6 @@ class RoutingProof:
         return self._keep(self._delivering(flow, lengths, self.router))
 
     def _delivering(self, flow: Floats, lengths: Floats, router: routing.Router) -> BestFlow:
-        """The flow near another one that delivers each entry of the demand."""
         return self._measured(self._repaired(flow, lengths, router), delivers=True)
 
     def near(self, flow: Floats, lengths: Floats) -> Floats:
@@ -330,12 +325,6 @@ class RoutingProof:
         self.offer_rough_flow(nothing, np.ones(len(net.head)))
 
     @property
-    def _dims(self) -> tuple[int, ...]:
-        """Of the box, where it is more than the ring of all servers."""
-        dims = () if self.alike is None else self.alike.dims
-        return dims if len(dims) > 1 else ()
-
-    @property
     def proven(self) -> bool:
         """Whether there is a flow, and the gap is small enough."""
         return self.flow is not None and self.value - self.bound <= self.accuracy * self.value
@@ -344,11 +333,6 @@ class RoutingProof:
     def late(self) -> bool:
         """Whether the time is up, or somebody interrupted."""
         return self.stop.reason() is not None
-
-    @property
-    def time_left_s(self) -> float | None:
-        """Seconds to the deadline, 0 at least; None when there is none."""
-        return self.stop.remaining_s()
 
     def result(self, method: str, work: int) -> RoutingResult:
         """What is known now; a routing exists, as the first thing every method does is to offer one."""
@@ -360,13 +344,14 @@ class RoutingProof:
         assert best.flow is not None
         gap = best.value - bound
         reason = StopReason.GAP if gap <= self.accuracy * best.value else self.stop.reason() or StopReason.CONVERGED
+        dims = () if self.alike is None else self.alike.dims
         return RoutingResult(
             theta=self._theta(best.flow),
             objective=best.value,
             bound=min(bound, best.value),
-            flow=SourceFlow(best.flow, best.by_hop, self._dims),
+            flow=SourceFlow(best.flow, best.by_hop, dims if len(dims) > 1 else ()),
             certificate=LengthCertificate(lengths),
-            status=Status.OPTIMAL if gap <= _PROVEN * best.value else Status.FEASIBLE,
+            status=Status.OPTIMAL if gap <= 1e-6 * best.value else Status.FEASIBLE,
             stopped_by=reason,
             method=method,
             work=work,

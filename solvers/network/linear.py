@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from ortools.pdlp.python import pdlp
 
 
-_PDLP_ACCURACY = (1e-3, 1e-4, 1e-5, 1e-6)
 _TIGHT = {"primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9, "ipm_optimality_tolerance": 1e-9}
 _GUARDED = 20_000  # columns from which on a program runs in a process that can be stopped; fewer take a second or so
 _SLICE = 1e9  # coefficients times iterations after which PDLP looks for an interrupt: seconds
@@ -53,7 +52,7 @@ def _program(proof: RoutingProof) -> Program:
 
 def solved(proof: RoutingProof, algorithm: str, arrays: LpArrays, options: Options) -> LpResult:
     """What a backend finds in the time left; a large program runs in a process that can be stopped."""
-    limits = SolverLimits(time_s=proof.time_left_s)
+    limits = SolverLimits(time_s=proof.stop.remaining_s())
     if arrays.columns < _GUARDED:
         return solver_named(algorithm)(arrays, limits, options)
     return solve_guarded(algorithm, arrays, limits, options, stop=proof.stop)
@@ -102,9 +101,9 @@ def first_order(proof: RoutingProof) -> int:
     problem.variable_lower_bounds, problem.variable_upper_bounds = arrays.lower, arrays.upper
     work = 0
     start = None
-    for tolerance in _PDLP_ACCURACY:
+    for tolerance in (1e-3, 1e-4, 1e-5, 1e-6):
         while True:
-            answer = _slice(problem, tolerance, int(_SLICE / arrays.nonzeros) + 1, proof.time_left_s, start)
+            answer = _slice(problem, tolerance, int(_SLICE / arrays.nonzeros) + 1, proof.stop.remaining_s(), start)
             start = pdlp.PrimalAndDualSolution()
             start.primal_solution, start.dual_solution = answer.primal_solution, answer.dual_solution
             work += answer.solve_log.iteration_count
@@ -144,9 +143,7 @@ def _slice(
 
 
 _CLOSE = 1.5  # gap, in units of the error of the softmax, at which it is sharpened
-_SPREAD = 2.0  # of the softness
 _ROUND = 4  # sweeps between bounds
-_SHARPEST = 1e-7
 
 
 def frank_wolfe(proof: RoutingProof, flow: Floats | None = None, sweeps: int = 2000) -> int:
@@ -163,7 +160,7 @@ def frank_wolfe(proof: RoutingProof, flow: Floats | None = None, sweeps: int = 2
     total = np.zeros(m)
     sharpness = np.log(m) / max(proof.bound, 1e-300)
     for count in range(1, sweeps + 1):
-        mean = proof.router.sweep(net.capacity, flow, routed, sharpness / softness, _SPREAD * softness)
+        mean = proof.router.sweep(net.capacity, flow, routed, sharpness / softness, 2.0 * softness)
         total += mean
         theta = largest_utilisation(net, flow)
         if theta < proof.value:
@@ -173,7 +170,7 @@ def frank_wolfe(proof: RoutingProof, flow: Floats | None = None, sweeps: int = 2
             total[:] = 0.0
             # the softmax may be wrong by `softness`: sharpen once the gap is about as small
             if theta - bound <= _CLOSE * softness * theta:
-                softness = max(softness * 0.5, _SHARPEST)
+                softness = max(softness * 0.5, 1e-7)
         if proof.proven or proof.late:
             break
     return count
@@ -181,10 +178,6 @@ def frank_wolfe(proof: RoutingProof, flow: Floats | None = None, sweeps: int = 2
 
 _PART, _FINEST, _COARSEST = 0.1, 1e-10, 1e-3
 """Of the gap asked for, what a program may leave open; between these bounds."""
-
-_ROUNDS = 10
-_GAIN = 0.5
-"""A gap that shrinks to no less than this in two rounds is left to another method."""
 
 
 class NearPaths:
@@ -204,12 +197,12 @@ class NearPaths:
         """Offer routings and lengths until proven, late, or slow, or the program is large."""
         proof, capacity = self.proof, self.proof.network.capacity
         gaps: list[float] = []
-        for _ in range(_ROUNDS):
+        for _ in range(10):
             prices = self._solve(lengths)
             if prices is None or proof.proven or proof.late:
                 return
             gaps.append(1.0 - proof.bound / proof.value)
-            if len(gaps) > 2 and gaps[-1] > _GAIN * gaps[-3]:
+            if len(gaps) > 2 and gaps[-1] > 0.5 * gaps[-3]:  # a gap that shrinks to no less is left to another method
                 return
             lengths = proof.lengths * (float(capacity.sum()) / float(capacity @ proof.lengths))
             wider = (lengths, self.width), ((lengths + prices) / 2, self.width), (prices, 0.0)

@@ -16,7 +16,6 @@ from topoopt.native import search
 SWEEPS = 1600
 """Most gradient sweeps of one evaluation; the bound is then within about 1e-5 of theta."""
 
-DUAL_WEIGHT = 0.2
 POOL = 80
 GAIN = 2e-5
 """Least relative gain in theta that counts."""
@@ -66,7 +65,7 @@ class _Polish:
             point.flow[moved] = 0.0
             point.length[moved] = distance[moved // d, out.ravel()[moved]]
         bound, estimate, used, best_length = search.price_links(
-            out, self.demand, target / self.scale, SWEEPS, DUAL_WEIGHT, point.flow, point.potential, point.length
+            out, self.demand, target / self.scale, SWEEPS, 0.2, point.flow, point.potential, point.length
         )
         self.evaluations += 1
         self.sweeps += used

@@ -39,9 +39,6 @@ from topoopt.core.arrays import Floats
 from topoopt.core.network import MOST_RELAY_CASES, LinkCounts, RelayCases, RelayPrices
 from topoopt.native import flows, search
 
-_PIECE = 1 << 26
-"""Entries gone through between two looks at the clock."""
-
 
 def default_two_layer_iterations(n: int) -> int:
     """Iterations after which the bound hardly improves."""
@@ -77,7 +74,7 @@ def two_layer_multipliers(d: int, demand: Floats, iterations: int, *, stop: Stop
     n = len(demand)
     mean = float(demand.sum()) / (n * (n - 1)) or 1.0
     search = flows.TwoLayerSearch(d, (demand / mean).astype(np.float32, order="C"))
-    done, piece = 0, max(1, _PIECE // n**3)
+    done, piece = 0, max(1, (1 << 26) // n**3)  # entries gone through between two looks at the clock
     while done < iterations and (stop is None or stop.reason() is None):
         count = min(piece, iterations - done)
         search.run(count)
@@ -90,20 +87,10 @@ def two_layer_multipliers(d: int, demand: Floats, iterations: int, *, stop: Stop
 
 
 _MOMENTUM = 0.9
-_SPLIT_STEPS = 6
-_EXACT = 10
-"""Iterations of which one is exact."""
-
-_LAST = 6
-"""So many at the end are."""
 
 _DIGITS = 6
 _BELOW = 2e-6
 """What is taken off Theta for the digits of the prices, and off again where that was too little."""
-
-_TRIES = 8
-_SLACKS = (0.0, 3e-4, 1e-3, 3e-3)
-"""Parts of the worth of a block that are added to it, so that branch and bound has less to rule out."""
 
 _DIP = 0.9
 """Part of what is proven already that Theta may be in the ascent."""
@@ -130,7 +117,7 @@ class _Point:
 
     def value(self, dual: search.RelayDual, theta: float, *, exact: bool) -> tuple[float, float, Floats]:
         """G, its slope in Theta, and the worth of every block; no more than a guess at them where not `exact`."""
-        return dual.value(self.price, self.relief, self.shift, theta, _SPLIT_STEPS, exact)
+        return dual.value(self.price, self.relief, self.shift, theta, 6, exact)
 
 
 def _start(d: int, demand: Floats, duals: TwoLayerDuals) -> tuple[_Point, Floats]:
@@ -202,13 +189,13 @@ def relay_prices(
             break
         if iteration == iterations // 2:
             dual.forget_uses()
-        exact = iteration % _EXACT == 0 or iteration >= iterations - _LAST
+        exact = iteration % 10 == 0 or iteration >= iterations - 6  # iterations of which one is exact
         value, slope, _ = at.value(dual, current, exact=exact)
         current -= value / slope
         if exact and current > best_theta:
             best, best_theta = at.copy(), current
         price, relief, shift = dual.gradients()
-        length = _length(n) * mean * (1.0 - iteration / iterations)
+        length = (0.1 if n <= 32 else 0.05) * mean * (1.0 - iteration / iterations)
         run.price = _blend(run.price, np.where(off, price, 0.0) / current)
         run.relief = _blend(run.relief, relief / reach)
         run.shift = _blend(run.shift, shift)
@@ -217,7 +204,7 @@ def relay_prices(
         at.shift = at.shift + length * run.shift
     if used is not None:
         used[:] = dual.uses().reshape(d, n, n) / max(1, iterations - iterations // 2)
-    for slack in _SLACKS:
+    for slack in (0.0, 3e-4, 1e-3, 3e-3):  # so that branch and bound has less to rule out
         prices = _proven(dual, best, counts, best_theta, theta, slack)
         if prices is None or shown(prices):
             return prices
@@ -228,11 +215,6 @@ def _blend(before: Floats, now: Floats) -> Floats:
     return _MOMENTUM * before + (1.0 - _MOMENTUM) * now
 
 
-def _length(n: int) -> float:
-    """Step against the mean demand: the more iterations, the longer."""
-    return 0.1 if n <= 32 else 0.05
-
-
 def _proven(
     dual: search.RelayDual, point: _Point, counts: LinkCounts, theta: float, least: float, slack: float
 ) -> RelayPrices | None:
@@ -240,7 +222,7 @@ def _proven(
     short = _Point(*(_short(vector) for vector in (point.price, point.relief, point.shift)))
     theta *= 1.0 - _BELOW
     least_around = (counts.least.sum(axis=0) + counts.least.sum(axis=1)).astype(np.float64)
-    for _ in range(_TRIES):
+    for _ in range(8):
         if theta <= least:
             return None
         value, slope, shift_value = short.value(dual, theta, exact=True)
@@ -254,12 +236,7 @@ def _proven(
 
 
 def _short(values: Floats) -> Floats:
-    """Of so few digits that a file of them stays small."""
     return np.array([float(f"{value:.{_DIGITS}g}") for value in values.ravel().tolist()]).reshape(values.shape)
-
-
-ITERATIONS = 1500
-"""Of the ascent in a case."""
 
 
 CASES_SERVERS = 20
@@ -297,7 +274,7 @@ def relay_cases(
     *,
     shown: Shown | None = None,
     stop: Stop | None = None,
-    iterations: int = ITERATIONS,
+    iterations: int = 1500,
 ) -> RelayCases | None:
     """So many cases at most with prices of each; None where that is one.
 
@@ -362,5 +339,4 @@ def _split(case: _Case, demand: Floats) -> tuple[int, int, int] | None:
 
 
 def _nodes(case: _Case) -> list[_Case]:
-    """A case and all below it, each before its parts."""
     return [case, *(node for part in case.parts for node in _nodes(part))]

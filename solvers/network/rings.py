@@ -43,7 +43,6 @@ from topoopt.core.topology import Topology
 from topoopt.native import graph, routing
 from topoopt.simulate.network import joined_cycles
 
-ALONE_WEIGHT = 0.5
 HOP_PRICE = 0.02
 LEAST_SHARE = 0.01
 
@@ -101,7 +100,6 @@ def _along_cycles(topology: Topology, members: tuple[int, ...], limit: int, seed
 
 
 def _shared(candidates: Sequence[RingCandidate], coins: Mapping[int, int], limit: int) -> tuple[Ring, ...]:
-    """The rings of the best shares, at most `limit` of them."""
     kept = [candidate for candidate in candidates if len(candidate.rings) <= limit]
     shares = _best_shares(kept, coins)
     for _ in range(3):
@@ -145,7 +143,7 @@ def _best_shares(candidates: Sequence[RingCandidate], coins: Mapping[int, int]) 
         use=np.array(use),
         resources=len(rows),
         family=(np.arange(len(rows)) >= classes).astype(np.int64),
-        family_weight=(1.0, ALONE_WEIGHT),
+        family_weight=(1.0, 0.5),
         price=np.array([HOP_PRICE * candidate.hops for candidate in candidates]) / sum(coins.values()),
     )
     result = BACKENDS["highs-simplex"](path_split_arrays(data), SolverLimits())
@@ -178,12 +176,7 @@ def _check(n: int, groups: Sequence[tuple[int, ...]], limit: int) -> None:
 
 
 ARITHMETIC_ORDERS = 4
-ORDERS_TRIED = 6
 ALL_ORDERS_SIZE = 5
-ORDERS_TRIED_SMALL = 24
-LONGEST_ORDER = 1.5
-TWO_OPT_SIZE = 64
-GENERAL_HOP_PRICE = 0.01
 
 Routed = tuple[tuple[int, ...], Ints, Ints]
 """A member order, and its paths: arcs of the path from member i are arcs[ptr[i]:ptr[i+1]]."""
@@ -244,7 +237,7 @@ def _shares(graph: Digraph, rings: list[Ints]) -> Floats:
         alternative=np.repeat(np.arange(len(rings)), sizes),
         use=graph.inverse_capacity[used][row],
         resources=len(used),
-        price=GENERAL_HOP_PRICE * sizes / len(graph.head),
+        price=0.01 * sizes / len(graph.head),
     )
     result = BACKENDS["highs-simplex"](path_split_arrays(data), SolverLimits())
     return np.full(len(rings), 1.0 / len(rings)) if result.x is None else shares_of(data, result.x)
@@ -256,19 +249,19 @@ def _orders(graph: Digraph, members: list[int], seed: int) -> list[tuple[int, ..
     hops = graph.hops_to[np.ix_(members, members)].T.astype(np.int64)  # hops[i, j] from member i to member j
     if size <= ALL_ORDERS_SIZE:
         every = [(0, *rest) for rest in permutations(range(1, size))]
-        return _shortest_orders(hops, members, every, ORDERS_TRIED_SMALL)
+        return _shortest_orders(hops, members, every, 24)
     multipliers = [q for q in range(1, size) if gcd(q, size) == 1]
     every = [tuple(q * i % size for i in range(size)) for q in multipliers[: ARITHMETIC_ORDERS + 1]]
     every += [_tour(hops, start) for start in np.random.default_rng(seed).permutation(size)[:2].tolist()]
     every += [(order[0], *reversed(order[1:])) for order in every]
-    return _shortest_orders(hops, members, every, ORDERS_TRIED)
+    return _shortest_orders(hops, members, every, 6)
 
 
 def _shortest_orders(hops: Ints, members: list[int], every: list[tuple[int, ...]], limit: int) -> list[tuple[int, ...]]:
     lengths = {order: int(hops[order, np.roll(order, -1)].sum()) for order in every}
     ranked = sorted(lengths, key=lambda order: lengths[order])
     shortest = lengths[ranked[0]]
-    return [tuple(members[i] for i in order) for order in ranked[:limit] if lengths[order] <= LONGEST_ORDER * shortest]
+    return [tuple(members[i] for i in order) for order in ranked[:limit] if lengths[order] <= 1.5 * shortest]
 
 
 def _tour(hops: Ints, start: int) -> tuple[int, ...]:
@@ -280,7 +273,7 @@ def _tour(hops: Ints, start: int) -> tuple[int, ...]:
     while len(order) < size:
         order.append(int(np.argmin(np.where(left, hops[order[-1]], np.iinfo(np.int64).max))))
         left[order[-1]] = False
-    if size > TWO_OPT_SIZE or size < 4 or not np.array_equal(hops, hops.T):
+    if size > 64 or size < 4 or not np.array_equal(hops, hops.T):
         return tuple(order)
     gained = True
     while gained:
@@ -329,7 +322,6 @@ def cycles_inside(
 
 
 def _cycle(start: int, first: Int32s, other: Int32s) -> tuple[int, ...]:
-    """Servers in the order of two matchings in turn, back to the start."""
     order = [start]
     while True:
         order.append(int(first[order[-1]]))
@@ -340,7 +332,6 @@ def _cycle(start: int, first: Int32s, other: Int32s) -> tuple[int, ...]:
 
 
 MOST_CANDIDATES = 96
-DECOMPOSITIONS = 12
 ORDERS = 8
 
 
@@ -380,7 +371,7 @@ def coset_candidates(
         bundle = _bundle(n, step, size, inside)
         if bundle is not None:
             candidates.append(bundle)
-            covered = set(bundle_coins(bundle))
+            covered = {coin for (_, coin), _ in bundle.orbits}
     q = np.arange(1, size, dtype=np.int64)
     jumps = step * q[np.gcd(q, size) == 1]
     reach = hops[jumps]
@@ -392,10 +383,6 @@ def coset_candidates(
         rings = _constant(n, step, size, coins, hops, jumps[reach <= length], length)
         candidates += islice(rings, MOST_CANDIDATES - len(candidates))
     return tuple(candidates)
-
-
-def bundle_coins(candidate: RingCandidate) -> tuple[int, ...]:
-    return tuple(coin for (_, coin), _ in candidate.orbits)
 
 
 def _constant(
@@ -411,7 +398,7 @@ def _constant(
 
 def _sequences(n: int, coins: tuple[int, ...], jump: int, hops: Int32s, length: int) -> list[tuple[int, ...]]:
     out: list[tuple[int, ...]] = []
-    for multiset in decompositions(n, coins, jump, hops, length, DECOMPOSITIONS):
+    for multiset in decompositions(n, coins, jump, hops, length, 12):
         if len(multiset) <= 4:
             out += sorted(set(permutations(multiset)))[:ORDERS]
         else:

@@ -85,10 +85,6 @@ def decompositions(
     return tuple(islice(extend(displacement % n, 0, ()), limit))
 
 
-MOST_DECOMPOSITIONS = 48
-MOVES = 60_000
-
-
 def circulant_routes(
     n: int,
     offsets: Sequence[int],
@@ -154,9 +150,9 @@ def coin_table(
     parcel_of = np.repeat(np.arange(1, n, dtype=np.int64), paths_per_pair)
     parcel = amount[parcel_of] / paths_per_pair
     order = _heaviest_first(n, parcel_of, parcel * hops[parcel_of])
-    row_ptr, rows = graph.coin_decompositions(n, coins, MOST_DECOMPOSITIONS)
+    row_ptr, rows = graph.coin_decompositions(n, coins, 48)
     counts = np.empty((len(parcel), len(coins)), dtype=np.int64)
-    counts[order] = rows[graph.balance_coins(row_ptr, rows, parcel_of[order], parcel[order], inverse, MOVES, seed)]
+    counts[order] = rows[graph.balance_coins(row_ptr, rows, parcel_of[order], parcel[order], inverse, 60_000, seed)]
     counts, parcel_of, shares = _merged(n, parcel_of, counts)
     load = amount[parcel_of] * shares
     order = _heaviest_first(n, parcel_of, load * hops[parcel_of])
@@ -171,7 +167,6 @@ def _heaviest_first(n: int, parcel_of: Ints, work: Floats) -> Ints:
 
 
 def _merged(n: int, parcel_of: Ints, counts: Ints) -> tuple[Ints, Ints, Floats]:
-    """Equal decompositions of a displacement become one, with the sum of their shares."""
     if len(parcel_of) < n:  # one parcel each
         return counts, parcel_of, np.ones(len(parcel_of))
     rows, sizes = np.unique(np.column_stack((parcel_of, counts)), axis=0, return_counts=True)
@@ -264,11 +259,9 @@ def _spread(topology: Topology, amount: Floats, paths_per_pair: int, seed: int, 
         paths, passes = routing.DisplacementPaths(graph.tail, graph.head, n), PASSES_ALIKE
 
     def peak() -> float:
-        """Largest load of the traffic itself, without the dust that spreads pairs without any."""
         return float(_loads_of(arcs, path_ptr, amount.ravel()[parcels] / paths_per_pair, graph).max(initial=0.0))
 
     def improve(turns: range) -> None:
-        """Route all parcels again, turn by turn (turn 0: from nothing), and keep the best state."""
         nonlocal best_value, best_arcs
         for turn in turns:
             if paths is not None:
@@ -300,7 +293,6 @@ def _loads_of(arcs: Ints, path_ptr: Ints, amounts: Floats, graph: Digraph) -> Fl
 
 
 def _fill_tree_paths(arcs: Ints, path_ptr: Ints, source: Ints, target: Ints, graph: Digraph, via: Ints) -> None:
-    """Set the arcs of all parcels to those of breadth-first trees, last hops first."""
     start, index, server = path_ptr[:-1], path_ptr[1:] - 1, target
     while len(source):
         arcs[index] = via[source, server]
@@ -364,7 +356,6 @@ def _invariant(amount: Floats) -> Floats | None:
 
 
 def _table(n: int, pair: Ints, paths_per_pair: int, path_ptr: Ints, arcs: Ints, head: Ints | None = None) -> PathTable:
-    """Path table from the arcs of each parcel; equal paths of a pair are merged."""
     source = (pair // max(n, 1)).astype(np.int32)
     target = (pair % max(n, 1)).astype(np.int32)
     hops = np.diff(path_ptr)
@@ -383,7 +374,6 @@ def _table(n: int, pair: Ints, paths_per_pair: int, path_ptr: Ints, arcs: Ints, 
 
 
 def _merged_routes(n: int, source: Int32s, target: Int32s, paths_per_pair: int, start: Ints, node: Int32s) -> PathTable:
-    """Equal paths of a pair become one, at its first place, with the sum of their shares."""
     k, pairs = paths_per_pair, len(source)
     length = np.diff(start).reshape(pairs, k)  # the same for all paths of a pair: all are shortest
     first = offsets(length[:, 0])
@@ -408,7 +398,6 @@ def _merged_routes(n: int, source: Int32s, target: Int32s, paths_per_pair: int, 
     return PathTable(n, source, target, pair_ptr, share, path_ptr, node[at])
 
 
-MOST_ENUMERATED = 256
 HOP_PRICE = 1e-6
 """Charge per byte-hop, relative to the largest load: shorter paths win ties."""
 
@@ -418,12 +407,9 @@ def split_routes_lp(
     weights: Floats | None = None,
     k: int = 8,
     *,
-    slack: int = 1,
     seed: int = 0,
-    backend: str = "highs-simplex",
-    limits: SolverLimits | None = None,
 ) -> PathTable:
-    """Traffic of each pair split over up to k simple paths of at most `slack` hops more than the shortest.
+    """Traffic of each pair split over up to k simple paths of at most one hop more than the shortest.
 
     Meant for small clusters (n <= 32; n^2 k columns). Pairs without traffic get one shortest path.
 
@@ -447,7 +433,7 @@ def split_routes_lp(
     paths: list[list[int]] = []
     owner: list[int] = []
     for index, (s, t) in enumerate(pairs):
-        shortest = shortest_arc_paths(graph, s, t, k if amount[s, t] > 0 else 1, slack, rng)
+        shortest = shortest_arc_paths(graph, s, t, k if amount[s, t] > 0 else 1, rng)
         paths += shortest
         owner += [index] * len(shortest)
     demand = np.array(owner, dtype=np.int64)
@@ -465,15 +451,15 @@ def split_routes_lp(
     if not paths:
         share = np.zeros(0)
     else:
-        result = BACKENDS[backend](path_split_arrays(data), limits or SolverLimits())
+        result = BACKENDS["highs-simplex"](path_split_arrays(data), SolverLimits())
         if result.x is None:
             raise LimitError(f"no split of the routes found: {result.message}")
         share = shares_of(data, result.x)
     return _path_table(n, pairs, paths, demand, share, graph)
 
 
-def shortest_arc_paths(graph: Digraph, source: int, target: int, k: int, slack: int, rng: Random) -> list[list[int]]:
-    """Up to k different simple paths (arc ids), fewest hops first, of at most `slack` hops over the shortest."""
+def shortest_arc_paths(graph: Digraph, source: int, target: int, k: int, rng: Random) -> list[list[int]]:
+    """Up to k different simple paths (arc ids), fewest hops first, of at most one hop over the shortest."""
     to_target = graph.hops_to[target]
 
     def walk(node: int, left: int, visited: set[int], prefix: list[int]) -> Iterator[list[int]]:
@@ -488,8 +474,8 @@ def shortest_arc_paths(graph: Digraph, source: int, target: int, k: int, slack: 
 
     paths: list[list[int]] = []
     shortest = int(to_target[source])
-    for length in range(shortest, shortest + slack + 1):
-        level = list(islice(walk(source, length, {source}, []), MOST_ENUMERATED))
+    for length in (shortest, shortest + 1):
+        level = list(islice(walk(source, length, {source}, []), 256))
         missing = k - len(paths)
         if len(level) <= missing:
             paths += level

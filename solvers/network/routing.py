@@ -145,7 +145,6 @@ def route(
 
 
 def _alike(network: RoutingNetwork, method: str) -> RingBox | None:
-    """The box of servers of which one stands for all in a method."""
     return box_of(network) if method == "cayley" else RingBox((network.servers,)) if method == "circulant" else None
 
 

@@ -272,17 +272,11 @@ POLISH_SERVERS = 32
 ANNEALS = 3
 """Annealing runs where the polish follows: their theta differs more than their hop total."""
 
-REWIRE_SERVERS = 24
-"""Up to here exchanges on the true theta follow where links must stay: few of them are within the limit."""
-
 EXCHANGE_SERVERS = 10
 """Up to here a few hundred linear programs take seconds."""
 
 LATE_S = 1.0
 """What routing a topology may take once the time is up: what was found last should not go to waste."""
-
-POLISH_MOST = 160
-"""Above here one evaluation takes too long."""
 
 
 def search_topology(
@@ -381,7 +375,6 @@ class _Search:
         return self._result()
 
     def _rewired(self, space: Space) -> TopologySearchResult:
-        """The network as it stands, with free interfaces used at random, and what a few changes make of it."""
         problem = self.problem
         n, d = problem.servers, problem.degree
         assert space.kept is not None
@@ -405,7 +398,7 @@ class _Search:
                 stop=self.stop,
             )
             self._offer("rewired", self._topology(out, "the network as it stands, rewired"))
-        if not self._done() and n <= REWIRE_SERVERS:
+        if not self._done() and n <= 24:  # of more servers few exchanges are within the limit
             self._exchange()
         return self._result()
 
@@ -445,7 +438,7 @@ class _Search:
         return [self.demand + even * mean * (1.0 - np.eye(len(self.demand))) for even in evenly]
 
     def _polish(self) -> None:
-        if self.best is None or self.problem.servers > POLISH_MOST:
+        if self.best is None or self.problem.servers > 160:  # above here one evaluation takes too long
             return
         table = table_of(self.best[0])
         ratio = self.best[1].theta * self.links_total / hops_of(table.out, self.demand)
@@ -485,7 +478,6 @@ class _Search:
             return None
 
     def _offer(self, name: str, topology: Topology | None) -> None:
-        """Route a topology and keep it if it is the best so far and within the rules."""
         if topology is None or not self.rules.legal(table_of(topology).out):
             return
         if self.stop.reason() is not None:

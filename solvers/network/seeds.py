@@ -30,16 +30,6 @@ Demand = Floats
 Seed = Callable[[int, int, LinkDirection, Demand, np.random.Generator], Topology]
 
 
-def totient_seed(n: int, d: int, links: LinkDirection, demand: Demand, rng: np.random.Generator) -> Topology:
-    """TotientPerms with the paper's geometric ring distances."""
-    return _circulant(n, d, links, "paper", "totient")
-
-
-def circulant_seed(n: int, d: int, links: LinkDirection, demand: Demand, rng: np.random.Generator) -> Topology:
-    """The circulant of least mean hops that a search finds."""
-    return _circulant(n, d, links, "best", "best circulant")
-
-
 def matching_seed(n: int, d: int, links: LinkDirection, demand: Demand, rng: np.random.Generator) -> Topology:
     """One heaviest matching (or permutation) of the remaining demand per interface; a ring last if that has gaps."""
     weights = np.maximum(demand, 0.0)
@@ -97,11 +87,11 @@ def random_seed(n: int, d: int, links: LinkDirection, demand: Demand, rng: np.ra
 
 
 SEEDS: Mapping[str, Seed] = {
-    "totient": totient_seed,
+    "totient": lambda n, d, links, demand, rng: _circulant(n, d, links, "paper", "totient"),
     "matching": matching_seed,
     "kautz": kautz_seed,
     "random": random_seed,
-    "circulant": circulant_seed,
+    "circulant": lambda n, d, links, demand, rng: _circulant(n, d, links, "best", "best circulant"),
 }
 
 
@@ -144,20 +134,11 @@ def _without_loops(tails: Ints, heads: Ints, rng: np.random.Generator) -> ArcLis
 DRAWS = 8
 """Sets of matchings drawn for a group; that of fewest hops is taken."""
 
-MATCHINGS_DRAWN = 5_000
-"""For one set of them; of 512 servers some 300 are drawn before one is a cycle with two others."""
-
 
 def fits(n: int, size: int, across: int, degree: int) -> bool:
     """Whether there are such graphs: an odd number of links of each of an odd number of servers cannot be paired."""
     inside = degree - across
     return 2 <= inside < size and inside * size % 2 == across * n % 2 == 0
-
-
-_CARRIED = 0.5
-"""Worth of a second link between two servers that have one."""
-
-_TIES = 1e-6
 
 
 def grouped_links(
@@ -197,7 +178,7 @@ def _matchings(size: int, links: int, rng: np.random.Generator) -> Ints:
     for _ in range(DRAWS):
         order = rng.permutation(size)
         matchings = [order.reshape(-1, 2), np.roll(order, -1).reshape(-1, 2)]
-        for _ in range(MATCHINGS_DRAWN):
+        for _ in range(5_000):  # of 512 servers some 300 are drawn before one is a cycle with two others
             pairs = rng.permutation(size).reshape(-1, 2)
             others = [matchings[-1], matchings[0]] if len(matchings) == links - 1 else [matchings[-1]]
             matchings += [pairs] if all(single_cycle(pairs, matching) for matching in others) else []
@@ -231,7 +212,7 @@ def _across(size: int, links: int, demand: Floats, rng: np.random.Generator) -> 
     left; pairs of groups in rounds of a tournament, those first that have most to say to each other."""
     n = len(demand)
     groups = n // size
-    left = demand + demand.T + rng.random((n, n)) * (_TIES * float(demand.max()))
+    left = demand + demand.T + rng.random((n, n)) * (1e-6 * float(demand.max()))
     free = np.full(n, links)
     rounds = rounds_of_groups(groups)
     weight = np.array([sum(left[source::groups, other::groups].sum() for source, other in pairs) for pairs in rounds])
@@ -245,7 +226,7 @@ def _across(size: int, links: int, demand: Floats, rng: np.random.Generator) -> 
                 heavy = np.argsort(-left[rows[first], columns[second]], kind="stable")[:wanted]
                 tails, heads = rows[first[heavy]], columns[second[heavy]]
                 for ends in ((tails, heads), (heads, tails)):
-                    left[ends] *= _CARRIED
+                    left[ends] *= 0.5
                 free[tails] -= 1
                 free[heads] -= 1
                 wanted -= len(heavy)

@@ -24,10 +24,6 @@ from solvers.network.linear import NearPaths, frank_wolfe
 from topoopt.core.arrays import Floats
 from topoopt.core.errors import LimitError
 
-_PAIRS = 20
-_BENT = 1e-10
-"""Cosine between a step and its change of slope from which on the pair says anything."""
-
 
 class Curvature:
     """The last steps and how each changed the slope."""
@@ -37,8 +33,8 @@ class Curvature:
 
     def add(self, step: Floats, change: Floats) -> None:
         """A step and its change of slope, float64[m] each; left out where the function is not convex along it."""
-        if step @ change > _BENT * np.linalg.norm(step) * np.linalg.norm(change):
-            self.pairs = [*self.pairs[1 - _PAIRS :], (step, change)]
+        if step @ change > 1e-10 * np.linalg.norm(step) * np.linalg.norm(change):  # else the pair says nothing
+            self.pairs = [*self.pairs[1 - 20 :], (step, change)]
 
     def scale(self, factor: float) -> None:
         """The function bends so many times as much from now on."""
@@ -71,8 +67,6 @@ _STEPS = 100_000
 """Of the simplex method at most: columns that tie may keep it going round."""
 
 _TIGHT = 1e-9
-_PRIMAL = 4
-"""The number of this strategy in HiGHS."""
 
 
 class Routing(NamedTuple):
@@ -97,7 +91,7 @@ class Master:
             "output_flag": False,
             "threads": 1,
             "presolve": "off",
-            "simplex_strategy": _PRIMAL,
+            "simplex_strategy": 4,  # primal
             "simplex_iteration_limit": _STEPS,
             "primal_feasibility_tolerance": _TIGHT,
             "dual_feasibility_tolerance": _TIGHT,
@@ -179,29 +173,9 @@ def _parts(part: Floats, routings: list[Routing]) -> list[tuple[float, Routing]]
     return [(p, routing) for p, routing in zip(part.tolist(), routings, strict=True) if p > 0.0]
 
 
-_SLICE = 20_000_000
-"""Arcs times sources between looks at the clock: about a tenth of a second."""
-
-_SOFTNESS = 0.02
-"""Of the mean distance, at the start; where it is much more, the set of paths jumps."""
-
 _FINEST = 1e-7
-_BARRIER = 0.1
-"""Of the softness: price of a length near 0, without which links that are not full would not come back."""
-
-_LOWEST = 30.0
-"""Logarithm of the largest ratio of lengths, before `_FLOOR` of their mean is added to all."""
 
 _FLOOR = 1e-6
-_TRIALS = 6
-_ROUND = 20
-"""Passes between mixtures."""
-
-_STAGE = 40
-"""Passes at one softness, at most."""
-
-_WIDTH = 4.0
-"""Lateness of a path, in units of the softness, up to which it counts as nearly shortest."""
 
 _ENTRIES, _ENTRY = 12_000, 2_000
 """Size of a program over nearly shortest paths, at most; an entry takes it as long as so many arcs take a pass."""
@@ -212,8 +186,6 @@ _FEW_PAIRS, _FEW_ENTRIES = 6, 60_000
 _SLOW, _PATIENCE = 0.8, 4
 """A gap that shrinks to no less than this in so many rounds is left to another method."""
 
-_MOST = 3_000
-_SWEEPS = 200
 _FEW = (4, 8, 12, 16, 24, 32, 48)
 """Routings in a mixture that is built, each one more pass: the least that do, of one that is not cheap."""
 
@@ -269,14 +241,14 @@ class _Search:
 
     def run(self) -> None:
         """Stages of ever less softness, until done, slow or late (LimitError)."""
-        relative = _SOFTNESS
+        relative = 0.02  # of the mean distance, at the start; where it is much more, the set of paths jumps
         self._soften(relative, self._pass(np.ones(len(self.share)), 1.0)[0])
         x, curvature = self._at(np.zeros(len(self.share))), Curvature()
         stalls, mixed, stage, gaps = 0, self.passes, self.passes, [np.inf] * _PATIENCE
-        while not self.done and self.passes < _MOST:
+        while not self.done and self.passes < 3_000:
             imbalance = x.imbalance
-            if self.passes - mixed >= _ROUND:
-                mixture = self.mixtures.mix(self.bound, self.proof.time_left_s)
+            if self.passes - mixed >= 20:  # passes between mixtures
+                mixture = self.mixtures.mix(self.bound, self.proof.stop.remaining_s())
                 imbalance = min(imbalance, mixture - x.excess - self.bound)
                 mixed = self.passes
                 gaps.append(self.gap)
@@ -286,7 +258,7 @@ class _Search:
             if level and x.priced > x.excess:  # the barrier is what holds it; paths stay as they are
                 self.barrier /= 4
                 x = self._at(x.y)
-            elif stalls >= 3 or self.passes - stage >= _STAGE or level:
+            elif stalls >= 3 or self.passes - stage >= 40 or level:  # passes at one softness, at most
                 if relative < _FINEST:
                     break
                 relative, before = relative / 2, self.softness
@@ -321,7 +293,7 @@ class _Search:
 
     def _soften(self, relative: float, hard: float) -> None:
         self.softness = relative * hard
-        self.barrier = min(self.barrier, _BARRIER * relative)
+        self.barrier = min(self.barrier, 0.1 * relative)  # without it links that are not full would not come back
 
     def _pass(
         self, lengths: Floats, softness: float, amount: float = 1.0, flow: Floats | None = None
@@ -333,7 +305,7 @@ class _Search:
         net, began = self.proof.network, time.monotonic()
         n, m = net.servers, len(net.head)
         load, hard, soft = np.zeros(m), 0.0, 0.0
-        step = max(1, _SLICE // (m + n))
+        step = max(1, 20_000_000 // (m + n))  # arcs times sources between looks at the clock: about a tenth of a second
         for begin in range(0, n, step):
             if flow is None and (self.mixtures.mixed or self.huge) and self._late():
                 raise LimitError("the time was up within a pass")
@@ -346,14 +318,13 @@ class _Search:
         return hard, soft, load
 
     def _late(self) -> bool:
-        """Whether the time is up, or there is just enough left to build what was found."""
-        left = self.proof.time_left_s
+        left = self.proof.stop.remaining_s()
         return self.proof.late or (self.huge and left is not None and left < 3.0 * self.pass_s)
 
     def _at(self, y: Floats) -> _Point:
         """-log(sum D phi / C) - barrier * sum p log l with p = c / C, and its slope by y; l ~ exp(y)."""
         c, total = self.proof.network.capacity, self.capacity
-        y = np.maximum(y - y.max(), -_LOWEST)
+        y = np.maximum(y - y.max(), -30.0)  # logarithm of the largest ratio of lengths
         grown = np.exp(y)
         lengths = grown + _FLOOR * grown.mean()
         scale = total / float(c @ lengths)
@@ -382,7 +353,7 @@ class _Search:
         if along >= 0.0:
             return None
         t = min(1.0, 1.0 / float(np.abs(direction).max()))
-        for _ in range(_TRIALS):
+        for _ in range(6):
             point = self._at(x.y + t * direction)
             if self.done or point.value <= x.value + 1e-4 * t * along + 1e-12:
                 return point
@@ -401,7 +372,7 @@ class _Search:
         most = int(min(self.entries, self.passes * proof.network.columns * shrink / _ENTRY - self.tried))
         if self.huge or most <= 0 or self.softness > 0.6 * self.narrowed:
             return False
-        near = NearPaths(proof, _WIDTH * self.softness, self.entries)
+        near = NearPaths(proof, 4.0 * self.softness, self.entries)  # later paths are not nearly shortest
         entries = near.widen(self.lengths, near.width)
         if entries > most:
             return False
@@ -433,5 +404,5 @@ def softmin(proof: RoutingProof) -> int:
     if not proof.proven:
         search.give()
     if not (proof.proven or proof.late) and proof.flow is not None:
-        frank_wolfe(proof, proof.flow.copy(), _SWEEPS)
+        frank_wolfe(proof, proof.flow.copy(), 200)
     return search.passes

@@ -228,7 +228,7 @@ def by_rotation(proof: RoutingProof) -> int:
     accuracy = min(proof.accuracy, 1e-8)
     weight = net.demand[0]
     result = route_circulant(
-        offsets.tolist(), weight, capacity=width.tolist(), accuracy=accuracy, time_limit_s=proof.time_left_s
+        offsets.tolist(), weight, capacity=width.tolist(), accuracy=accuracy, time_limit_s=proof.stop.remaining_s()
     )
     kind = np.searchsorted(offsets, (net.head - net.tail) % net.servers)
     proof.offer_lengths(result.lengths[kind])
@@ -271,7 +271,6 @@ def box_of(network: RoutingNetwork) -> RingBox | None:
 
 
 def _translations(network: RoutingNetwork, group: RingBox | SemidirectGroup) -> Translations | None:
-    """Those of a group, if they keep capacities and demand."""
     label = group.products(group.inverses(network.tail), network.head)
     classes = equal_classes(network.servers, label, network.capacity)
     if classes is None or not _keeps(group, network.demand):
@@ -308,7 +307,7 @@ def by_translation(proof: RoutingProof) -> int:
         load: Floats = np.bincount(kind, flow_of(lengths), len(width)).astype(np.float64)
         return float(load @ lengths), load
 
-    mixture = mixed_walks(walk, net.servers, width, min(proof.accuracy, _EXACT), proof.time_left_s)
+    mixture = mixed_walks(walk, net.servers, width, min(proof.accuracy, _EXACT), proof.stop.remaining_s())
     proof.offer_lengths(mixture.lengths[kind])
     parts = zip(mixture.share.tolist(), mixture.routing_lengths, strict=True)
     row: Floats = np.sum([share * flow_of(lengths) for share, lengths in parts], axis=0)

@@ -54,9 +54,6 @@ SAME = 1e-7
 TOGETHER = 4
 """Matrices that enter at once."""
 
-MOST_EVENED = 2_000_000
-"""Matrices times pairs times arcs of the largest program for the mean."""
-
 ROUNDING = 1e-9
 
 _SIMPLEX = 4_000
@@ -105,8 +102,6 @@ def route_in_common(topology: Topology, demands: Floats, *, stop: Stop | None = 
 
 
 class _Common:
-    """Programs that grow by matrices, and the best routing so far."""
-
     def __init__(self, topology: Topology, demands: Floats, stop: Stop) -> None:
         self.topology, self.demands, self.stop = topology, demands, stop
         arcs = topology.arcs.astype(np.int64)
@@ -144,7 +139,7 @@ class _Common:
     def _evened(self, split: Floats, worst: float) -> Floats:
         """A routing no worse in the worst case, and better on the mean if there is one."""
         entries = len(self.demands) * split.size
-        if len(self.demands) == 1 or entries > MOST_EVENED:
+        if len(self.demands) == 1 or entries > 2_000_000:  # matrices times pairs times arcs
             return split
         solution = self._solved(list(range(len(self.demands))), worst / self.scale)
         if solution is None:
@@ -251,11 +246,6 @@ Judged = tuple[float, Topology, tuple[int, ...]]
 """Worst theta (routing adapted) of a topology, the topology, and the order in which to look at the matrices."""
 
 
-def exchanges_for(servers: int) -> int:
-    """Number of link exchanges that take some ten seconds."""
-    return 100 if servers <= 16 else 40 if servers <= 32 else 0
-
-
 def worst_topologies(problem: TopologyProblem, *, seed: int, goal: float, keep: int, stop: Stop) -> tuple[Judged, ...]:
     """The best topologies met, best first, `keep` at most; with `keep` 1 the search ends at `goal`, a proven bound.
 
@@ -286,7 +276,7 @@ def worst_topologies(problem: TopologyProblem, *, seed: int, goal: float, keep: 
     if not pool:
         raise LimitError("the time was up before a topology was found")
     dice = np.random.default_rng([seed, 1])
-    for _ in range(exchanges_for(problem.servers)):
+    for _ in range(100 if problem.servers <= 16 else 40 if problem.servers <= 32 else 0):
         if enough():
             break
         changed = _exchanged(pool[0][1], dice)
@@ -421,7 +411,6 @@ def worst_case(problem: NetworkProblem, goal: float, *, seed: int, stop: Stop) -
 
 
 def _in_common(topologies: Sequence[Topology], demands: Floats, stop: Stop) -> tuple[Topology, CommonRouting]:
-    """The topology whose common routing is best, with that routing."""
     best: tuple[float, Topology, CommonRouting] | None = None
     for topology in topologies:
         if best is not None and stop.reason() is not None:

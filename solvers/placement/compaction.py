@@ -84,7 +84,6 @@ class BlockGraph:
         return int(g)
 
     def in_order(self) -> list[int]:
-        """Blocks, every producer before its consumers."""
         return [block for block in self._order if block is not None]
 
     def refresh(self) -> None:
@@ -170,7 +169,6 @@ class BlockGraph:
                 self._position[block] = at
 
     def _raise_from(self, u: int, head: float, tail: float) -> None:
-        """Let paths grow from a new block on, in topological order."""
         self.head[u], self.tail[u] = head, tail
         queue = [(self._position[u], u)]
         while queue:
@@ -209,7 +207,6 @@ def guard_of(a: PlacementArrays, graph: BlockGraph) -> Callable[[int, int], bool
     return allows
 
 
-PASSES = 12
 RULES = ("B5", "B6")
 
 
@@ -240,7 +237,7 @@ def compacted(problem: PlacementProblem, *, rules: tuple[str, ...] = RULES, targ
     idle = _idle_sources(a, graph)
     used = {"B1": int(idle.sum())}
     allows = guard_of(a, graph)
-    for _ in range(PASSES if rules else 0):
+    for _ in range(12 if rules else 0):
         before = graph.blocks
         graph.refresh()
         for rule, apply in (("B5", _chains), ("B6", _edges)):
@@ -252,7 +249,6 @@ def compacted(problem: PlacementProblem, *, rules: tuple[str, ...] = RULES, targ
 
 
 def _idle_sources(a: PlacementArrays, graph: BlockGraph) -> Bools:
-    """Rule B1: which operators joined their consumer."""
     roomy = int(a.memory.sum()) <= int(a.room.min())
     sizes = np.diff(a.group_ptr)
     idle = np.zeros(len(a.needs), dtype=np.bool_)

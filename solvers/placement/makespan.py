@@ -231,7 +231,6 @@ class LatencyModel:
                         model.add(start >= ends + self.whole(alone[d, e])).only_enforce_if(both)
 
     def _queue(self) -> None:
-        """Add rows (4), transfers that take turns on links."""
         a, model = self.a, self.model
         queues: dict[tuple[object, ...], list[Any]] = {}
         for i in range(len(self.start)):
@@ -396,9 +395,6 @@ def solve_exact(
 RUNS = 6
 """First placements that are annealed."""
 
-WINDOW_GROUPS = 40
-"""Groups CP-SAT may move at once."""
-
 
 def start(search: LatencySearch) -> list[Placement]:
     """First placements, best first.
@@ -428,7 +424,6 @@ def start(search: LatencySearch) -> list[Placement]:
 
 
 def _packed(search: LatencySearch) -> Placement | None:
-    """Any placement that fits, by CP-SAT."""
     left = search.stop.remaining_s()
     horizon = float(np.where(np.isfinite(search.a.time), search.a.time, 0.0).max(axis=1).sum())
     longest = search.a.tensor_size.sum() / search.a.network[search.a.network > 0].min(initial=np.inf)
@@ -527,7 +522,7 @@ def windows(search: LatencySearch, until: float | None, rounds: int) -> None:
         np.minimum.at(
             nearest, search.a.group, np.where(search.a.memory + search.a.time.min(axis=1) > 0, distance, 1e30)
         )
-        free = set(np.argsort(nearest, kind="stable")[:WINDOW_GROUPS].tolist())
+        free = set(np.argsort(nearest, kind="stable")[:40].tolist())  # groups CP-SAT may move at once
         stays = {group: int(d) for group, d in enumerate(search.homes.tolist()) if group not in free}
         result = solve_exact(
             search.a,

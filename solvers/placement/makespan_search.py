@@ -78,9 +78,6 @@ def group_graph(a: PlacementArrays) -> GroupGraph:
 WIDTH = 64
 """Ready operators looked at, longest tails first."""
 
-MOST_EDGES = 2_000
-"""Consumers up to which the program of favourite children is solved."""
-
 PROGRAM_S = 2.0
 
 Placement = Ints
@@ -93,7 +90,7 @@ def earliest_start(a: PlacementArrays, g: GroupGraph) -> Iterator[Placement]:
 
 def favourite_child(a: PlacementArrays, g: GroupGraph) -> Iterator[Placement]:
     """m-SCT; nothing for large graphs, or if no operator has a favourite child."""
-    if not 0 < len(a.user) <= MOST_EDGES:
+    if not 0 < len(a.user) <= 2_000:  # consumers up to which the program of favourite children is solved
         return
     used = sorted(set(a.server.tolist()))
     across = len(used) > 1
@@ -112,7 +109,6 @@ def favourite_child(a: PlacementArrays, g: GroupGraph) -> Iterator[Placement]:
 
 
 def _listed(a: PlacementArrays, g: GroupGraph, children: Mapping[int, int]) -> Iterator[Placement]:
-    """One placement, or none where memory runs out on the way."""
     n, k = a.time.shape
     parent = {child: operator for operator, child in children.items()}
     rates = uniform_rates(a) if a.sharing == STATIC else np.zeros((len(a.network), len(a.network)))
@@ -163,7 +159,6 @@ def _listed(a: PlacementArrays, g: GroupGraph, children: Mapping[int, int]) -> I
 
 
 def _by_speed(g: GroupGraph) -> list[int]:
-    """Return the devices, those of the fastest class first."""
     finite = np.where(np.isfinite(g.time), g.time, 0.0).sum(axis=0) + 1e9 * np.isinf(g.time).sum(axis=0)
     return [int(d) for d in np.argsort(finite, kind="stable")]
 
@@ -193,7 +188,6 @@ def single(a: PlacementArrays, g: GroupGraph) -> Iterator[Placement]:
 
 
 def _filled(a: PlacementArrays, g: GroupGraph, order: Ints, share: float) -> Placement | None:
-    """Groups in order, device after device, each up to its memory and to a share of the work."""
     devices = _by_speed(g)
     used, work = np.zeros(len(devices), dtype=np.int64), np.zeros(len(devices))
     homes = np.empty(len(g.memory), dtype=np.int64)
@@ -294,8 +288,6 @@ def first_placements(a: PlacementArrays, g: GroupGraph) -> list[tuple[str, Place
 
 HOT, COLD = 0.02, 0.0002
 """Relative worsening accepted with chance 1/e, at the start and the end of a round."""
-FIRST_ROUND = 1500
-"""Moves of the first round; each next one has twice as many."""
 BATCH_OPERATORS = 60_000
 """Operators simulated between two looks at the clock: some ten milliseconds."""
 
@@ -328,7 +320,7 @@ def anneal(
     """
     search = placement.PlacementAnnealing(a, g, start, rates, allocate, seed % 2**64)
     batch = max(8, BATCH_OPERATORS // len(a.group))
-    made, length = 0, FIRST_ROUND
+    made, length = 0, 1500
     ended = False
     while not ended and made < moves:
         length = min(length, moves - made)

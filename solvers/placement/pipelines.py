@@ -96,7 +96,6 @@ def memory_never_decides(graph: StageGraph) -> bool:
 
 
 def _neighbours(graph: StageGraph) -> list[tuple[list[Net], list[int], list[int]]]:
-    """Nets of every block, and the blocks before and after it in the order."""
     rows: list[tuple[list[Net], list[int], list[int]]] = [([], [], []) for _ in range(graph.size)]
     for net in graph.nets:
         for block in (net.source, *net.targets):
@@ -108,7 +107,6 @@ def _neighbours(graph: StageGraph) -> list[tuple[list[Net], list[int], list[int]
 
 
 def _idle_target(graph: StageGraph, block: int, nets: list[Net], before: list[int], after: list[int]) -> int | None:
-    """Where B1 lets a block go."""
     if graph.time_ms[:, block].any():
         return None
     out = [net for net in nets if net.source == block]
@@ -323,12 +321,6 @@ def polish(search: Search, seed: int, stop: Stop, moves: int | None = None) -> N
         search.offer(Positions(stage, group))
 
 
-ROUNDINGS = (1e-6, 1e-8)
-"""Parts of the objective that rounding times down to whole units may lose in all (what it does lose is far less).
-
-Much finer units make coefficients beyond 10^12, with which CP-SAT 9.15 was seen to call feasible programs infeasible.
-"""
-
 LEAST_S = 0.2
 """Time below which a solver is not started."""
 
@@ -344,12 +336,6 @@ def everything(graph: StageGraph) -> float:
     work = np.where(np.isfinite(graph.time_ms), graph.time_ms, 0.0).sum(axis=0).max(axis=1).sum()
     nets = (float(np.nan_to_num(graph.costs.between(net), posinf=0.0).max()) for net in graph.nets)
     return 1.1 * (float(work) + sum(nets))
-
-
-def rounding_unit(data: StageOrder, value: float, rounding: float) -> float:
-    """A power of two, so small that rounding down all terms of a load loses at most this part of the value."""
-    terms = 2 * (data.blocks + len(data.nets)) + 1
-    return float(2.0 ** math.floor(math.log2(value * rounding / terms) if value > 0 else 0.0))
 
 
 def normal_form(data: StageOrder, best: Positions) -> Positions:
@@ -376,7 +362,7 @@ def prove(search: Search, backend: str, seed: int, stop: Stop) -> tuple[float, S
         Proven that nothing fits.
     """
     best, stopped_by = 0.0, StopReason.CONVERGED
-    for rounding in ROUNDINGS if backend == "cp-sat" else (0.0,):
+    for rounding in (1e-6, 1e-8) if backend == "cp-sat" else (0.0,):
         left = stop.remaining_s()
         if stop.interrupted.is_set() or (left is not None and left < LEAST_S):
             return best, stop.reason() or StopReason.TIME
@@ -394,7 +380,8 @@ def _proven(search: Search, backend: str, rounding: float, seed: int, stop: Stop
     data = data_of(graph, search.settings, lower=work_bound(graph, search.settings), upper=upper)
     unit = 1.0
     if rounding:
-        unit = rounding_unit(data, upper, rounding)
+        terms = 2 * (data.blocks + len(data.nets)) + 1
+        unit = float(2.0 ** math.floor(math.log2(upper * rounding / terms) if upper > 0 else 0.0))
         data = rounded_down(data, unit)
     began = time.monotonic()
     program = build_arrays(data)
@@ -541,7 +528,6 @@ class AssignmentTree:
         return np.asarray(low + (d - low) % self.k)
 
     def _put(self, part: Partial, d: int) -> Partial:
-        """Every row with the next block on this device."""
         at, rows = part.device.shape[1], len(part.bound)
         block = self.order[at]
         compute, memory = part.compute.copy(), part.memory.copy()
@@ -561,7 +547,6 @@ class AssignmentTree:
         return Partial(device, compute, self._sent(part, device), memory, after, stage, part.bound)
 
     def _sent(self, part: Partial, device: Ints) -> Floats:
-        """Transfers paid for after the last column was added."""
         at, sent = device.shape[1] - 1, part.sent.copy()
         for t in self._nets[at]:
             net = self.graph.nets[t]

@@ -23,9 +23,6 @@ from formulations.stage_graph import StageGraph
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.placement import Throughput
 
-MOST_STATES = 4096
-"""Ways to have used so many devices of each group; beyond, groups are taken one after the other."""
-
 COARSE = 1500
 """Places where an order may be cut; longer orders may be cut between pieces of equal work only."""
 
@@ -120,7 +117,6 @@ class SegmentCosts:
 
     @staticmethod
     def _places(graph: StageGraph, order: list[int]) -> Ints:
-        """Indices of the order at which it may be cut."""
         n = len(order)
         if n <= COARSE:
             return np.arange(n + 1)
@@ -226,7 +222,7 @@ def slice_order(
     costs = SegmentCosts(graph, order, average=average)
     counts = [len(group.devices) for group in graph.groups]
     states = int(np.prod([count + 1 for count in counts], dtype=np.float64))
-    if fixed is None and states > MOST_STATES:
+    if fixed is None and states > 4096:  # beyond, groups are taken one after the other
         fixed = tuple(q for q, count in enumerate(counts) for _ in range(count))
     tables = [costs.tables(settings, q) for q in range(len(counts))]
     if settings.schedule != "gpipe":
@@ -258,9 +254,6 @@ def _two_maxima(
             best = min(best, (forward + value, ends, groups), key=lambda entry: entry[0])
     return best
 
-
-SWAP_EVERY = 20
-"""Of so many trial moves one exchanges the devices of two slots; it costs about as much as the others together."""
 
 COLDEST = 1e-12
 """Part of the objective that is no gain, and of the first temperature that is left at the end."""
@@ -332,7 +325,6 @@ class _State:
         self.sent[home][net.phase] += sign * slowest
 
     def move(self, block: int, where: int) -> None:
-        """Put a block into another slot."""
         before = self.slot[block]
         self._put(block, before, -1)
         self._put(block, where, 1)
@@ -403,7 +395,7 @@ def improved(
     pairs = rng.integers(0, len(group_of_slot), (steps, 2)).tolist() if swaps else []
     for step, block in enumerate(blocks if temperature > 0 else []):
         undo: Callable[[], object]
-        first, other = pairs[step] if swaps and not step % SWAP_EVERY else (0, 0)
+        first, other = pairs[step] if swaps and not step % 20 else (0, 0)
         if first != other:
             if not state.swap(first, other):
                 continue
@@ -432,7 +424,6 @@ def improved(
 
 
 def _back(state: _State, here: list[int], block: int, stage: int, slot: int) -> None:
-    """Take back the move of a block."""
     here[block] = stage
     if state.slot[block] != slot:
         state.move(block, slot)

@@ -22,7 +22,7 @@ from solvers.backends import SOLVERS, SolverLimits, solve_guarded
 from solvers.backends.highs import highs_model
 from solvers.placement.makespan_search import LatencySearch
 from solvers.stop import Stop, first_part
-from topoopt.core.arrays import Floats, Ints
+from topoopt.core.arrays import Floats
 from topoopt.core.placement import LinkShare, Server, TensorTransfer
 from topoopt.core.proofs import Argument, Status, StopReason
 from topoopt.native import placement
@@ -31,7 +31,6 @@ from topoopt.simulate.placement import PlacedSchedule, PlacementArrays, simulate
 PACK_S = 1.0
 """Limit of the search for few splits."""
 
-TINY_GBPS = 1e-9
 SAFE = 1e-9
 """Part of the scale given up so that rounding leaves the second program feasible."""
 
@@ -61,7 +60,7 @@ def pack_links(servers: tuple[Server, ...], rate: Floats) -> tuple[Floats, list[
         values = few.x[: len(table)]
     split: dict[tuple[int, int], list[tuple[int, float]]] = {}
     for (s, t, link), gbps in zip(table, values.tolist(), strict=True):
-        if gbps > TINY_GBPS * rate[s, t]:
+        if gbps > 1e-9 * rate[s, t]:
             split.setdefault((s, t), []).append((link, gbps))
     packed = np.zeros_like(rate)
     for (s, t), parts in split.items():
@@ -77,7 +76,6 @@ def pack_links(servers: tuple[Server, ...], rate: Floats) -> tuple[Floats, list[
 
 
 def _load(split: dict[tuple[int, int], list[tuple[int, float]]], end: int, capacity: Floats) -> float:
-    """Largest load of a link, as a part of its rate."""
     sums = np.zeros_like(capacity)
     for pair, parts in split.items():
         for link, gbps in parts:
@@ -85,7 +83,6 @@ def _load(split: dict[tuple[int, int], list[tuple[int, float]]], end: int, capac
     return float((sums[capacity > 0] / capacity[capacity > 0]).max())
 
 
-TANGENT_ROUNDS = 60
 TOLERANCE = 1e-7
 """Part of a server's links by which rates may pass them before they are scaled back."""
 
@@ -180,14 +177,7 @@ def in_given_orders(a: PlacementArrays, schedule: PlacedSchedule, rates: Floats)
     return PlacedSchedule(schedule.device, start[:n], end[:n], tuple(transfers), rates, float(end[:n].max()))
 
 
-def at_best_rates(a: PlacementArrays, schedule: PlacedSchedule, stop: Stop) -> PlacedSchedule | None:
-    """The orders of a schedule at their best rates, None if HiGHS fails or the orders contradict each other."""
-    rates = _best_rates(a, schedule, stop)
-    return None if rates is None else in_given_orders(a, schedule, rates)
-
-
 def _inside(a: PlacementArrays, size: float, d: int, e: int) -> float:
-    """Time of a transfer that no rate governs."""
     if d == e:
         return 0.0
     s = a.server[d]
@@ -215,7 +205,7 @@ def optimal_rates(problem: RateProblem, begin: dict[Pair, float], stop: Stop) ->
     solver.passModel(highs_model(program))
     rates: dict[Pair, float] | None = None
     bound = 0.0
-    for _ in range(TANGENT_ROUNDS):
+    for _ in range(60):
         left = stop.remaining_s()
         if stop.reason() is not None:
             break
@@ -268,7 +258,6 @@ def _best_rates(a: PlacementArrays, schedule: PlacedSchedule, stop: Stop) -> Flo
     return within_links(a, rates)
 
 
-JOINT_ROUNDS = 40
 CLOSE = 9e-8
 """Relative gap at which tangents are tight enough, just below what is called optimal."""
 
@@ -304,7 +293,7 @@ def solve_joint(search: LatencySearch, time_s: float | None = None) -> StopReaso
     largest = max((tensor.size_bytes for tensor in problem.tensors), default=0)
     split = equal_split(problem, unit)
     points: dict[Pair, list[float]] = {pair: [factor * r for factor in FACTORS] for pair, r in split.items()}
-    for _ in range(JOINT_ROUNDS):
+    for _ in range(40):
         left = stop.remaining_s()
         if (why := stop.reason()) is not None:
             return why
@@ -323,9 +312,12 @@ def solve_joint(search: LatencySearch, time_s: float | None = None) -> StopReaso
             return stop.reason() or result.stopped_by
         at = dict(zip(program.column_names or (), result.x.tolist(), strict=True))
         before = {pair: len(rows) for pair, rows in points.items()}
-        best = at_best_rates(search.a, _schedule(search.a, data, at), stop)
+        schedule = _schedule(search.a, data, at)
+        rates = _best_rates(search.a, schedule, stop)
+        best = None if rates is None else in_given_orders(search.a, schedule, rates)
         if best is not None:
-            search.offer(best, _place(search, best))
+            first = search.a.group_member[search.a.group_ptr[:-1]]
+            search.offer(best, best.device[first].astype(np.int64))
         if search.value <= search.bound * (1 + CLOSE):
             return StopReason.CONVERGED
         if result.status is not Status.OPTIMAL:
@@ -345,12 +337,6 @@ def _add(points: list[float], at: float) -> None:
         points.append(at)
 
 
-def _place(search: LatencySearch, schedule: PlacedSchedule) -> Ints:
-    """Return int64[G], the device of each group in a schedule."""
-    first = search.a.group_member[search.a.group_ptr[:-1]]
-    return schedule.device[first].astype(np.int64)
-
-
 def _schedule(a: PlacementArrays, data: JointPlacement, at: dict[str, float]) -> PlacedSchedule:
     """Placement and starts of a solution of the program, as a schedule whose orders count, not its times."""
     groups = np.array([[at[f"at_{g}_{d}"] for d in data.devices] for g in range(len(data.memory))]).argmax(axis=1)
@@ -361,10 +347,7 @@ def _schedule(a: PlacementArrays, data: JointPlacement, at: dict[str, float]) ->
     for t, tensor in enumerate(data.tensors):
         for e in {int(device[j]) for j in tensor.consumers} - {int(device[tensor.producer])}:
             starts[t, e] = at.get(f"leave_{t}_{e}", float(end[tensor.producer]))
-    transfers = sorted((TensorTransfer(t, e, leave, leave) for (t, e), leave in starts.items()), key=_by_start)
+    order = sorted((leave, *sent) for sent, leave in starts.items())
+    transfers = tuple(TensorTransfer(t, e, leave, leave) for leave, t, e in order)
     empty = np.zeros((len(a.network), len(a.network)))
-    return PlacedSchedule(device, start, end, tuple(transfers), empty, float(end.max()))
-
-
-def _by_start(transfer: TensorTransfer) -> tuple[float, int, int]:
-    return transfer.start_ms, transfer.tensor, transfer.target
+    return PlacedSchedule(device, start, end, transfers, empty, float(end.max()))
