@@ -359,7 +359,6 @@ def _function_of(hook: Path) -> Callable[[Any, Any], object]:
 
 
 def _failed(hook: Path, error: Exception) -> Problem:
-    """Where a file of constraints failed."""
     lines = [error.lineno] if isinstance(error, SyntaxError) else []
     trace = error.__traceback__
     while trace is not None:
@@ -449,7 +448,6 @@ def _empty(value: object) -> bool:
 
 
 def _topology(shown: Any) -> Topology | None:
-    """The topology that something is, has, or has in its plan or problem."""
     owners = (shown, getattr(shown, "plan", None), getattr(shown, "problem", None))
     for candidate in (shown, *(getattr(owner, "topology", None) for owner in owners)):
         if isinstance(candidate, Topology):

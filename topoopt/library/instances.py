@@ -125,13 +125,11 @@ class _Plain:
         self.labels = tuple(labels)
 
     def refuse(self) -> None:
-        """Raise InputError when something was wrong."""
         if self.problems:
             raise InputError(self.problems)
 
 
 def _links(topology: Topology) -> dict[str, Any]:
-    """A topology as a section of a file that lists its links."""
     units = np.repeat(topology.arcs, topology.multiplicity, axis=0)
     section = {"links": units.tolist(), "servers": topology.servers, "degree": topology.degree}
     if topology.rates is None:

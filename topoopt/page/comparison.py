@@ -68,7 +68,6 @@ def panel(runs: Sequence[Comparison]) -> Any:
 
 
 def _subtitle(runs: Sequence[Comparison]) -> str:
-    """Return kind, best value and bound of an instance."""
     best = best_of([row.run for row in runs])
     if best.by is None or best.bound is None:
         return f"{runs[0].run.kind}: nothing was found"
@@ -138,7 +137,6 @@ def comparison_html(rows: Sequence[Comparison]) -> str:
 
 
 def _why(run: ComparedRun) -> str:
-    """What proves the bound and what is claimed beside it, or why there is no solution."""
     provers = () if run.bound is None else (run.bound.proved_by,)
     claim = run.claimed_bound
     return (

@@ -150,7 +150,6 @@ def _lattice_places(dims: Sequence[int]) -> list[Point]:
 
 
 def _fitted(points: Sequence[Point]) -> tuple[Point, ...]:
-    """Scaled to the square, in its middle."""
     left, right = min(x for x, _ in points), max(x for x, _ in points)
     top, bottom = min(y for _, y in points), max(y for _, y in points)
     scale = (SIZE - 2 * EDGE) / max(right - left, bottom - top)
@@ -299,7 +298,6 @@ def families(topology: Topology, links: tuple[DrawnLink, ...], rest: str = "matc
 
 
 def label_step(n: int) -> int:
-    """Every so many servers one label."""
     return 1 if n <= LABELS else 2
 
 

@@ -172,7 +172,8 @@ def with_scroll_boxes(page: str) -> str:
     boxes: list[bool] = []  # of each open div, whether it scrolls
     wrapped: list[bool] = []  # of each open table, whether it has got a box here
     for part in _TAG.split(page):
-        name, closing = _tag_name(part), part.startswith("</")
+        match = _NAME.match(part)
+        name, closing = ("" if match is None else match.group(1)), part.startswith("</")
         if name == "div":
             scrolls = boxes.pop() if closing else part.startswith('<div class="scroll"')
             if not closing:
@@ -189,11 +190,6 @@ def with_scroll_boxes(page: str) -> str:
     return "".join(parts)
 
 
-def _tag_name(part: str) -> str:
-    match = _NAME.match(part)
-    return "" if match is None else match.group(1)
-
-
 LISTED_VIOLATIONS = 50
 
 
@@ -208,7 +204,6 @@ class Card:
 
 
 def check_card(check: CheckResult) -> Card:
-    """Verdict of the checker."""
     if check.cut_off:
         return Card("independent check", "not made", CUT_OFF.reason, "claimed")
     verdict = "no violations" if check.ok else f"{counted(len(check.violations), 'violation')}, listed below"
@@ -376,7 +371,6 @@ def _cell(column: Column, value: Any) -> Markup | str:
 
 
 def _shape(block: object) -> str:
-    """Return the name of the macro that draws a block."""
     return (
         "table"
         if isinstance(block, Table)

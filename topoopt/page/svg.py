@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 
 def coordinate(value: float) -> str:
-    """Short decimal text of a coordinate."""
     text = f"{value:.2f}".rstrip("0").rstrip(".")
     return "0" if text in {"", "-0"} else text
 
@@ -205,7 +204,6 @@ def slowdown_class(part: float) -> str:
 
 
 def use_class(utilisation: float) -> str:
-    """Colour class of a utilisation."""
     return next(css for css, up_to, *_ in USE_CLASSES if utilisation <= up_to)
 
 

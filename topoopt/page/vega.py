@@ -183,7 +183,6 @@ def _with_tips(chart: Any, data: Sequence[Datum]) -> Any:
 
 
 def finite(values: Iterable[float]) -> list[float]:
-    """Return those that are numbers."""
     return [value for value in values if math.isfinite(value)]
 
 
@@ -203,7 +202,6 @@ def svg(chart: Any, label: str) -> Markup:
 
 
 def _drawn(chart: Any) -> str:
-    """Return the SVG element; a mark's description is its title, other descriptions are left out."""
     stream = io.StringIO()
     chart.configure(**CONFIG).save(stream, format="svg")
     text = stream.getvalue().replace(HOST, "")

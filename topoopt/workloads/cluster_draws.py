@@ -56,7 +56,6 @@ def _drawn(jobs: DrawnJobs, classes: Sequence[JobClass], servers: int, draws: Dr
 
 
 def _mean_seconds(job_class: JobClass) -> float:
-    """Mean length of the jobs of a class on shards of their own."""
     if job_class.duration_s is not None:
         return job_class.duration_s
     return (job_class.iterations or 0) * float(np.mean(job_class.iteration_ms)) * MS

@@ -132,7 +132,6 @@ class LayerWeights:
 
 
 def attention_weights(model: LanguageModel) -> int:
-    """Matrices of attention in one layer."""
     h, a, d = model.hidden, model.heads, model.head_size
     latent = model.latent
     if latent is None:
@@ -314,7 +313,6 @@ class Npu:
 
     @property
     def memory_bytes(self) -> float | None:
-        """Memory in bytes; None: not checked."""
         return None if self.memory_gib is None else self.memory_gib * GIB
 
 

@@ -97,7 +97,6 @@ def _attend(graph: LayerGraph, name: str, query: int | None, memory: int | None,
 
 
 def _feed_forward(graph: LayerGraph, name: str, source: int, sizes: Mapping[str, int]) -> int:
-    """Two dense layers of the hidden width over every token."""
     for index in range(2):
         source = graph.dense(f"{name}_dense{index}", source, sizes["hidden"], sizes["hidden"], rows=sizes["sequence"])
     return source
@@ -336,7 +335,6 @@ GPT = ModelSpec(
 
 
 def _expert(graph: LayerGraph, name: str, state: int, router: int, sizes: Mapping[str, int]) -> int:
-    """Two dense layers over the tokens sent to the expert."""
     hidden, inner = sizes["hidden"], sizes["feed_forward"]
     fraction = sizes["top_k"] / sizes["experts"]
     elements = sizes["sequence"] * hidden * sizes["top_k"] // sizes["experts"]
@@ -355,7 +353,6 @@ def _expert(graph: LayerGraph, name: str, state: int, router: int, sizes: Mappin
 
 
 def _combine(graph: LayerGraph, name: str, state: int, router: int, experts: list[int]) -> int:
-    """Weighted sum of the experts' outputs, added to the state."""
     sources = [state, router, *experts]
     return graph.add_spec(
         OperatorSpec(

@@ -101,7 +101,6 @@ class SplitDegrees:
 
 
 def divisors(number: int) -> tuple[int, ...]:
-    """Divisors of a positive integer, ascending."""
     small = [k for k in range(1, int(number**0.5) + 1) if number % k == 0]
     return tuple(sorted({*small, *(number // k for k in small)}))
 

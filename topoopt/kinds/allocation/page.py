@@ -44,7 +44,6 @@ def number(value: float) -> str:
 
 
 def gbps(value: float) -> str:
-    """Write a rate with its unit."""
     return f"{number(value)} Gbit/s"
 
 

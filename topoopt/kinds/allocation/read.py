@@ -205,7 +205,6 @@ def resolve(document: Document) -> AllocationProblem:
 
 
 def _combination_errors(instance: AllocationInstance) -> Iterator[Issue]:
-    """Yield the errors of keys that do not go together."""
     source = instance.transfers_from
     if (instance.transfers is None) == (source is None):
         yield Issue((), "one of transfers and transfers_from is needed", allowed="one of them, not both")
@@ -350,7 +349,6 @@ def _shortest(topology: Topology, pairs: Ints) -> list[Route] | Problem:
 def _routes(
     statement: TransferStatement, topology: Topology, shortest: Route | None
 ) -> tuple[tuple[Route, ...], list[Issue]]:
-    """Return the routes of a transfer, or its errors with paths below it."""
     given = [key for key in ("path", "paths", "routing") if getattr(statement, key) is not None]
     paths, shares = statement.paths, statement.shares
     if len(given) > 1:

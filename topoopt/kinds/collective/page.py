@@ -52,7 +52,6 @@ Place = tuple[float, float]
 
 
 def gbytes(rate: float) -> str:
-    """Write a rate with its unit."""
     return f"{number(rate)} GB/s"
 
 

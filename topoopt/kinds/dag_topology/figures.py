@@ -81,7 +81,6 @@ class DagTopologyFigures:
 
     @property
     def circuits_total(self) -> int:
-        """The circuits of all pairs together."""
         return int(self.plan.circuits.sum())
 
     @cached_property

@@ -361,7 +361,6 @@ def search_legend(points: Sequence[ConvergencePoint]) -> list[Swatch]:
 
 
 def search_text(points: Sequence[ConvergencePoint]) -> str:
-    """Say how far the search came."""
     better = sum(after.best_ms < before.best_ms for before, after in itertools.pairwise(points))
     return (
         f"{milliseconds(points[0].best_ms)} at the start, {milliseconds(points[-1].best_ms)} after "

@@ -427,14 +427,12 @@ _PROFILE: Path = (*_TIMES, "profile")
 
 
 def _declared_servers(raw: object) -> int | None:
-    """n, if only that much of the cluster is right."""
     servers = raw.get("servers") if isinstance(raw, dict) else None
     right = isinstance(servers, int) and not isinstance(servers, bool) and 2 <= servers <= MAX_SERVERS
     return servers if right else None
 
 
 def _check_model(raw: Mapping[str, object], findings: Findings) -> None:
-    """Model name and sizes, also when the rest of the workload is wrong."""
     name, sizes = raw.get("model"), raw.get("sizes", {})
     if not isinstance(name, str):
         return
@@ -560,7 +558,6 @@ def read_co_optimisation(document: Document) -> CoOptimisation:
 def _build(
     file: GraphWorkload | ModelWorkload, cluster: Cluster, profile: Profile | None, findings: Findings
 ) -> Workload | None:
-    """The workload, its size and memory checked."""
     if isinstance(file, GraphWorkload):
         workload, positions = to_workload(file)
 

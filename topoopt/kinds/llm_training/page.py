@@ -336,7 +336,6 @@ def links_table(pods: PodFigures) -> Table:
 
 
 def ports_table(pods: PodFigures) -> Table:
-    """Return a row for each pod."""
     columns = (
         Column("pod", "pod"),
         Column("used", "in use", number=True),

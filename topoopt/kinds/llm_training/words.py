@@ -76,12 +76,10 @@ def strategy_words(strategy: ParallelStrategy) -> str:
 
 
 def seconds(value: float) -> str:
-    """Write a time with its unit."""
     return f"{number(value)} s" if value >= 1 else f"{number(1e3 * value)} ms"
 
 
 def gib(value: float) -> str:
-    """Write memory with its unit."""
     return f"{number(value / GIB)} GiB"
 
 

@@ -81,12 +81,6 @@ MOST_EXACT = 8
 """Servers up to which `auto` proves an optimum in seconds (one more by enumeration); beyond, it can take hours."""
 
 
-def accuracy_for(problem: RoutingProblem) -> float:
-    """Relative gap at which a routing is good enough for its size."""
-    columns = problem.topology.servers * len(problem.topology.arcs) * (problem.max_hops or 1)
-    return next((accuracy for most, accuracy in ACCURACIES if columns <= most), COARSE)
-
-
 def routed(problem: RoutingProblem, effort: Effort, method: str) -> Routing:
     """Route by a method of `solvers.network.routing`."""
 
@@ -99,11 +93,12 @@ def routed(problem: RoutingProblem, effort: Effort, method: str) -> Routing:
             method=result.method,
         )
 
+    columns = problem.topology.servers * len(problem.topology.arcs) * (problem.max_hops or 1)
     result = route(
         problem.topology,
         problem.demand,
         method=method,
-        accuracy=accuracy_for(problem),
+        accuracy=next((accuracy for most, accuracy in ACCURACIES if columns <= most), COARSE),
         max_hops=problem.max_hops,
         hop_price=problem.hop_price,
         stop=effort.stop,
@@ -192,11 +187,6 @@ def _least_theta(problem: TopologyProblem, effort: Effort) -> Search:
     if problem.servers <= MOST_EXACT or (problem.servers == MOST_EXACT + 1 and covers(open_space(problem))):
         return exactly(problem, effort, "exact")
     return portfolio(problem, effort)
-
-
-def _quickly_exact(problem: TopologyProblem) -> bool:
-    """Whether `auto` needs the exact methods alone."""
-    return problem.servers <= MOST_EXACT and problem.search.method in ("auto", *EXACT) and problem.search.robust is None
 
 
 def _router_covers(problem: RoutingProblem, name: str) -> Problem | None:
@@ -325,7 +315,6 @@ MODEL = "model"
 
 
 def _joint_model(problem: TopologyProblem) -> Any:
-    """Links and routes; lambda is not cut off from below: with constraints of others it may be small."""
     from formulations import (
         joint_topology,
         pyomo_models,  # with Pyomo, which takes a second to load
@@ -375,7 +364,6 @@ def _flow_model(problem: RoutingProblem) -> Any:
 
 
 def _flow_plan(problem: RoutingProblem, model: Any, effort: Effort, proof: ModelProof) -> Routing:
-    """Flows of a solved model of routes."""
     result = routed(problem, effort, "auto")
     servers, arcs = range(problem.topology.servers), range(len(problem.topology.arcs))
     flow = np.array([[_value(model.flow, (s, a)) for a in arcs] for s in servers], dtype=np.float64)
@@ -429,7 +417,9 @@ def models_of(problem: NetworkProblem) -> Mapping[str, PlanModel]:
 def methods_of(problem: NetworkProblem) -> Mapping[str, Method]:
     """The methods for a problem; what they need is loaded here, before the time of a search begins."""
     importlib.import_module("topoopt.kinds.network.figures")
-    if isinstance(problem, TopologyProblem) and not _quickly_exact(problem):
+    if isinstance(problem, TopologyProblem) and not (
+        problem.servers <= MOST_EXACT and problem.search.method in ("auto", *EXACT) and problem.search.robust is None
+    ):
         importlib.import_module(SEARCHES)
     if isinstance(problem, RoutingProblem):
         return WORST_ROUTING_METHODS if problem.several else ROUTING_METHODS

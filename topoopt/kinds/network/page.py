@@ -476,7 +476,6 @@ def matrix_plot(demand: np.ndarray[Any, Any]) -> Markup:
 
 
 def demand_text(figures: NetworkFigures) -> str:
-    """Return the demand in two sentences."""
     demand, n = figures.demand, figures.topology.servers
     pairs = int(np.count_nonzero(demand))
     sent, received = demand.sum(axis=1), demand.sum(axis=0)

@@ -205,7 +205,6 @@ def read_demand_keys(
 
 
 def _rate(raw: object) -> float | None:
-    """Rate of a link, if it is one."""
     usable = isinstance(raw, int | float) and not isinstance(raw, bool) and raw > 0
     return float(raw) if usable and isinstance(raw, int | float) else None
 
@@ -228,21 +227,13 @@ def _matrices(entry: DemandsEntry, server_names: ServerNames, folder: FilePath, 
         try:
             matrices_read.append(in_links(matrix, servers, entry.unit, "file", link_gbps))
         except InputError as error:
-            problems += [_of_matrix(problem, k) for problem in error.problems]
+            problems += [replace(problem, message=f"matrix {k}: {problem.message}") for problem in error.problems]
     if problems:
         raise InputError(problems)
     return np.array(matrices_read)
 
 
-def _of_matrix(problem: Problem, matrix: int) -> Problem:
-    return replace(problem, message=f"matrix {matrix}: {problem.message}")
-
-
 _SECTION: TypeAdapter[Any] = TypeAdapter(TopologySection)
-
-
-def _content_hash(array: Floats) -> str:
-    return hashlib.sha256(np.ascontiguousarray(array, dtype="<f8").tobytes()).hexdigest()
 
 
 def _identity(document: dict[str, Any], topology: Topology | None, demand: Demand) -> str:
@@ -253,7 +244,7 @@ def _identity(document: dict[str, Any], topology: Topology | None, demand: Deman
         document["topology"] = {"servers": topology.servers, "degree": topology.degree, "arcs": rows, **own}
     for section in [document["demand"] or {}, *(document["demands"] or [])]:
         if "file" in section:
-            section["file"] = _content_hash(demand)
+            section["file"] = hashlib.sha256(np.ascontiguousarray(demand, dtype="<f8").tobytes()).hexdigest()
     return canonical_sha256(document)
 
 
@@ -348,13 +339,11 @@ def _cut_off(topology: Topology, demand: Floats | None) -> list[Issue]:
 
 
 def _declared_servers(raw: object) -> int | None:
-    """n, if only that much is right."""
     right = isinstance(raw, int) and not isinstance(raw, bool) and 2 <= raw <= MAX_SERVERS
     return raw if right and isinstance(raw, int) else None
 
 
 def _pair_errors(file: TopologyInstance) -> list[Issue]:
-    """What is wrong with the lists of pairs."""
     errors = []
     for key, pairs in (("forbidden", file.forbidden), ("kept", file.kept)):
         for index, (tail, head) in enumerate(pairs):

@@ -385,7 +385,6 @@ def _searched(
 
 
 def _seeds(problem: TopologyProblem, space: Space, seed: int) -> list[np.ndarray]:
-    """Networks of all ideas that break no rule."""
     made = seed_topologies(problem.servers, problem.degree, problem.links, problem.demand, seed=seed)
     tables = [topology.adjacency() for _, topology in made]
     return [counts for counts in tables if space.fits(counts)]
@@ -394,7 +393,6 @@ def _seeds(problem: TopologyProblem, space: Space, seed: int) -> list[np.ndarray
 def _best_of(
     problem: TopologyProblem, space: Space, starts: list[np.ndarray], limit: float, effort: Effort
 ) -> WorstTheta | None:
-    """The best of some networks, each failure of each routed."""
     best: WorstTheta | None = None
     for counts in starts:
         evaluator = NetworkEvaluator(as_topology(space, counts, ""), problem.demand, stop=effort.stop)

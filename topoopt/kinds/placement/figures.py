@@ -130,7 +130,6 @@ class PlacementFigures:
 
 
 def makespan_ms(figures: PlacementFigures) -> float:
-    """Return when the last operator ends."""
     return 0.0 if figures.end_ms is None else float(figures.end_ms.max())
 
 

@@ -129,7 +129,6 @@ def _heuristic(problem: PlacementProblem, effort: Effort, stop: Stop) -> Search:
 
 
 def _placed(search: Search, claims: tuple[Bound, ...], stopped_by: StopReason, method: str, stop: Stop) -> Placed:
-    """Return the best placement of a search."""
     problem, device = search.problem, search.placement()
     floor = Bound(work_bound(problem, search.settings), Argument.DEVICE_WORK)
     notes: tuple[str, ...] = (f"{len(problem.operators)} operators in {search.graph.size} blocks by exact reductions",)
@@ -556,7 +555,6 @@ def from_format_2(
 
 
 def _methods(problem: PlacementProblem) -> Mapping[str, Method]:
-    """Return the methods for the objective of a problem."""
     return THROUGHPUT_METHODS if isinstance(problem.objective, Throughput) else LATENCY_METHODS
 
 
@@ -565,7 +563,6 @@ def _tables(_: str) -> MethodTables:
 
 
 def _assemble(problem: PlacementProblem, search: Placed, effort: Effort) -> Result[PlacementProblem, PlacementPlan]:
-    """Return the result of a search, with the certificate of its bound alone."""
     result = assembled(problem, search, effort, checker_of(problem))
     return replace(result, certificates=tuple(c for c in search.certificates if c.argument is result.bound.argument))
 

@@ -159,7 +159,6 @@ def facts(result: Result[PlacementProblem, PlacementPlan], figures: PlacementFig
 
 
 def _communication(figures: PlacementFigures) -> Fact:
-    """Return how much is sent: as times beside compute, or as a part of the loads."""
     if figures.scheduled:
         times = [transfer.end_ms - transfer.start_ms for transfer in figures.transfers]
         detail = f"{number(sum(times))} ms in all, beside compute"
@@ -170,7 +169,6 @@ def _communication(figures: PlacementFigures) -> Fact:
 
 
 def goal_text(problem: PlacementProblem) -> str:
-    """Return what is minimised, in words."""
     settings = problem.objective
     if not isinstance(settings, Throughput):
         return f"time of one step; transfers of a server: {settings.sharing}"
@@ -284,7 +282,6 @@ def drawn_devices(figures: PlacementFigures) -> list[int]:
 
 
 def _drawn_spans(figures: PlacementFigures, devices: Sequence[int]) -> list[Span]:
-    """Return the operators that take time on the devices that are drawn."""
     end = figures.end_ms
     assert end is not None
     names = [operator.name for operator in figures.problem.operators]

@@ -189,7 +189,6 @@ def _identity(instance: RegionalCircuitsInstance, demands: Floats) -> str:
 
 
 def _check_steps(findings: Findings, instance: RegionalCircuitsInstance, demands: Floats) -> None:
-    """Report too many steps, another number of windows, and that nothing is sent."""
     steps, windows = len(demands), instance.switching.window_ms
     if steps > MAX_STEPS:
         findings.add([Issue(("demands",), "too many steps", str(steps), f"at most {MAX_STEPS}")])

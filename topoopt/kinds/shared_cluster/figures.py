@@ -342,13 +342,6 @@ def fabric_errors(problem: SharedCluster) -> list[Problem]:
     return errors
 
 
-def partition_groups(problem: SharedCluster) -> Ints:
-    """Return int64[n], the group of each server as far as shards are concerned; one group without partitions."""
-    if any(fabric.kind == PARTITIONED for fabric in problem.fabrics):
-        return server_groups(problem.layer)
-    return np.zeros(problem.servers, dtype=np.int64)
-
-
 # Jobs that arrive.
 
 
@@ -561,7 +554,6 @@ class FormulaTimes:
 
 
 def _single_iterations(classes: list[int], iteration_ms: tuple[float, ...]) -> JobTable:
-    """Jobs of one iteration that begin at time 0."""
     count = len(classes)
     return JobTable(
         tuple(f"job-{number}" for number in range(count)),
@@ -600,7 +592,6 @@ class SharedClusterFigures:
 
     @property
     def at_once(self) -> bool:
-        """Whether the jobs are at once."""
         return self.problem.at_once is not None
 
     @cached_property
@@ -629,7 +620,11 @@ class SharedClusterFigures:
     @cached_property
     def groups(self) -> Ints:
         """int64[n], group of each server; a shard within a group is always realisable."""
-        return partition_groups(self.problem)
+        return (
+            server_groups(self.problem.layer)
+            if any(fabric.kind == PARTITIONED for fabric in self.problem.fabrics)
+            else np.zeros(self.problem.servers, dtype=np.int64)
+        )
 
     @cached_property
     def runs(self) -> tuple[FabricRun, ...]:

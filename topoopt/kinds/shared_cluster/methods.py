@@ -422,7 +422,6 @@ def _runs(
 
 
 def _shortcomings(problem: SharedCluster, runs: Runs) -> Iterator[str]:
-    """Say what was not simulated, or not placed with a proof."""
     if len(runs) < len(problem.fabrics):
         missing = ", ".join(fabric.name for fabric in problem.fabrics[len(runs) :])
         yield f"not simulated, as the run was stopped: {missing}"
@@ -606,12 +605,6 @@ def _refuse_uneven(problem: SharedCluster, times: Times) -> None:
 # From a search to a result.
 
 
-def rounding_of(value: float, run: FabricRun, jobs: JobTable) -> float:
-    """Return what may be rounding of a mean: every time is a difference of two moments, each rounded."""
-    mean_s = max(float(np.mean(finished_times(run, jobs)[2])), np.spacing(1.0))
-    return float(4 * np.spacing(run.until_s) / mean_s * abs(value))
-
-
 def assemble(problem: SharedCluster, search: ClusterSearch, effort: Effort) -> Result[Any, Any]:
     """Return the result of a search, not checked yet; its bound is what the checker derives.
 
@@ -628,7 +621,8 @@ def assemble(problem: SharedCluster, search: ClusterSearch, effort: Effort) -> R
     else:
         run, bounded = figures.runs[0], replace(problem, classes=bounded_classes(figures.classes))
         bound = shared_bound(bounded, run.fabric, figures.jobs, run.finished)
-        rounding = rounding_of(objective.value, run, figures.jobs)
+        mean_s = max(float(np.mean(finished_times(run, figures.jobs)[2])), np.spacing(1.0))
+        rounding = float(4 * np.spacing(run.until_s) / mean_s * abs(objective.value))
         verdict = settle(objective.value, (bound,), Tolerance.ROUNDING, absolute=rounding, conclusive=run.whole)
     return concluded(problem, search, objective, verdict, problem.search.seed)
 

@@ -107,12 +107,10 @@ def statistics_table(result: ClusterResult) -> tuple[str, str] | None:
 
 
 def _against(own: float, others: Sequence[tuple[str, float]]) -> str:
-    """Every other fabric, by how it compares."""
     return "".join(f", {compared(own, mean)[1]} on {name}" for name, mean in others)
 
 
 def _fabric_text(fabric: Fabric, *, placement: bool) -> str:
-    """What a fabric on which contention has a formula is."""
     text = f"{fabric.server_gbps or 0.0:.4g} Gbit/s a server"
     if fabric.kind == FAT_TREE:
         ratio_above = fabric.oversubscription or 1.0
@@ -140,7 +138,6 @@ def _arrivals_answer(result: ClusterResult, figures: SharedClusterFigures) -> st
 
 
 def _arrivals_cause(result: ClusterResult, figures: SharedClusterFigures) -> str:
-    """Say what the objective mostly consists of: waiting, or iterations of a class."""
     metrics, run, jobs = figures.metrics[0], figures.runs[0], figures.jobs
     assert metrics is not None
     if result.objective.name == "mean_completion_time":
@@ -211,14 +208,11 @@ def _arrivals_facts(result: ClusterResult, figures: SharedClusterFigures) -> tup
 
 
 def _row(run: FabricRun, metrics: Metrics | None) -> dict[str, Any]:
-    """Figures of one fabric, for programs."""
     row: dict[str, Any] = {"server_gbps": run.fabric.server_gbps, "whole": run.whole}
     return row if metrics is None else {**row, **asdict(metrics)}
 
 
 def _fabrics_table(figures: SharedClusterFigures) -> Table:
-    """Time of an iteration, in the queue, and from arrival to end, a row for each fabric."""
-
     def text(value: float | None) -> str:
         return "-" if value is None else number(value)
 
@@ -243,7 +237,6 @@ def _fabrics_table(figures: SharedClusterFigures) -> Table:
 
 
 def _metrics_table(figures: SharedClusterFigures) -> Table:
-    """The table of figures: a name, and a value for each fabric with finished jobs."""
     kept = [(run, own) for run, own in zip(figures.runs, figures.metrics, strict=True) if own is not None]
     metrics = [own for _, own in kept]
     rows: list[tuple[str, ...]] = []
@@ -273,7 +266,6 @@ def _metrics_table(figures: SharedClusterFigures) -> Table:
 
 
 def _classes_table(figures: SharedClusterFigures) -> Table:
-    """Jobs, servers, iteration, compute, and bytes of each class."""
     counts = np.bincount(figures.jobs.class_index, minlength=len(figures.classes)).tolist()
 
     def span(times: tuple[float, ...]) -> str:
@@ -296,7 +288,6 @@ def _classes_table(figures: SharedClusterFigures) -> Table:
 
 
 def _arrivals_provenance(result: ClusterResult, figures: SharedClusterFigures) -> tuple[tuple[str, str], ...]:
-    """How the jobs were scheduled and simulated."""
     problem = figures.problem
     declared = result.method == "auto"
     queue = problem.scheduling.queue if declared else result.method.removesuffix("-defragment")
@@ -376,7 +367,6 @@ def waiting_jobs(run: FabricRun, arrival_s: Floats, edges: Floats) -> Floats:
 
 
 def _over_time(figures: SharedClusterFigures, what: str) -> Markup:
-    """Chart of held servers or of waiting jobs, one line a fabric."""
     last = max((run.until_s for run in figures.runs), default=0.0) or 1.0
     unit, name = time_scale(last)
     edges = np.linspace(0.0, last, BINS + 1)
@@ -635,7 +625,6 @@ def _p99_ms(row: LoadStatistics) -> float:
 def _load_chart(
     figures: SharedClusterFigures, value: Callable[[LoadStatistics], float], title: str, *, names: bool
 ) -> Markup:
-    """A statistic against the number of jobs, a line for each fabric."""
     series = []
     for fabric in figures.problem.fabrics:
         points = tuple(
@@ -651,7 +640,6 @@ def _load_chart(
 
 
 def _cdf_chart(figures: SharedClusterFigures, load: int) -> Markup:
-    """Part of the jobs done within a time, a line for each fabric."""
     series, largest = [], 0.0
     for index, fabric in enumerate(figures.problem.fabrics):
         times = sorted(time for run in figures.draws if run.load == load for time in run.times_ms[index])
@@ -705,7 +693,6 @@ def _statistics_table(figures: SharedClusterFigures) -> Table:
 
 
 def _alone_table(figures: SharedClusterFigures) -> Table:
-    """Every class: how many of the jobs, and its time alone on every fabric."""
     fabrics = figures.problem.fabrics
     jobs = [index for run in figures.draws for index in run.classes]
     columns = (

@@ -114,7 +114,6 @@ def _job(
     seen: dict[str, int],
     report: Report,
 ) -> TracedJob:
-    """One line; what is wrong with it is added."""
     name = row["job"]
     if not LABEL.fullmatch(name):
         report(line, "job", "no name", name, "1 to 200 characters on one line")
