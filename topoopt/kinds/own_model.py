@@ -153,12 +153,7 @@ class OwnModel:
         return self.answer
 
     def _run(self, problem: Any, effort: Effort) -> Any:
-        """The plan that the solved model amounts to.
-
-        Raises:
-            InputError: as of `solved`, or a formulation whose solutions are no plans.
-            InfeasibleError: nothing satisfies the model. LimitError: the limit came before anything was found.
-        """
+        """The plan that the solved model amounts to."""
         origin = origin_of(self.model)
         plans = kind_of(problem).solver().models(problem)
         if origin.formulation not in plans:

@@ -262,11 +262,7 @@ def _file_s(kind: Kind, solution: Any, effort: Effort) -> float:
 
 
 def _searched(solver: Solver, method: Method, problem: Any, effort: Effort, timing: Timing) -> Any:
-    """What the method finds, or the best so far of one that has to be left.
-
-    Raises:
-        LimitError, KeyboardInterrupt: nothing was found.
-    """
+    """What the method finds, or the best so far of one that has to be left."""
 
     def work() -> Any:
         return method.run(problem, effort)

@@ -55,13 +55,7 @@ def _fair_only(problem: AllocationProblem) -> Problem | None:
 
 
 def _after_guarantees(step: Step, problem: AllocationProblem, effort: Effort) -> Rates:
-    """Return the rates of a step, once the guarantees are known to fit together.
-
-    Raises
-    ------
-    InfeasibleError
-        The guarantees are infeasible together; the message names transfers and links.
-    """
+    """Return the rates of a step, once the guarantees are known to fit together."""
     network, shares = network_of(problem), shares_of(problem)
     clash = clashing_guarantees(network, shares, effort.stop)
     if clash is not None:

@@ -544,11 +544,7 @@ def _objective_errors(file: HierarchicalInstance) -> list[Issue]:
 
 
 def _designs(file: HierarchicalInstance) -> tuple[Design, ...]:
-    """Every shape with every strategy.
-
-    Raises:
-        InputError: no strategy fits, or there are too many.
-    """
+    """Every shape with every strategy."""
     designs: list[Design] = []
     networks = networks_of(file.network)
     for network in networks:

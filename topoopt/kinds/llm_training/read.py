@@ -161,11 +161,7 @@ def _of_sizes(section: ModelSection) -> LanguageModel:
 
 
 def _checked(model: LanguageModel) -> LanguageModel:
-    """A model whose sizes go together.
-
-    Raises:
-        InputError: they do not.
-    """
+    """A model whose sizes go together."""
     problems = []
     if model.heads % model.kv_heads:
         allowed = f"divisors of the {model.heads} heads"

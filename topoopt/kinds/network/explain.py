@@ -544,11 +544,7 @@ def _parts(amount: float) -> Fraction:
 
 
 def _checked(solution: NetworkResult, instance: NetworkProblem | None) -> NetworkResult:
-    """The solution as one of the instance: that given, or its own.
-
-    Raises:
-        InputError: an instance of another kind, or none at all. CheckError: the checker rejects the solution.
-    """
+    """The solution as one of the instance: that given, or its own."""
     problem = solution.figures.problem if instance is None else instance
     if problem.kind != solution.kind:
         text = f"the solution is one of kind {solution.kind}"

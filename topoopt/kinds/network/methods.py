@@ -325,12 +325,7 @@ def _joint_model(problem: TopologyProblem) -> Any:
 
 
 def _joint_plan(problem: TopologyProblem, model: Any, effort: Effort, proof: ModelProof) -> Routing:
-    """Links and flows of a solved joint model.
-
-    Raises:
-        InfeasibleError: links that do not join all servers, as an objective other than throughput may leave them.
-        LimitError: the same, where the limit came before the solver was done.
-    """
+    """Links and flows of a solved joint model."""
     n = problem.servers
     counts = np.zeros((n, n), dtype=np.int64)
     for (i, j), variable in model.x.items():
@@ -350,11 +345,7 @@ def _joint_plan(problem: TopologyProblem, model: Any, effort: Effort, proof: Mod
 
 
 def _flow_model(problem: RoutingProblem) -> Any:
-    """Routes over the links given.
-
-    Raises:
-        InputError: a limit of hops, which the model cannot state.
-    """
+    """Routes over the links given."""
     if problem.max_hops is not None:
         text, value = "this formulation knows no hop limit", str(problem.max_hops)
         raise InputError([Problem(text, path="max_hops", value=value, allowed="left out")])

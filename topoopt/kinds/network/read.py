@@ -210,11 +210,7 @@ def _rate(raw: object) -> float | None:
 
 
 def _matrices(entry: DemandsEntry, server_names: ServerNames, folder: FilePath, link_gbps: float | None) -> Demand:
-    """float64[k, n, n] of one entry.
-
-    Raises:
-        InputError: everything wrong with any of the matrices; paths are relative to the entry.
-    """
+    """float64[k, n, n] of one entry."""
     servers = server_names.servers
     if isinstance(entry, HotExpertsDemand):
         settings = HotExperts(entry.steps, entry.experts_per_server, entry.law, entry.skew, entry.affinity)
@@ -251,11 +247,7 @@ def _identity(document: dict[str, Any], topology: Topology | None, demand: Deman
 def _fitting(
     problem: EitherProblem, file: RoutingInstance | TopologyInstance, findings: Findings, document: Document
 ) -> EitherProblem:
-    """The problem, if nothing in the file is for one demand alone, or for several.
-
-    Raises:
-        InputError: something is.
-    """
+    """The problem, if nothing in the file is for one demand alone, or for several."""
     if problem.several:
         findings.add([Issue(parse_path(rule), "not with several demands", None, "left out") for rule in problem.rules])
     else:

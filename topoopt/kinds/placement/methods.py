@@ -168,13 +168,7 @@ def exact(problem: PlacementProblem, effort: Effort, backend: str) -> Placed:
 
 
 def _enumerated(search: Search, stop: Stop) -> tuple[Bound, StopReason]:
-    """All assignments, as far as time goes.
-
-    Raises
-    ------
-    InfeasibleError
-        None is allowed.
-    """
+    """All assignments, as far as time goes."""
     value, stopped_by = enumerate_assignments(search, stop)
     if search.best is None and stopped_by is StopReason.CONVERGED:
         raise InfeasibleError("no placement fits: memory, co-location and device classes leave none")

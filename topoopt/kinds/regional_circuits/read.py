@@ -200,13 +200,7 @@ def _check_steps(findings: Findings, instance: RegionalCircuitsInstance, demands
 
 
 def _matrices(entry: MatrixTraffic | FileTraffic | HotExpertsTraffic, names: ServerNames, folder: Path) -> Floats:
-    """Return float64[k, n, n], the bytes of one entry.
-
-    Raises
-    ------
-    InputError
-        All errors of the matrices; paths are relative to the entry.
-    """
+    """Return float64[k, n, n], the bytes of one entry."""
     servers = names.servers
     if isinstance(entry, HotExpertsTraffic):
         settings = HotExperts(entry.steps, entry.experts_per_server, entry.law, entry.skew, entry.affinity)

@@ -586,13 +586,7 @@ def _planned_flows(problem: SharedCluster, stop: Stop, tell: Callable[[str], Non
 
 
 def _refuse_uneven(problem: SharedCluster, times: Times) -> None:
-    """Refuse jobs of which one would begin again for ever while another does its first iteration.
-
-    Raises
-    ------
-    InputError
-        Iteration times alone are more than `MOST_UNEVEN` apart.
-    """
+    """Refuse jobs of which one would begin again for ever while another does its first iteration."""
     if all(fabric.kind == PARTITIONED for fabric in problem.fabrics):
         return
     rows = [times.alone_ms(i, f) for i in range(len(problem.classes)) for f in range(len(problem.fabrics))]
