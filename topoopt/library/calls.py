@@ -216,7 +216,6 @@ def evaluate(
 
 
 def _kind_of_both(problem: Any, solution: SolutionHead) -> Kind:
-    """The kind of a problem and its solution."""
     kind = kind_of(problem)
     if KINDS[kind.name] != KINDS[kind_of(solution).name]:  # kinds of one folder have solutions of one class
         text = "not a solution of this problem"
@@ -225,7 +224,6 @@ def _kind_of_both(problem: Any, solution: SolutionHead) -> Kind:
 
 
 def _able(kind: Kind, what: str, can: Callable[[Kind], bool]) -> Kind:
-    """The kind, if it can do something."""
     if can(kind):
         return kind
     able = ", ".join(name for name in KINDS if can(kind_named(name)))

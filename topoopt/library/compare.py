@@ -59,8 +59,7 @@ class ComparisonTable:
 
     def table(self) -> Any:
         """The rows as a table of Arrow (`pyarrow.Table`)."""
-        pa = extra("pyarrow", "tables of Arrow")
-        return pa.Table.from_pylist(self.records())
+        return extra("pyarrow", "tables of Arrow").Table.from_pylist(self.records())
 
     def to_pandas(self) -> Any:
         """The rows as a DataFrame; needs pandas."""

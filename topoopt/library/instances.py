@@ -94,9 +94,7 @@ class _Plain:
             return self._frame(value, path)
         if isinstance(value, np.generic):
             return value.item()
-        if hasattr(value, "__array__"):
-            return _matrix(np.asarray(value), path)
-        return value
+        return _matrix(np.asarray(value), path) if hasattr(value, "__array__") else value
 
     def _graph(self, graph: Any, path: str) -> dict[str, Any]:
         nodes = list(graph.nodes)

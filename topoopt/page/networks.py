@@ -74,20 +74,17 @@ def layout_of(topology: Topology) -> Layout | None:
                 places = _fitted(_lattice_places(dims))
                 return Layout(text, places, places)
     degree = topology.degree
-    if 2 <= degree < n and any(links == _kautz_links(n, degree, joined=joined) for joined in (True, False)):
+    if 2 <= degree < n and any(
+        links == {(int(tail), int(head)) for tail, head in kautz_arcs(n, degree, joined=joined)}
+        for joined in (True, False)
+    ):
         return Layout(f"generalized Kautz graph of degree {degree}", _column(n, EDGE), _column(n, SIZE - EDGE))
     return None
 
 
-def _kautz_links(n: int, degree: int, *, joined: bool) -> set[tuple[int, int]]:
-    """Those of the rule i -> -(d i + a) modulo n, either way with what would lead a server to itself."""
-    return {(int(tail), int(head)) for tail, head in kautz_arcs(n, degree, joined=joined)}
-
-
 def _shapes(n: int) -> Iterator[tuple[int, ...]]:
     """Lengths of two axes or more whose product is n, few axes first."""
-    shapes = sorted(_factored(n), key=len)
-    return (dims for dims in shapes if len(dims) > 1)
+    return (dims for dims in sorted(_factored(n), key=len) if len(dims) > 1)
 
 
 def _factored(n: int) -> Iterator[tuple[int, ...]]:

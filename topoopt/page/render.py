@@ -117,7 +117,6 @@ def stacked(heading: str, width: int = 0) -> str:
 
 
 def verdict_of(solution: SolutionHead) -> str:
-    """What the checker says, in words."""
     check = solution.check
     if check.cut_off:
         return f"not made: {CUT_OFF.reason}"
@@ -222,7 +221,6 @@ def closing_cards(solution: SolutionHead) -> tuple[Card, ...]:
 
 
 def run_rows(solution: SolutionHead) -> tuple[tuple[str, str], ...]:
-    """Name and value pairs of the instance and the run."""
     claim, unit = solution.claimed_bound, solution.objective.unit
     claims = () if claim is None else (("claimed bound", f"{quantity(claim.value, unit)}, {claim.proved_by}"),)
     return (
@@ -237,7 +235,6 @@ def run_rows(solution: SolutionHead) -> tuple[tuple[str, str], ...]:
 
 
 def versions_row(solution: SolutionHead) -> tuple[str, str]:
-    """What made the solution."""
     return "versions", ", ".join(f"{name} {version}" for name, version in solution.versions) or "not recorded"
 
 

@@ -294,7 +294,6 @@ class Transformer:
 
     @property
     def expert_parameters(self) -> int:
-        """Parameters of all experts of a block."""
         return 0 if self.experts == 1 else self.experts * 8 * self.hidden**2
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Literal
 
@@ -461,10 +462,7 @@ def build_operators(model: str, sizes: Mapping[str, int]) -> tuple[OperatorSpec,
     complete = complete_sizes(spec, sizes)
     # Layer and table counts multiply, so the product is bounded before anything is built.
     counts = [complete[name] for name in ("layers", "experts", "tables", "feature_layers") if name in complete]
-    product = 1
-    for count in counts:
-        product *= count
-    if product > MAX_OPERATORS:
+    if math.prod(counts) > MAX_OPERATORS:
         raise InputError(
             [Problem("the model has too many operators", path="workload.sizes", allowed=f"at most {MAX_OPERATORS}")]
         )

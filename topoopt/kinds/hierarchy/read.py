@@ -365,7 +365,6 @@ def _constraint(item: ConstraintFile, names: Sequence[str]) -> LinearConstraint:
 
 
 def networks_of(file: HierarchicalNetworkFile) -> tuple[HierarchicalNetwork, ...]:
-    """The candidate networks of a section without errors."""
     total = file.total_gbytes_per_s or file.total_at_most_gbytes_per_s
     networks = []
     for _, shape in shapes_of(file):
@@ -454,7 +453,6 @@ def _ranks_errors(where: Path, ranks: Sequence[int], shape: ShapeFile) -> list[I
 
 
 def workload_of(file: LayersWorkload | TasksWorkload, network: HierarchicalNetwork) -> HierarchicalWorkload:
-    """A job without errors on one shape."""
     communicators = [Communicator(name, tuple(ranks)) for name, ranks in file.communicators.items()]
     names = {item.name: position for position, item in enumerate(communicators)}
     if any(item.communicator is None for _, phase in _phases(file) for item in phase.collectives):
@@ -544,7 +542,6 @@ def _objective_errors(file: HierarchicalInstance) -> list[Issue]:
 
 
 def _designs(file: HierarchicalInstance) -> tuple[Design, ...]:
-    """Every shape with every strategy."""
     designs: list[Design] = []
     networks = networks_of(file.network)
     for network in networks:

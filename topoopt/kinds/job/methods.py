@@ -289,11 +289,7 @@ def fabric_search(instance: CoOptimisation, proposals: int, seed: int, book: Pri
 
 
 def require_lawful(cluster: Cluster, choice: FabricChoice, options: FabricOptions, network: Network) -> None:
-    """Hold the network of a fabric against the independent checker.
-
-    Raises:
-        CheckError: it breaks a law.
-    """
+    """Hold the network of a fabric against the independent checker."""
     fabric = FABRICS[choice.fabric]
     direct = fabric.kind == "direct"
     violations = check_network(

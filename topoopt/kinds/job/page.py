@@ -291,7 +291,6 @@ def sections(result: JobResult, figures: JobFigures) -> tuple[Section, ...]:
 
 
 def topology_blocks(figures: JobFigures) -> list[Block]:
-    """Return the picture of the links, and what they are."""
     topology = figures.plan.topology
     directed = int(topology.multiplicity.sum())
     paired = topology.links is LinkDirection.BIDIRECTIONAL

@@ -584,7 +584,6 @@ def _build(
         def at(index: int) -> Path:
             return ("workload", "sizes")
 
-    sizes = size_issues(workload, at)
-    findings.add(sizes)
+    findings.add(size_issues(workload, at))
     findings.infeasible += memory_issues(workload, cluster, at)
     return workload

@@ -352,7 +352,6 @@ def _experts(keys: Mapping[str, Any]) -> Experts | None:
 
 
 def _errors(keys: Mapping[str, Any]) -> Iterator[Issue]:
-    """Yield what the shape of a model has no words for."""
     if "n_embd" in keys:
         if keys["n_embd"] % keys["n_head"]:
             allowed = f"divisors of n_embd {keys['n_embd']}"

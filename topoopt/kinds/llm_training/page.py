@@ -173,7 +173,6 @@ def facts(
 
 
 def slower_percent(best: StrategyFigures, other: StrategyFigures) -> float:
-    """Return by how much a strategy is slower."""
     return 100.0 * (other.iteration_time_s / best.iteration_time_s - 1.0)
 
 
@@ -324,7 +323,6 @@ def pods_section(figures: LlmTrainingFigures, claims: PodClaims | None) -> Secti
 
 
 def links_table(pods: PodFigures) -> Table:
-    """Return a row for each pair of pods, most circuits first."""
     columns = (
         Column("pods", "pods"),
         Column("circuits", "circuits", number=True),
@@ -346,8 +344,6 @@ def ports_table(pods: PodFigures) -> Table:
 
 
 def candidates_table(pods: PodFigures, claims: PodClaims) -> Table:
-    """Return a row for each strategy that was considered."""
-
     def took(value: float | None) -> str:
         return "" if value is None else seconds(value)
 

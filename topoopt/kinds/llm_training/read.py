@@ -161,7 +161,6 @@ def _of_sizes(section: ModelSection) -> LanguageModel:
 
 
 def _checked(model: LanguageModel) -> LanguageModel:
-    """A model whose sizes go together."""
     problems = []
     if model.heads % model.kv_heads:
         allowed = f"divisors of the {model.heads} heads"
@@ -267,7 +266,6 @@ def switching_of(section: SwitchingSection | None) -> SwitchSettings | None:
 def switching_issues(
     section: SwitchingSection | None, cluster: GpuClusterSection, fabrics: Sequence[str]
 ) -> Iterator[Issue]:
-    """What rails need of the instance."""
     if section is None:
         if PHOTONIC_RAILS in fabrics:
             text = "missing: how long circuits of the rails take to set"

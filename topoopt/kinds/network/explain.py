@@ -210,11 +210,7 @@ LinkGains = tuple[tuple[Gain, ...], int, bool]
 
 
 def routed_again(problem: RoutingProblem, effort: ExplainEffort) -> NetworkResult | None:
-    """The problem solved anew and checked; None when the time is up.
-
-    Raises:
-        CheckError: the checker rejects the answer.
-    """
+    """The problem solved anew and checked; None when the time is up."""
     left = effort.left_s()
     if left == 0.0:
         return None

@@ -325,7 +325,6 @@ def _joint_model(problem: TopologyProblem) -> Any:
 
 
 def _joint_plan(problem: TopologyProblem, model: Any, effort: Effort, proof: ModelProof) -> Routing:
-    """Links and flows of a solved joint model."""
     n = problem.servers
     counts = np.zeros((n, n), dtype=np.int64)
     for (i, j), variable in model.x.items():
@@ -345,7 +344,6 @@ def _joint_plan(problem: TopologyProblem, model: Any, effort: Effort, proof: Mod
 
 
 def _flow_model(problem: RoutingProblem) -> Any:
-    """Routes over the links given."""
     if problem.max_hops is not None:
         text, value = "this formulation knows no hop limit", str(problem.max_hops)
         raise InputError([Problem(text, path="max_hops", value=value, allowed="left out")])
@@ -418,7 +416,6 @@ def methods_of(problem: NetworkProblem) -> Mapping[str, Method]:
 
 
 def method_tables(kind: str) -> MethodTables:
-    """For one demand, and for several."""
     single_demand, several = (
         (ROUTING_METHODS, WORST_ROUTING_METHODS) if kind == "routing" else (TOPOLOGY_METHODS, WORST_TOPOLOGY_METHODS)
     )
@@ -521,7 +518,6 @@ def _robust_of(part: Mapping[str, Any] | None, arcs: int) -> tuple[RobustDesign 
 
 
 def _proofs_of(problem: TopologyProblem, document: Mapping[str, Any]) -> Iterator[Certificate]:
-    """Certificates of bounds over all topologies."""
     theta = document["bound"]["value"]
     if (networks := document.get("enumeration")) is not None:
         heads = np.array([network["heads"] for network in networks], dtype=np.int64)

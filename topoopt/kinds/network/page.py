@@ -203,7 +203,6 @@ def _spread(figures: NetworkFigures) -> str:
 
 
 def robust_facts(figures: NetworkFigures) -> list[Fact]:
-    """Return what a robust design stands, and at what price."""
     robust = figures.robustness
     if robust is None:
         return []
@@ -229,7 +228,6 @@ def robust_facts(figures: NetworkFigures) -> list[Fact]:
 
 
 def robust_document(robust: RobustFigures) -> dict[str, Any]:
-    """Return the figures of a robust design as plain data."""
     document = {
         "worst_theta": robust.worst_theta,
         "worst_link": list(robust.worst_link),
@@ -250,7 +248,6 @@ def _bound_document(bound: Bound) -> dict[str, Any]:
 
 
 def link_count(topology: Topology) -> str:
-    """Return how many fibres, or pairs of them, there are."""
     arcs = int(topology.multiplicity.sum())
     if topology.links is LinkDirection.UNIDIRECTIONAL:
         return f"{counted(arcs, 'fibre')}, unidirectional"
@@ -441,7 +438,6 @@ def distance_table(figures: NetworkFigures) -> Table:
 
 
 def hop_text(figures: NetworkFigures) -> str:
-    """Return how many hops demand takes beyond the fewest."""
     least = figures.least_hops
     detour = figures.travelled_hops / least - 1.0 if least > 0 else 0.0
     return f"Detours add {percent(detour)} to the hops of the demand." if detour >= 0.0005 else "There are no detours."
@@ -498,12 +494,10 @@ SWITCHES = (
 
 
 def copy_button(text: str) -> Markup:
-    """Return a button that copies a text."""
     return element("button", "copy list", type="button", class_="copy screen", data_copy=text)
 
 
 def switch_blocks(topology: Topology) -> list[Block]:
-    """Return the permutation of every optical switch."""
     if not (topology.switches >= 0).any():
         return []
     columns = (

@@ -349,8 +349,7 @@ def robust(
 
 
 def _theta(problem: TopologyProblem, plan: TopologyPlan) -> float:
-    load = plan.flows[0].load(plan.topology)
-    return float((load / plan.topology.capacity).max())
+    return float((plan.flows[0].load(plan.topology) / plan.topology.capacity).max())
 
 
 def _hopeless(problem: TopologyProblem, text: str) -> TopooptError:

@@ -232,6 +232,5 @@ def _arrival(
     tensor: int,
     user: int,
 ) -> float:
-    """Return when a tensor is on the device of one of its consumers."""
     transfer = sent.get((tensor, at[user]))
     return ends[problem.tensors[tensor].producer] if transfer is None else transfer.end_ms

@@ -168,7 +168,6 @@ def exact(problem: PlacementProblem, effort: Effort, backend: str) -> Placed:
 
 
 def _enumerated(search: Search, stop: Stop) -> tuple[Bound, StopReason]:
-    """All assignments, as far as time goes."""
     value, stopped_by = enumerate_assignments(search, stop)
     if search.best is None and stopped_by is StopReason.CONVERGED:
         raise InfeasibleError("no placement fits: memory, co-location and device classes leave none")
@@ -272,8 +271,7 @@ def listed(search: LatencySearch, effort: SearchSettings) -> None:
 
 def annealed(search: LatencySearch, effort: SearchSettings) -> None:
     """First placements, annealing, priorities and rates."""
-    incumbents = engines.start(search)
-    engines.improve(search, incumbents, _moves(search, effort), _until(search, effort, 0.85))
+    engines.improve(search, engines.start(search), _moves(search, effort), _until(search, effort, 0.85))
     engines.finish(search, _moves(search, effort) // 10, _until(search, effort, 1.0))
 
 
@@ -294,9 +292,7 @@ def proven(search: LatencySearch, effort: SearchSettings) -> None:
 
 
 def windowed(search: LatencySearch, effort: SearchSettings) -> None:
-    """Annealing, then CP-SAT on windows of time."""
-    incumbents = engines.start(search)
-    engines.improve(search, incumbents, _moves(search, effort), _until(search, effort, 0.5))
+    engines.improve(search, engines.start(search), _moves(search, effort), _until(search, effort, 0.5))
     engines.windows(search, _until(search, effort, 0.8), 20 if effort.time_limit_s is None else 1 << 30)
     engines.finish(search, _moves(search, effort) // 10, _until(search, effort, 1.0))
 
@@ -359,7 +355,6 @@ def chosen(search: LatencySearch) -> tuple[Strategy, str]:
 
 
 def latency_auto(search: LatencySearch, effort: SearchSettings) -> None:
-    """The method that fits the size of the graph."""
     chosen(search)[0](search, effort)
 
 
@@ -458,8 +453,7 @@ def _solve(problem: PlacementProblem, effort: Effort, strategy: Strategy, method
         effort.keep(lambda: placed_schedule(problem, best, method, None, exact))
 
     search.better = on_incumbent
-    note = strategy(search, effort.search)
-    return placed_schedule(problem, search, method, note, exact)
+    return placed_schedule(problem, search, method, strategy(search, effort.search), exact)
 
 
 def _method(name: str, summary: str, strategy: Strategy) -> Method:
@@ -481,13 +475,7 @@ LATENCY_METHODS = table(
 
 
 def complete_placement(problem: PlacementProblem, named: Mapping[str, str]) -> Int32s:
-    """Device of every operator from names of operators and devices; the rest follow their co-located operators.
-
-    Raises
-    ------
-    InputError
-        Unknown names, operators placed nowhere, co-located operators placed apart; all of them.
-    """
+    """Device of every operator from names of operators and devices; the rest follow their co-located operators."""
     index = {operator.name: i for i, operator in enumerate(problem.operators)}
     devices = {device.name: d for d, device in enumerate(problem.devices)}
     problems = [Problem("no operator of that name", value=name) for name in named if name not in index]

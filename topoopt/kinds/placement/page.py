@@ -101,7 +101,6 @@ def cause(figures: PlacementFigures) -> str:
 
 
 def load_cause(figures: PlacementFigures) -> str:
-    """Return what occupies the busiest device."""
     problem, loads = figures.problem, figures.loads
     d = int(np.argmax([device_load_ms(problem, load) for load in loads]))
     load, name = loads[d], shortened(problem.devices[d].name, 32)
@@ -116,7 +115,6 @@ def load_cause(figures: PlacementFigures) -> str:
 
 
 def schedule_cause(figures: PlacementFigures) -> str:
-    """Return what the critical path consists of."""
     problem, total = figures.problem, figures.objective.value
     operators = [step for step in figures.critical_path if step.what == "operator"]
     transfers = [step for step in figures.critical_path if step.what == "transfer"]
@@ -291,7 +289,6 @@ def _drawn_spans(figures: PlacementFigures, devices: Sequence[int]) -> list[Span
 
 
 def schedule_note(figures: PlacementFigures) -> str:
-    """Return what the drawing leaves out."""
     if not figures.scheduled:
         return ""
     devices = drawn_devices(figures)
@@ -360,7 +357,6 @@ def rates_table(figures: PlacementFigures) -> Table:
 
 
 def operators_table(figures: PlacementFigures) -> Table:
-    """Return the operators by device, in the order of the instance."""
     names: list[list[str]] = [[] for _ in figures.problem.devices]
     for operator, d in zip(figures.problem.operators, figures.plan.device.tolist(), strict=True):
         names[d].append(operator.name)

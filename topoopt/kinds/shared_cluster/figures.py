@@ -222,8 +222,7 @@ def _fragmentation(
     free, largest = free_of.sum(axis=1)[:-1], free_of.max(axis=1)[:-1]
     seconds, moments = np.diff(times), times[:-1]
     # The first waiting job: the first in order of arrival that starts later, if it has arrived.
-    latest = np.maximum.accumulate(start)
-    head = np.searchsorted(latest, moments, side="right")
+    head = np.searchsorted(np.maximum.accumulate(start), moments, side="right")
     first = np.minimum(head, len(jobs) - 1)
     waiting = (head < len(jobs)) & (jobs.arrival_s[first] <= moments)
     enough = waiting & (size[first] <= free)

@@ -264,9 +264,7 @@ class ExactPlacer:
 
     def place(self, free: Bools, servers: int, job_class: int) -> Ints | None:
         """Return the servers of one job alone, or None."""
-        if int(np.count_nonzero(free)) < servers:
-            return None
-        return self.together(free, [job_class], [servers])[0]
+        return None if int(np.count_nonzero(free)) < servers else self.together(free, [job_class], [servers])[0]
 
     def fits(self, free: Bools, servers: int, job_class: int) -> bool:
         """Return whether one job alone gets servers on what is free."""
@@ -353,15 +351,7 @@ Runs = Sequence[tuple[FabricRun, str]]
 def solve_arrivals(
     problem: SharedCluster, given: tuple[TracedJob, ...] | DrawnJobs, stop: Stop, progress: Progress, keep: Keep
 ) -> ClusterSearch:
-    """Simulate the jobs on every fabric.
-
-    Raises
-    ------
-    InputError
-        Iteration times in which the bytes cannot be sent.
-    LimitError
-        The stop came before any job had ended on the first fabric.
-    """
+    """Simulate the jobs on every fabric."""
     class_plans, classes, notes = planned_classes(problem, stop)
     errors = rate_errors(problem, classes)
     if errors:

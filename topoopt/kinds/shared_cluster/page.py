@@ -350,7 +350,6 @@ def time_scale(last_s: float) -> tuple[float, str]:
 
 
 def held_share(run: FabricRun, servers: int, edges: Floats) -> Floats:
-    """Return held servers over all, in each bin."""
     size = np.diff(run.stays.low).astype(np.float64)
     times = np.concatenate((run.stays.held_from_s, run.stays.held_to_s))
     return mean_over_bins(times, np.concatenate((size, -size)), edges) / servers
