@@ -328,7 +328,6 @@ def hooked_model(problem: Any, formulation: str | None, solver: str, hook: Path 
 
 
 MOST_BYTES = 10_000_000
-"""Of a file of constraints."""
 
 
 def _function_of(hook: Path) -> Callable[[Any, Any], object]:

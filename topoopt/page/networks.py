@@ -423,17 +423,7 @@ def on_circle(
     css: str,
     layout: Layout | None,
 ) -> Markup:
-    """Links drawn between n servers, on a circle unless there is a layout.
-
-    Args:
-        links: paths, the lowest first.
-        n: servers.
-        width: of a link.
-        label: what is drawn, in words.
-        directed: whether paths have arrows in their middle.
-        css: classes of the picture.
-        layout: where the servers stand.
-    """
+    """Links drawn between n servers, the lowest first, on a circle unless there is a layout."""
     dot = 11.0 if n <= 20 else 6.0
     nodes, labels = [], []
     for server in range(n):

@@ -83,7 +83,6 @@ _ALL = (
 )
 
 LANGUAGE_MODELS: Mapping[str, LanguageModel] = MappingProxyType({model.name: model for model in _ALL})
-"""Models by name."""
 
 
 _A100 = ReachedRates(0.7388, 0.6, 2.984, 0.4736, 0.8575, 0.7902, 0.8697, 34.29, 67.0, 143.9, 107.9)

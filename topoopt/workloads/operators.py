@@ -177,7 +177,6 @@ def samples_per_gpu(default: int) -> Parameter:
 
 
 GLOBAL_BATCH = Parameter("global_batch", 0, 0, 1 << 40, "samples per iteration; 0 derives it from samples_per_gpu")
-"""Common to all models."""
 
 
 def all_parameters(model: ModelSpec) -> tuple[Parameter, ...]:

@@ -268,10 +268,6 @@ def graph_issues(raw: Mapping[str, object], servers: int | None) -> list[Issue]:
     """What is wrong with a workload in full beyond its schema, so far as the parts that follow it tell.
 
     Operators are looked at until there is more to say than is shown.
-
-    Args:
-        raw: the workload as it stands in the file, already bounded in size by the schema.
-        servers: n, None when it is not known.
     """
     entries = raw.get("operators")
     listed = entries if isinstance(entries, list) else []

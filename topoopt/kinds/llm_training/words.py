@@ -361,7 +361,6 @@ COLOURS: Mapping[PassKind, tuple[str, str]] = {
 PARTS = {"weights": "k0", "gradients": "k4", "optimizer": "k1", "activations": "k2"}
 
 COMPARED = 6
-"""Strategies whose bars are drawn."""
 
 SENT = {
     "tensor_sent_bytes": "tensor",

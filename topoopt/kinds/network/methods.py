@@ -311,7 +311,6 @@ def _given(servers: int, solution: NetworkResult | None, topology: Topology | No
 # Models that a user may have changed.
 
 MODEL = "model"
-"""Name of the method."""
 
 
 def _joint_model(problem: TopologyProblem) -> Any:

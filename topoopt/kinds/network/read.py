@@ -173,9 +173,7 @@ def read_demand_keys(
     It is read also when other sections are wrong, so that everything is said at once.
 
     Args:
-        raw: the document.
         servers: n; None where it is not known.
-        folder: of the document.
         findings: of the document; notes go there as well.
         names: of the servers; empty where they have numbers alone.
         gbps: whether capacities are in Gbit/s, whatever `link_gbps` says.

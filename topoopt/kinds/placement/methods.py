@@ -82,13 +82,6 @@ def exhaustive_proof(
 
     Nothing is searched where a verified bound meets the value.
 
-    Parameters
-    ----------
-    problem : of either objective.
-    value : of the plan, ms.
-    bounds : of formulas and of the search.
-    stop : the search takes no more than a part of the remaining time.
-
     Returns
     -------
     At most one bound, and its certificate.

@@ -39,11 +39,9 @@ PARTS = (
 
 HEIGHT = 22
 LISTED_OPERATORS = 400
-"""Operators of one device listed by name."""
 DRAWN_OPERATORS = 4000
 """Of more operators only the longest are drawn."""
 LISTED_PAIRS = 200
-"""Pairs of servers listed with their rates."""
 
 
 def page(result: Result[PlacementProblem, PlacementPlan]) -> Page:

@@ -7,6 +7,7 @@ import io
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -542,9 +543,14 @@ def _at_once_page(result: ClusterResult, figures: SharedClusterFigures) -> Page:
                 [
                     Side(
                         [
-                            Plot(lambda: _load_chart(figures, _mean_ms, "mean", names=True), title="Mean"),
                             Plot(
-                                lambda: _load_chart(figures, _p99_ms, "99th percentile", names=False),
+                                lambda: _load_chart(figures, attrgetter("iteration_ms.mean"), "mean", names=True),
+                                title="Mean",
+                            ),
+                            Plot(
+                                lambda: _load_chart(
+                                    figures, attrgetter("iteration_ms.p99"), "99th percentile", names=False
+                                ),
                                 title="99th percentile",
                             ),
                         ]
@@ -611,14 +617,6 @@ def _at_once_facts(result: ClusterResult, figures: SharedClusterFigures) -> tupl
         text = f"of {first.fabric}; 99th percentile {ratio(row.p99_over_first)}; contention {ratio(row.over_alone)}"
         facts.append(Fact("", f"{row.fabric}, mean", row.over_first, ratio, text, css=css))
     return tuple(facts)
-
-
-def _mean_ms(row: LoadStatistics) -> float:
-    return row.iteration_ms.mean
-
-
-def _p99_ms(row: LoadStatistics) -> float:
-    return row.iteration_ms.p99
 
 
 def _load_chart(

@@ -27,7 +27,6 @@ FIELDS: FieldTable = {
     "servers": used("must be those of the class; empty: they are"),
     "iterations": used("of the job; empty: those of the class"),
 }
-"""Columns."""
 
 MAX_TRACE_BYTES = 64 * MIB
 LABEL = re.compile(r"[^\x00-\x1f\x7f-\x9f\u2028\u2029]{1,200}")
