@@ -125,7 +125,6 @@ def number_axis(channel: str, title: str, values: Sequence[float], *, log: bool 
 
 
 def name_axis(title: str, names: Sequence[str]) -> Any:
-    """Return the channel `x` of names in this order."""
     alt = altair()
     crowded = sum(map(len, names)) * 7 > WIDTH
     return alt.X("x:N", title=title, sort=list(names), axis=alt.Axis(labelAngle=-35 if crowded else 0, grid=False))

@@ -330,7 +330,6 @@ class Strategies:
 
     @property
     def inner_first(self) -> bool:
-        """Whether parallelisms fill the dimensions from the inside."""
         return self.mapping == "inner-first"
 
 

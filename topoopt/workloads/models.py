@@ -60,9 +60,6 @@ DLRM = ModelSpec(
 FEATURES = (("cell", 942), ("drug1", 5270), ("drug1_print", 2048), ("drug2", 5270), ("drug2_print", 2048))
 """Encoders: name and width of the feature vector (cell expression; descriptors and fingerprints of two drugs)."""
 
-DOSES = 2
-"""Scalars joined to the encoded features."""
-
 
 def build_candle(sizes: Mapping[str, int]) -> tuple[OperatorSpec, ...]:
     """Encoders one after the other, concat, dense stack, two one-wide layers."""
@@ -71,7 +68,7 @@ def build_candle(sizes: Mapping[str, int]) -> tuple[OperatorSpec, ...]:
     encoded = [
         graph.dense_stack(f"{name}_", None, [width, *([feature] * sizes["feature_layers"])]) for name, width in FEATURES
     ]
-    joined = graph.concat("concat", encoded, outside=DOSES)
+    joined = graph.concat("concat", encoded, outside=2)  # the doses
     graph.dense_stack("dense", joined, [graph.width(joined), *([dense] * sizes["dense_layers"]), 1, 1])
     return tuple(graph.operators)
 

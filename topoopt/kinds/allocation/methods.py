@@ -47,7 +47,6 @@ def _automatic(problem: AllocationProblem, network: SharedCapacities, shares: Sh
 
 
 def _fair_only(problem: AllocationProblem) -> Problem | None:
-    """Return why water-filling does not cover a problem, or None."""
     if not problem.wants_total:
         return None
     text = "water-filling gives fair rates, not those of the largest sum"

@@ -11,7 +11,6 @@ from topoopt.core.result import Columns, Objective
 from topoopt.simulate.dag import StepGraph, followed
 
 Channel = tuple[int, int]
-"""Source and target."""
 
 
 @dataclass(frozen=True)

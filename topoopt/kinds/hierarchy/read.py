@@ -65,8 +65,6 @@ SizeBytes = Annotated[float, Field(gt=0, le=1e18)]
 Ranks = Annotated[int, Field(ge=1, le=MAX_RANKS)]
 Side = Annotated[float, Field(ge=-1e12, le=1e12)]
 
-_WORKLOAD = "a mapping with name and one of layers, tasks and model"
-
 
 class DimensionFile(FileModel):
     """One dimension of the network; the first one is innermost."""
@@ -207,7 +205,7 @@ WorkloadFile = Annotated[
     | Annotated[TasksWorkload, Tag("TasksWorkload")]
     | Annotated[TransformerWorkload, Tag("TransformerWorkload")],
     Discriminator(workload_shape),
-    Field(description=_WORKLOAD),
+    Field(description="a mapping with name and one of layers, tasks and model"),
 ]
 
 

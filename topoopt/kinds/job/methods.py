@@ -429,7 +429,6 @@ def given_plan(
 
 
 def _patched(instance: CoOptimisation, topology: Topology) -> Topology:
-    """The same links with interfaces and optical switches of the cluster."""
     cluster = instance.cluster
     units = np.repeat(topology.arcs, topology.multiplicity, axis=0)
     return switched(

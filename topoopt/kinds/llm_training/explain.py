@@ -97,7 +97,6 @@ def _parts(figures: LlmTrainingFigures) -> str:
 
 
 def _reductions(figures: LlmTrainingFigures) -> list[str]:
-    """Say what AllReduces run on, fabric by fabric, where rounds are counted."""
     sentences = []
     for fabric in figures.fabrics:
         if words := reduction_words(fabric):

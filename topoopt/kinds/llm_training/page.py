@@ -357,7 +357,6 @@ def candidates_table(pods: PodFigures, claims: PodClaims) -> Table:
 
 
 def next_table(figures: LlmTrainingFigures) -> Table:
-    """Return time, how much slower, memory, what differs, and why."""
     best = figures.best[0]
     columns = (
         Column("iteration_time_s", "iteration", seconds, number=True),

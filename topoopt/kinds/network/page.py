@@ -95,7 +95,6 @@ def _score(result: Result[Any, Any], figures: NetworkFigures) -> str:
 
 
 def _fits(figures: NetworkFigures) -> str:
-    """Return theta and its inverse in words; 1 is where the busiest link is just full."""
     theta, count = figures.theta, len(figures.thetas)
     needs, name = full(theta), "The demand" if count == 1 else f"The worst of {counted(count, 'demand')}"
     rate = None if figures.topology.rates is not None else figures.problem.link_gbps  # then each link has its own

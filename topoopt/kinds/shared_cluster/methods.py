@@ -72,8 +72,6 @@ from topoopt.verify.shared_cluster.servers import placing_bound, shard_violation
 from topoopt.verify.shared_cluster.times import bounds_of_plan, least_alone_ms, shared_bound
 from topoopt.workloads.cluster_draws import draw_jobs, job_table
 
-TOO_SHORT = "shorter than sending the bytes of an iteration takes"
-
 MOST_BACKFILLED_SERVERS = 16
 """Of a cluster whose placement is exact and whose queue is not fifo: larger bursts took the solver minutes."""
 
@@ -459,7 +457,12 @@ def rate_errors(problem: SharedCluster, classes: tuple[JobClass, ...]) -> list[P
     """Return the times in which the bytes cannot be sent at the rates of the fabrics, now that all have one."""
     fabrics = [rated(problem, fabric) for fabric in problem.fabrics]
     return [
-        Problem(TOO_SHORT, path=f"classes[{index}].{key}", value=f"{time:g}", allowed=f"at least {least:g}")
+        Problem(
+            "shorter than sending the bytes of an iteration takes",
+            path=f"classes[{index}].{key}",
+            value=f"{time:g}",
+            allowed=f"at least {least:g}",
+        )
         for index, job_class in enumerate(classes)
         for key, time, least in too_short(job_class, problem.direct_gbps(job_class), fabrics)
     ]

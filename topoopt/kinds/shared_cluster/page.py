@@ -72,7 +72,6 @@ CELLS = 160
 HEIGHT = 420.0
 FOOT = 40.0
 
-STATISTICS_FILE = "statistics.csv"
 CSV_COLUMNS = (
     "fabric", "load", "jobs", "mean_ms", "p50_ms", "p90_ms", "p95_ms", "p99_ms", "largest_ms",
     "over_alone", "over_first", "p99_over_first",
@@ -104,7 +103,7 @@ def statistics_table(result: ClusterResult) -> tuple[str, str] | None:
         cells = asdict(row)
         tail = {f"{name}_ms": value for name, value in cells.pop("iteration_ms").items()}
         writer.writerow({**cells, **tail})
-    return STATISTICS_FILE, stream.getvalue()
+    return "statistics.csv", stream.getvalue()
 
 
 def _against(own: float, others: Sequence[tuple[str, float]]) -> str:
@@ -343,7 +342,6 @@ def mean_over_bins(times: Floats, change: Floats, edges: Floats) -> Floats:
 
 
 def time_scale(last_s: float) -> tuple[float, str]:
-    """Return the seconds of a unit that suits, and its name."""
     for seconds, name in ((86400.0, "days"), (3600.0, "hours"), (60.0, "minutes")):
         if last_s >= 3 * seconds:
             return seconds, name
@@ -474,7 +472,6 @@ def _bands(figures: SharedClusterFigures, run: FabricRun) -> Markup:
 
 
 def _framed(shapes: list[Markup], servers: int, last: float) -> Markup:
-    """The bars with an axis of time below and of servers at the left."""
     plot = HEIGHT - FOOT
     unit, name = time_scale(last)
     axis = Axis(f"time, {name}", 0.0, last / unit)
