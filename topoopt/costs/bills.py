@@ -10,7 +10,6 @@ from importlib.resources import files
 import numpy as np
 from ruamel.yaml import YAML
 
-from topoopt.core.arrays import Floats
 from topoopt.core.cluster import Cluster
 from topoopt.core.errors import InputError
 from topoopt.core.price_book import RATED_PARTS, Bill, BillLine, FabricPrices, PriceBook, price_book
@@ -41,18 +40,13 @@ def cost_usd(count: Count, book: PriceBook, gbps: float) -> float:
     return links * sum(part.count * book.quote(part.part, rate).usd for part in count.parts)
 
 
-def _listed_costs(count: Count, book: PriceBook) -> Floats:
-    """float64[r]: price at each listed rate; linear between them, proportional to the rate beyond the fastest."""
-    return np.array([cost_usd(count, book, rate) for rate in book.rates_gbps])
-
-
 def affordable_gbps(count: Count, book: PriceBook, usd: float) -> float | None:
     """Largest rate at which the network costs at most `usd`, exactly: the root on its piece of the cost.
 
     Returns:
         None when not even the slowest listed rate can be paid.
     """
-    rates, costs = np.array(book.rates_gbps), _listed_costs(count, book)
+    rates, costs = np.array(book.rates_gbps), np.array([cost_usd(count, book, rate) for rate in book.rates_gbps])
     if usd >= costs[-1]:
         return float(rates[-1] * (usd / costs[-1])) if costs[-1] > 0 else None
     # Prices need not rise with the rate everywhere, so the highest piece that holds the budget counts.

@@ -96,9 +96,7 @@ def impossible(fabric: str, why: str, allowed: str) -> InputError:
 
 def devices_needed(servers: int, planes: int, ports: int) -> int:
     """Optical devices for planes of `servers` ports: several planes share one where they fit whole."""
-    if servers > ports:
-        return planes * -(-servers // ports)
-    return -(-planes // (ports // servers))
+    return planes * -(-servers // ports) if servers > ports else -(-planes // (ports // servers))
 
 
 def together(*groups: Sequence[PartCount]) -> tuple[PartCount, ...]:

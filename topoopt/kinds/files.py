@@ -118,9 +118,7 @@ def _count(value: object) -> int:
     """Values in a document, keys included."""
     if isinstance(value, Mapping):
         return 1 + sum(1 + _count(item) for item in value.values())
-    if isinstance(value, (list, tuple)):
-        return 1 + sum(_count(item) for item in value)
-    return 1
+    return 1 + sum(_count(item) for item in value) if isinstance(value, (list, tuple)) else 1
 
 
 def instance_text(document: Mapping[str, object], path: str | os.PathLike[str]) -> str:

@@ -219,7 +219,6 @@ class Pages:
     tables: Callable[[Any], Mapping[str, Any]] = lambda _: {}
 
     def everything(self, problem: Any, solution: Any) -> dict[str, Any]:
-        """Return the figures and all tables."""
         return {**self.figures(problem, solution), **self.tables(solution)}
 
 

@@ -65,11 +65,6 @@ class ModelAnswer:
 
 
 def default_formulation(problem: Any) -> str:
-    """The formulation whose solutions are plans of this problem.
-
-    Raises:
-        InputError: this kind has none.
-    """
     models = kind_of(problem).solver().models(problem)
     if not models:
         text = "no formulation of this kind gives a plan; topoopt.model takes the name of another one"
@@ -153,12 +148,6 @@ class OwnModel:
         return self.answer
 
     def _run(self, problem: Any, effort: Effort) -> Any:
-        """The plan that the solved model amounts to.
-
-        Raises:
-            InputError: as of `solved`, or a formulation whose solutions are no plans.
-            InfeasibleError: nothing satisfies the model. LimitError: the limit came before anything was found.
-        """
         origin = origin_of(self.model)
         plans = kind_of(problem).solver().models(problem)
         if origin.formulation not in plans:

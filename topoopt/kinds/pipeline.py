@@ -167,13 +167,6 @@ def judged(problem: Any, result: Any, effort: Effort) -> Any:
     return solution.judged(findings.violations, findings.not_recomputed)
 
 
-FIGURES_LATE = "the time limit came before the figures of what was found were there"
-"""Said where only the end of a search was in time."""
-
-INSTANCE_LEFT = "left out (no time): the instance in the solution"
-"""Said of a solution that is checked with its instance beside it."""
-
-
 def solve(problem: Any, options: SolveOptions = DEFAULT_OPTIONS) -> Any:
     """Find a plan, compute all its figures, bound and check it.
 
@@ -222,14 +215,14 @@ def solve(problem: Any, options: SolveOptions = DEFAULT_OPTIONS) -> Any:
         try:
             solution = step(lambda: judged(instance, result, effort), lambda: timing.figures_late(began))
         except LateError:
-            raise LimitError(FIGURES_LATE) from None
+            raise LimitError("the time limit came before the figures of what was found were there") from None
         late = timing.unwritable()
         if late is not None:
             raise LimitError(late)
         document = timing.closing(lambda: _to_embed(problem))
     solution = replace(solution, instance=document)
     if document is None and timing.past_the_end():
-        solution = replace(solution, notes=(*solution.notes, INSTANCE_LEFT))
+        solution = replace(solution, notes=(*solution.notes, "left out (no time): the instance in the solution"))
     if stop.interrupted.is_set() and solution.check.ok:
         return replace(solution, stopped_by=StopReason.INTERRUPTED)
     return solution
@@ -262,11 +255,7 @@ def _file_s(kind: Kind, solution: Any, effort: Effort) -> float:
 
 
 def _searched(solver: Solver, method: Method, problem: Any, effort: Effort, timing: Timing) -> Any:
-    """What the method finds, or the best so far of one that has to be left.
-
-    Raises:
-        LimitError, KeyboardInterrupt: nothing was found.
-    """
+    """What the method finds, or the best so far of one that has to be left."""
 
     def work() -> Any:
         return method.run(problem, effort)

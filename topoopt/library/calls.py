@@ -216,11 +216,6 @@ def evaluate(
 
 
 def _kind_of_both(problem: Any, solution: SolutionHead) -> Kind:
-    """The kind of a problem and its solution.
-
-    Raises:
-        InputError: they are of different kinds.
-    """
     kind = kind_of(problem)
     if KINDS[kind.name] != KINDS[kind_of(solution).name]:  # kinds of one folder have solutions of one class
         text = "not a solution of this problem"
@@ -229,11 +224,6 @@ def _kind_of_both(problem: Any, solution: SolutionHead) -> Kind:
 
 
 def _able(kind: Kind, what: str, can: Callable[[Kind], bool]) -> Kind:
-    """The kind, if it can do something.
-
-    Raises:
-        InputError: it cannot; names the kinds that can.
-    """
     if can(kind):
         return kind
     able = ", ".join(name for name in KINDS if can(kind_named(name)))
@@ -338,7 +328,6 @@ def hooked_model(problem: Any, formulation: str | None, solver: str, hook: Path 
 
 
 MOST_BYTES = 10_000_000
-"""Of a file of constraints."""
 
 
 def _function_of(hook: Path) -> Callable[[Any, Any], object]:
@@ -359,7 +348,6 @@ def _function_of(hook: Path) -> Callable[[Any, Any], object]:
 
 
 def _failed(hook: Path, error: Exception) -> Problem:
-    """Where a file of constraints failed."""
     lines = [error.lineno] if isinstance(error, SyntaxError) else []
     trace = error.__traceback__
     while trace is not None:
@@ -449,7 +437,6 @@ def _empty(value: object) -> bool:
 
 
 def _topology(shown: Any) -> Topology | None:
-    """The topology that something is, has, or has in its plan or problem."""
     owners = (shown, getattr(shown, "plan", None), getattr(shown, "problem", None))
     for candidate in (shown, *(getattr(owner, "topology", None) for owner in owners)):
         if isinstance(candidate, Topology):

@@ -59,8 +59,7 @@ class ComparisonTable:
 
     def table(self) -> Any:
         """The rows as a table of Arrow (`pyarrow.Table`)."""
-        pa = extra("pyarrow", "tables of Arrow")
-        return pa.Table.from_pylist(self.records())
+        return extra("pyarrow", "tables of Arrow").Table.from_pylist(self.records())
 
     def to_pandas(self) -> Any:
         """The rows as a DataFrame; needs pandas."""
@@ -77,7 +76,6 @@ class ComparisonTable:
         return str(html_table(self._cells()))
 
     def _cells(self) -> list[tuple[str, ...]]:
-        """Headings, and the figures of each run in a few words."""
         heads = ("instance", "method", "seed", "value", "bound", "to best", "to bound", "s", "outcome")
         return [heads, *(tuple(map(str, _shown(row))) for row in self.rows)]
 
@@ -243,7 +241,6 @@ def starts_of(
 
 
 def _said(error: Exception) -> str:
-    """What an error says; of one that is none of ours its type as well."""
     if isinstance(error, TopooptError):
         return str(error)
     if isinstance(error, MemoryError):

@@ -94,9 +94,7 @@ class _Plain:
             return self._frame(value, path)
         if isinstance(value, np.generic):
             return value.item()
-        if hasattr(value, "__array__"):
-            return _matrix(np.asarray(value), path)
-        return value
+        return _matrix(np.asarray(value), path) if hasattr(value, "__array__") else value
 
     def _graph(self, graph: Any, path: str) -> dict[str, Any]:
         nodes = list(graph.nodes)
@@ -125,13 +123,11 @@ class _Plain:
         self.labels = tuple(labels)
 
     def refuse(self) -> None:
-        """Raise InputError when something was wrong."""
         if self.problems:
             raise InputError(self.problems)
 
 
 def _links(topology: Topology) -> dict[str, Any]:
-    """A topology as a section of a file that lists its links."""
     units = np.repeat(topology.arcs, topology.multiplicity, axis=0)
     section = {"links": units.tolist(), "servers": topology.servers, "degree": topology.degree}
     if topology.rates is None:

@@ -151,7 +151,6 @@ class Page:
     next_commands: Sequence[tuple[str, str]] = ()
 
     def tables(self) -> Iterable[Table]:
-        """All tables, section by section."""
         for section in self.sections:
             yield from _tables(section.blocks)
 

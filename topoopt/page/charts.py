@@ -218,7 +218,6 @@ def _height(value: float, y: Axis) -> float:
 
 
 def _radius(series: Sequence[Series]) -> float:
-    """Smaller dots where there are many."""
     points = sum(len(line.points) for line in series)
     return 4.0 if points <= 200 else 3.0 if points <= 600 else 2.0
 
@@ -229,7 +228,6 @@ def _dot(point: Point, x: Axis, y: Axis, series: int, radius: float) -> Markup:
 
 
 def _frame(x: Axis, y: Axis) -> list[Markup]:
-    """Grid, ticks and titles."""
     base = HEIGHT - BOTTOM
     shapes = []
     for value, text in y.marks(6):

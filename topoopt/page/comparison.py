@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
-from topoopt.core.comparison import ComparedRun, Comparison, best_of
+from topoopt.core.comparison import Comparison, best_of
 from topoopt.core.process import versions_text
 from topoopt.core.proofs import Tolerance
 from topoopt.page.render import render_page
@@ -68,7 +68,6 @@ def panel(runs: Sequence[Comparison]) -> Any:
 
 
 def _subtitle(runs: Sequence[Comparison]) -> str:
-    """Return kind, best value and bound of an instance."""
     best = best_of([row.run for row in runs])
     if best.by is None or best.bound is None:
         return f"{runs[0].run.kind}: nothing was found"
@@ -137,15 +136,6 @@ def comparison_html(rows: Sequence[Comparison]) -> str:
     )
 
 
-def _why(run: ComparedRun) -> str:
-    """What proves the bound and what is claimed beside it, or why there is no solution."""
-    provers = () if run.bound is None else (run.bound.proved_by,)
-    claim = run.claimed_bound
-    return (
-        "; ".join((*provers, *(() if claim is None else (f"{number(claim.value)} {claim.proved_by}",)))) or run.reason
-    )
-
-
 def _cells(row: Comparison) -> dict[str, str]:
     run = row.run
 
@@ -155,6 +145,8 @@ def _cells(row: Comparison) -> dict[str, str]:
     def gap(value: float | None) -> str:
         return "–" if value is None else percent(value)
 
+    provers = () if run.bound is None else (run.bound.proved_by,)
+    claim = run.claimed_bound
     return {
         "instance": run.instance,
         "method": run.method,
@@ -167,7 +159,10 @@ def _cells(row: Comparison) -> dict[str, str]:
         "worth": figure(run.value_per_million_usd),
         "time": f"{number(run.wall_s)} s",
         "outcome": "rejected by the checker" if run.rejected else run.outcome,
-        "why": _why(run),
+        "why": (
+            "; ".join((*provers, *(() if claim is None else (f"{number(claim.value)} {claim.proved_by}",))))
+            or run.reason
+        ),
     }
 
 
@@ -187,7 +182,6 @@ def comparison_answer(rows: Sequence[Comparison]) -> str:
 
 
 def _best_methods(rows: Sequence[Comparison]) -> str:
-    """Of one instance: who reaches the best value, who of them first."""
     best = best_of([row.run for row in rows])
     name = rows[0].run.instance
     if best.value is None:

@@ -74,20 +74,17 @@ def layout_of(topology: Topology) -> Layout | None:
                 places = _fitted(_lattice_places(dims))
                 return Layout(text, places, places)
     degree = topology.degree
-    if 2 <= degree < n and any(links == _kautz_links(n, degree, joined=joined) for joined in (True, False)):
+    if 2 <= degree < n and any(
+        links == {(int(tail), int(head)) for tail, head in kautz_arcs(n, degree, joined=joined)}
+        for joined in (True, False)
+    ):
         return Layout(f"generalized Kautz graph of degree {degree}", _column(n, EDGE), _column(n, SIZE - EDGE))
     return None
 
 
-def _kautz_links(n: int, degree: int, *, joined: bool) -> set[tuple[int, int]]:
-    """Those of the rule i -> -(d i + a) modulo n, either way with what would lead a server to itself."""
-    return {(int(tail), int(head)) for tail, head in kautz_arcs(n, degree, joined=joined)}
-
-
 def _shapes(n: int) -> Iterator[tuple[int, ...]]:
     """Lengths of two axes or more whose product is n, few axes first."""
-    shapes = sorted(_factored(n), key=len)
-    return (dims for dims in shapes if len(dims) > 1)
+    return (dims for dims in sorted(_factored(n), key=len) if len(dims) > 1)
 
 
 def _factored(n: int) -> Iterator[tuple[int, ...]]:
@@ -150,7 +147,6 @@ def _lattice_places(dims: Sequence[int]) -> list[Point]:
 
 
 def _fitted(points: Sequence[Point]) -> tuple[Point, ...]:
-    """Scaled to the square, in its middle."""
     left, right = min(x for x, _ in points), max(x for x, _ in points)
     top, bottom = min(y for _, y in points), max(y for _, y in points)
     scale = (SIZE - 2 * EDGE) / max(right - left, bottom - top)
@@ -299,7 +295,6 @@ def families(topology: Topology, links: tuple[DrawnLink, ...], rest: str = "matc
 
 
 def label_step(n: int) -> int:
-    """Every so many servers one label."""
     return 1 if n <= LABELS else 2
 
 
@@ -428,17 +423,7 @@ def on_circle(
     css: str,
     layout: Layout | None,
 ) -> Markup:
-    """Links drawn between n servers, on a circle unless there is a layout.
-
-    Args:
-        links: paths, the lowest first.
-        n: servers.
-        width: of a link.
-        label: what is drawn, in words.
-        directed: whether paths have arrows in their middle.
-        css: classes of the picture.
-        layout: where the servers stand.
-    """
+    """Links drawn between n servers, the lowest first, on a circle unless there is a layout."""
     dot = 11.0 if n <= 20 else 6.0
     nodes, labels = [], []
     for server in range(n):

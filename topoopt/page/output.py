@@ -144,11 +144,7 @@ class Output:
             return self.fail(kind(f"{where}{error.strerror or error}"))
 
     def _undisguised(self, command: Callable[[], int]) -> int:
-        """The code of a command; what compiled code made of an interrupt is one again.
-
-        Raises:
-            KeyboardInterrupt: one came. Anything that the command raises.
-        """
+        """The code of a command; what compiled code made of an interrupt is one again."""
         try:
             return command()
         except Exception:  # any: compiled code makes what it likes of an interrupt; raised again if none is pending

@@ -113,5 +113,4 @@ def be_verbose(wanted: bool) -> None:
 
 
 def verbose() -> bool:
-    """Whether tables are printed in full."""
     return _VERBOSE.get()

@@ -117,7 +117,6 @@ def stacked(heading: str, width: int = 0) -> str:
 
 
 def verdict_of(solution: SolutionHead) -> str:
-    """What the checker says, in words."""
     check = solution.check
     if check.cut_off:
         return f"not made: {CUT_OFF.reason}"
@@ -172,7 +171,8 @@ def with_scroll_boxes(page: str) -> str:
     boxes: list[bool] = []  # of each open div, whether it scrolls
     wrapped: list[bool] = []  # of each open table, whether it has got a box here
     for part in _TAG.split(page):
-        name, closing = _tag_name(part), part.startswith("</")
+        match = _NAME.match(part)
+        name, closing = ("" if match is None else match.group(1)), part.startswith("</")
         if name == "div":
             scrolls = boxes.pop() if closing else part.startswith('<div class="scroll"')
             if not closing:
@@ -189,11 +189,6 @@ def with_scroll_boxes(page: str) -> str:
     return "".join(parts)
 
 
-def _tag_name(part: str) -> str:
-    match = _NAME.match(part)
-    return "" if match is None else match.group(1)
-
-
 LISTED_VIOLATIONS = 50
 
 
@@ -208,7 +203,6 @@ class Card:
 
 
 def check_card(check: CheckResult) -> Card:
-    """Verdict of the checker."""
     if check.cut_off:
         return Card("independent check", "not made", CUT_OFF.reason, "claimed")
     verdict = "no violations" if check.ok else f"{counted(len(check.violations), 'violation')}, listed below"
@@ -227,7 +221,6 @@ def closing_cards(solution: SolutionHead) -> tuple[Card, ...]:
 
 
 def run_rows(solution: SolutionHead) -> tuple[tuple[str, str], ...]:
-    """Name and value pairs of the instance and the run."""
     claim, unit = solution.claimed_bound, solution.objective.unit
     claims = () if claim is None else (("claimed bound", f"{quantity(claim.value, unit)}, {claim.proved_by}"),)
     return (
@@ -242,7 +235,6 @@ def run_rows(solution: SolutionHead) -> tuple[tuple[str, str], ...]:
 
 
 def versions_row(solution: SolutionHead) -> tuple[str, str]:
-    """What made the solution."""
     return "versions", ", ".join(f"{name} {version}" for name, version in solution.versions) or "not recorded"
 
 
@@ -376,7 +368,6 @@ def _cell(column: Column, value: Any) -> Markup | str:
 
 
 def _shape(block: object) -> str:
-    """Return the name of the macro that draws a block."""
     return (
         "table"
         if isinstance(block, Table)

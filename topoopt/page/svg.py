@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 
 def coordinate(value: float) -> str:
-    """Short decimal text of a coordinate."""
     text = f"{value:.2f}".rstrip("0").rstrip(".")
     return "0" if text in {"", "-0"} else text
 
@@ -103,8 +102,7 @@ def ticks(low: float, high: float, target: int) -> list[float]:
         return [low]
     step = nice_step(high - low, target)
     first = math.ceil(low / step - 1e-9)
-    last = math.floor(high / step + 1e-9)
-    return [index * step for index in range(first, last + 1)]
+    return [index * step for index in range(first, math.floor(high / step + 1e-9) + 1)]
 
 
 def tick_text(value: float, step: float) -> str:
@@ -116,8 +114,7 @@ def tick_text(value: float, step: float) -> str:
 def decade_ticks(low: float, high: float) -> list[float]:
     """Powers of ten within [low, high], for 0 < low."""
     first = math.ceil(math.log10(low) - 1e-9)
-    last = math.floor(math.log10(high) + 1e-9)
-    return [10.0**power for power in range(first, last + 1)]
+    return [10.0**power for power in range(first, math.floor(math.log10(high) + 1e-9) + 1)]
 
 
 COLOURS = 8
@@ -205,7 +202,6 @@ def slowdown_class(part: float) -> str:
 
 
 def use_class(utilisation: float) -> str:
-    """Colour class of a utilisation."""
     return next(css for css, up_to, *_ in USE_CLASSES if utilisation <= up_to)
 
 

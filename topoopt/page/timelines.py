@@ -128,7 +128,6 @@ def seconds_axis(begin: float, length: float, height: float) -> list[Markup]:
 STAGE_LANE, STAGE_HEAD, MOVED = 30.0, 24.0, 9.0
 MOST_STAGES = 16
 MOST_MOVED = 3000
-"""Transfers that are drawn."""
 
 COLOURS: Mapping[PortUse, str] = {PortUse.PIPELINE: "k4", PortUse.DATA: "k2", PortUse.EXPERT: "k3"}
 DARK = "k5"

@@ -125,7 +125,6 @@ def number_axis(channel: str, title: str, values: Sequence[float], *, log: bool 
 
 
 def name_axis(title: str, names: Sequence[str]) -> Any:
-    """Return the channel `x` of names in this order."""
     alt = altair()
     crowded = sum(map(len, names)) * 7 > WIDTH
     return alt.X("x:N", title=title, sort=list(names), axis=alt.Axis(labelAngle=-35 if crowded else 0, grid=False))
@@ -183,7 +182,6 @@ def _with_tips(chart: Any, data: Sequence[Datum]) -> Any:
 
 
 def finite(values: Iterable[float]) -> list[float]:
-    """Return those that are numbers."""
     return [value for value in values if math.isfinite(value)]
 
 
@@ -203,7 +201,6 @@ def svg(chart: Any, label: str) -> Markup:
 
 
 def _drawn(chart: Any) -> str:
-    """Return the SVG element; a mark's description is its title, other descriptions are left out."""
     stream = io.StringIO()
     chart.configure(**CONFIG).save(stream, format="svg")
     text = stream.getvalue().replace(HOST, "")

@@ -56,7 +56,6 @@ def _drawn(jobs: DrawnJobs, classes: Sequence[JobClass], servers: int, draws: Dr
 
 
 def _mean_seconds(job_class: JobClass) -> float:
-    """Mean length of the jobs of a class on shards of their own."""
     if job_class.duration_s is not None:
         return job_class.duration_s
     return (job_class.iterations or 0) * float(np.mean(job_class.iteration_ms)) * MS
@@ -109,13 +108,11 @@ def draw_jobs(
 ) -> Draw:
     """`load` jobs, each of a class drawn by its weight (another load or repetition does not change them)."""
     draws = Draws(seed, load, repetition)
-    weights = np.array([weight for _, weight in jobs.mix])
-    chosen = draws.weighted(weights, load)
+    chosen = draws.weighted(np.array([weight for _, weight in jobs.mix]), load)
     index = tuple(jobs.mix[int(drawn)][0] for drawn in chosen)
     sample = tuple(float(value) for value in draws.uniform(load))
     routes_seed = int(draws.below(2**31, 1)[0])
-    placed = place_jobs(jobs, [classes[c].servers for c in index], servers, draws)
-    return index, placed, sample, routes_seed
+    return index, place_jobs(jobs, [classes[c].servers for c in index], servers, draws), sample, routes_seed
 
 
 def sampled(job_class: JobClass, sample: float) -> float | None:

@@ -163,7 +163,6 @@ A100 = DeviceModel(
 )
 
 DEVICES: Mapping[str, DeviceModel] = MappingProxyType({"a100": A100})
-"""Devices by name."""
 
 
 @dataclass(frozen=True)

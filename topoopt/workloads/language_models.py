@@ -83,7 +83,6 @@ _ALL = (
 )
 
 LANGUAGE_MODELS: Mapping[str, LanguageModel] = MappingProxyType({model.name: model for model in _ALL})
-"""Models by name."""
 
 
 _A100 = ReachedRates(0.7388, 0.6, 2.984, 0.4736, 0.8575, 0.7902, 0.8697, 34.29, 67.0, 143.9, 107.9)
@@ -132,7 +131,6 @@ class LayerWeights:
 
 
 def attention_weights(model: LanguageModel) -> int:
-    """Matrices of attention in one layer."""
     h, a, d = model.hidden, model.heads, model.head_size
     latent = model.latent
     if latent is None:
@@ -295,7 +293,6 @@ class Transformer:
 
     @property
     def expert_parameters(self) -> int:
-        """Parameters of all experts of a block."""
         return 0 if self.experts == 1 else self.experts * 8 * self.hidden**2
 
 
@@ -314,7 +311,6 @@ class Npu:
 
     @property
     def memory_bytes(self) -> float | None:
-        """Memory in bytes; None: not checked."""
         return None if self.memory_gib is None else self.memory_gib * GIB
 
 
@@ -334,7 +330,6 @@ class Strategies:
 
     @property
     def inner_first(self) -> bool:
-        """Whether parallelisms fill the dimensions from the inside."""
         return self.mapping == "inner-first"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Literal
 
@@ -59,9 +60,6 @@ DLRM = ModelSpec(
 FEATURES = (("cell", 942), ("drug1", 5270), ("drug1_print", 2048), ("drug2", 5270), ("drug2_print", 2048))
 """Encoders: name and width of the feature vector (cell expression; descriptors and fingerprints of two drugs)."""
 
-DOSES = 2
-"""Scalars joined to the encoded features."""
-
 
 def build_candle(sizes: Mapping[str, int]) -> tuple[OperatorSpec, ...]:
     """Encoders one after the other, concat, dense stack, two one-wide layers."""
@@ -70,7 +68,7 @@ def build_candle(sizes: Mapping[str, int]) -> tuple[OperatorSpec, ...]:
     encoded = [
         graph.dense_stack(f"{name}_", None, [width, *([feature] * sizes["feature_layers"])]) for name, width in FEATURES
     ]
-    joined = graph.concat("concat", encoded, outside=DOSES)
+    joined = graph.concat("concat", encoded, outside=2)  # the doses
     graph.dense_stack("dense", joined, [graph.width(joined), *([dense] * sizes["dense_layers"]), 1, 1])
     return tuple(graph.operators)
 
@@ -97,7 +95,6 @@ def _attend(graph: LayerGraph, name: str, query: int | None, memory: int | None,
 
 
 def _feed_forward(graph: LayerGraph, name: str, source: int, sizes: Mapping[str, int]) -> int:
-    """Two dense layers of the hidden width over every token."""
     for index in range(2):
         source = graph.dense(f"{name}_dense{index}", source, sizes["hidden"], sizes["hidden"], rows=sizes["sequence"])
     return source
@@ -336,7 +333,6 @@ GPT = ModelSpec(
 
 
 def _expert(graph: LayerGraph, name: str, state: int, router: int, sizes: Mapping[str, int]) -> int:
-    """Two dense layers over the tokens sent to the expert."""
     hidden, inner = sizes["hidden"], sizes["feed_forward"]
     fraction = sizes["top_k"] / sizes["experts"]
     elements = sizes["sequence"] * hidden * sizes["top_k"] // sizes["experts"]
@@ -355,7 +351,6 @@ def _expert(graph: LayerGraph, name: str, state: int, router: int, sizes: Mappin
 
 
 def _combine(graph: LayerGraph, name: str, state: int, router: int, experts: list[int]) -> int:
-    """Weighted sum of the experts' outputs, added to the state."""
     sources = [state, router, *experts]
     return graph.add_spec(
         OperatorSpec(
@@ -464,10 +459,7 @@ def build_operators(model: str, sizes: Mapping[str, int]) -> tuple[OperatorSpec,
     complete = complete_sizes(spec, sizes)
     # Layer and table counts multiply, so the product is bounded before anything is built.
     counts = [complete[name] for name in ("layers", "experts", "tables", "feature_layers") if name in complete]
-    product = 1
-    for count in counts:
-        product *= count
-    if product > MAX_OPERATORS:
+    if math.prod(counts) > MAX_OPERATORS:
         raise InputError(
             [Problem("the model has too many operators", path="workload.sizes", allowed=f"at most {MAX_OPERATORS}")]
         )

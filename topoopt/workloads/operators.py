@@ -101,7 +101,6 @@ class SplitDegrees:
 
 
 def divisors(number: int) -> tuple[int, ...]:
-    """Divisors of a positive integer, ascending."""
     small = [k for k in range(1, int(number**0.5) + 1) if number % k == 0]
     return tuple(sorted({*small, *(number // k for k in small)}))
 
@@ -178,7 +177,6 @@ def samples_per_gpu(default: int) -> Parameter:
 
 
 GLOBAL_BATCH = Parameter("global_batch", 0, 0, 1 << 40, "samples per iteration; 0 derives it from samples_per_gpu")
-"""Common to all models."""
 
 
 def all_parameters(model: ModelSpec) -> tuple[Parameter, ...]:

@@ -137,11 +137,9 @@ class _BranchyBuilder:
         return len(self.nodes) - 1
 
     def draw(self, most: int) -> int:
-        """A whole number from 1 to `most`."""
         return int(self._rng.integers(1, most + 1))
 
     def pick(self, members: list[int], count: int) -> list[int]:
-        """Some of the members, ascending."""
         return sorted(int(i) for i in self._rng.choice(members, size=min(count, len(members)), replace=False))
 
 

@@ -118,7 +118,6 @@ class ShortestRoutes:
         return hops
 
     def _routes(self, pairs: Ints) -> list[Route]:
-        """The routes of some pairs: all go down the distances together, a hop at a time."""
         destinations, row = np.unique(pairs[:, 1], return_inverse=True)
         hops = self._hops(destinations)
         far = np.flatnonzero(np.isinf(hops[row, pairs[:, 0]]))

@@ -47,7 +47,6 @@ def _automatic(problem: AllocationProblem, network: SharedCapacities, shares: Sh
 
 
 def _fair_only(problem: AllocationProblem) -> Problem | None:
-    """Return why water-filling does not cover a problem, or None."""
     if not problem.wants_total:
         return None
     text = "water-filling gives fair rates, not those of the largest sum"
@@ -55,13 +54,7 @@ def _fair_only(problem: AllocationProblem) -> Problem | None:
 
 
 def _after_guarantees(step: Step, problem: AllocationProblem, effort: Effort) -> Rates:
-    """Return the rates of a step, once the guarantees are known to fit together.
-
-    Raises
-    ------
-    InfeasibleError
-        The guarantees are infeasible together; the message names transfers and links.
-    """
+    """Return the rates of a step, once the guarantees are known to fit together."""
     network, shares = network_of(problem), shares_of(problem)
     clash = clashing_guarantees(network, shares, effort.stop)
     if clash is not None:

@@ -44,7 +44,6 @@ def number(value: float) -> str:
 
 
 def gbps(value: float) -> str:
-    """Write a rate with its unit."""
     return f"{number(value)} Gbit/s"
 
 
@@ -185,7 +184,6 @@ def links_blocks(figures: AllocationFigures) -> list[Table | Plot]:
 
 
 def servers_table(figures: AllocationFigures) -> Table:
-    """Return a row for each server and destination."""
     columns = (
         Column("server", "server"),
         Column("destination", "destination"),

@@ -205,7 +205,6 @@ def resolve(document: Document) -> AllocationProblem:
 
 
 def _combination_errors(instance: AllocationInstance) -> Iterator[Issue]:
-    """Yield the errors of keys that do not go together."""
     source = instance.transfers_from
     if (instance.transfers is None) == (source is None):
         yield Issue((), "one of transfers and transfers_from is needed", allowed="one of them, not both")
@@ -350,7 +349,6 @@ def _shortest(topology: Topology, pairs: Ints) -> list[Route] | Problem:
 def _routes(
     statement: TransferStatement, topology: Topology, shortest: Route | None
 ) -> tuple[tuple[Route, ...], list[Issue]]:
-    """Return the routes of a transfer, or its errors with paths below it."""
     given = [key for key in ("path", "paths", "routing") if getattr(statement, key) is not None]
     paths, shares = statement.paths, statement.shares
     if len(given) > 1:
@@ -386,13 +384,7 @@ def _routes(
 
 
 def _routed_demand(folder: Path, name: str) -> RoutedDemand:
-    """Return the routing in a result file of kind routing or topology.
-
-    Raises
-    ------
-    InputError
-        The file is not such a file, its instance is neither in it nor beside it, or it routes nothing.
-    """
+    """Return the routing in a result file of kind routing or topology."""
     path, kinds = folder / name, ("routing", "topology")
     solution: Any = kind_named(solution_kind(path, kinds)).files.solutions.read(path)
     figures = solution.figures
@@ -416,13 +408,7 @@ def _generated_transfers(
     routed: RoutedDemand | None,
     names: ServerNames,
 ) -> Iterator[Transfer]:
-    """Yield a transfer for every positive entry, by source and destination.
-
-    Raises
-    ------
-    InputError
-        Paths are those of the file.
-    """
+    """Yield a transfer for every positive entry, by source and destination."""
     entry = source.entry or DEFAULT_ENTRY[goal]
     section, origin = source.demand, str(source.solution)
     amounts = {pair: amount for pair, (amount, _) in sorted(routed[1].items())} if routed is not None else {}

@@ -43,9 +43,7 @@ from topoopt.kinds.kind import Effort, Method, Solver, table
 from topoopt.kinds.pipeline import assembled
 from topoopt.verify.collective import CHECKER
 
-Family = Callable[[CollectiveProblem, Stop], Plans]
-
-FAMILIES: dict[str, Family] = {
+FAMILIES: dict[str, Callable[[CollectiveProblem, Stop], Plans]] = {
     "bfb": by_breadth,
     "shortest": by_shortest,
     "forest": by_trees,

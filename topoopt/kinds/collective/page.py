@@ -52,7 +52,6 @@ Place = tuple[float, float]
 
 
 def gbytes(rate: float) -> str:
-    """Write a rate with its unit."""
     return f"{number(rate)} GB/s"
 
 
@@ -308,7 +307,6 @@ def front_plot(figures: CollectiveFigures) -> Markup:
 
 
 def _first_block(figures: CollectiveFigures) -> tuple[Ints, list[int]]:
-    """Return the sends of the first block, and their steps."""
     sends = figures.schedule.sends
     of_block = np.flatnonzero(sends.block == (sends.block[0] if len(sends) else 0))
     return of_block, sorted(set(sends.step[of_block].tolist()))

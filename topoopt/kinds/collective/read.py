@@ -20,12 +20,11 @@ from topoopt.files.issues import Issue
 from topoopt.files.rated_sections import FileNetwork, RatedSection, network_of
 
 ROOTED = ("broadcast", "reduce")
-SIZE_PATTERN = r"^[0-9]+(\.[0-9]+)? ?(B|[kKMGT]i?B)$"
 UNITS = {"B": 1, **{f"{letter}B": 1000 ** (power + 1) for power, letter in enumerate("kMGT")}, "KB": 1000}
 UNITS |= {f"{letter}iB": 1024 ** (power + 1) for power, letter in enumerate("KMGT")} | {"kiB": 1024}
 
 LatencyUs = Annotated[float, Ge(0), Le(1e6)]
-SizeText = Annotated[str, Pattern(SIZE_PATTERN), Len(0, 40)]
+SizeText = Annotated[str, Pattern(r"^[0-9]+(\.[0-9]+)? ?(B|[kKMGT]i?B)$"), Len(0, 40)]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,6 @@ from topoopt.core.result import Columns, Objective
 from topoopt.simulate.dag import StepGraph, followed
 
 Channel = tuple[int, int]
-"""Source and target."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +80,6 @@ class DagTopologyFigures:
 
     @property
     def circuits_total(self) -> int:
-        """The circuits of all pairs together."""
         return int(self.plan.circuits.sum())
 
     @cached_property

@@ -71,7 +71,6 @@ class HierarchicalFigures:
 
     @property
     def design(self) -> Design:
-        """The design that the plan selects."""
         return self.problem.designs[self.plan.design]
 
     @property

@@ -226,7 +226,6 @@ def front_blocks(result: HierarchicalResult, figures: HierarchicalFigures) -> li
 
 
 def jobs_table(figures: HierarchicalFigures) -> Table:
-    """Return a row for each job."""
     columns = (
         Column("name", "job"),
         Column("time_ns", "iteration", duration, number=True),

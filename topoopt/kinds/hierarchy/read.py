@@ -65,8 +65,6 @@ SizeBytes = Annotated[float, Field(gt=0, le=1e18)]
 Ranks = Annotated[int, Field(ge=1, le=MAX_RANKS)]
 Side = Annotated[float, Field(ge=-1e12, le=1e12)]
 
-_WORKLOAD = "a mapping with name and one of layers, tasks and model"
-
 
 class DimensionFile(FileModel):
     """One dimension of the network; the first one is innermost."""
@@ -207,7 +205,7 @@ WorkloadFile = Annotated[
     | Annotated[TasksWorkload, Tag("TasksWorkload")]
     | Annotated[TransformerWorkload, Tag("TransformerWorkload")],
     Discriminator(workload_shape),
-    Field(description=_WORKLOAD),
+    Field(description="a mapping with name and one of layers, tasks and model"),
 ]
 
 
@@ -365,7 +363,6 @@ def _constraint(item: ConstraintFile, names: Sequence[str]) -> LinearConstraint:
 
 
 def networks_of(file: HierarchicalNetworkFile) -> tuple[HierarchicalNetwork, ...]:
-    """The candidate networks of a section without errors."""
     total = file.total_gbytes_per_s or file.total_at_most_gbytes_per_s
     networks = []
     for _, shape in shapes_of(file):
@@ -454,7 +451,6 @@ def _ranks_errors(where: Path, ranks: Sequence[int], shape: ShapeFile) -> list[I
 
 
 def workload_of(file: LayersWorkload | TasksWorkload, network: HierarchicalNetwork) -> HierarchicalWorkload:
-    """A job without errors on one shape."""
     communicators = [Communicator(name, tuple(ranks)) for name, ranks in file.communicators.items()]
     names = {item.name: position for position, item in enumerate(communicators)}
     if any(item.communicator is None for _, phase in _phases(file) for item in phase.collectives):
@@ -544,11 +540,6 @@ def _objective_errors(file: HierarchicalInstance) -> list[Issue]:
 
 
 def _designs(file: HierarchicalInstance) -> tuple[Design, ...]:
-    """Every shape with every strategy.
-
-    Raises:
-        InputError: no strategy fits, or there are too many.
-    """
     designs: list[Design] = []
     networks = networks_of(file.network)
     for network in networks:

@@ -60,16 +60,19 @@ def explain(problem: CoOptimisation | None, result: JobResult, question: Questio
     path, rate = figures.evaluation.critical_path, figures.cluster.link_gbps
     faster_gbps = rate + (100.0 if question.added_links is None else float(question.added_links) * rate)
     gap = gap_parts(result, order_free(figures))
+    cluster = replace(figures.cluster, link_gbps=faster_gbps)
+    graph = build_task_graph(cluster, figures.workload, figures.plan.strategy)
+    terms = zip(TERMS, (ms for _, _, ms, *_ in breakdown_terms(figures)), strict=True)
     document: dict[str, Any] = {
         "iteration_time_ms": result.objective.value,
         "bound": bound_document(result.bound),
-        "critical_path_ms": _terms(figures),
+        "critical_path_ms": dict(sorted(terms, key=lambda term: -term[1])),
         "longest_steps": [vars(step) for step in sorted(path, key=lambda span: span.start_ms - span.end_ms)[:SHOWN]],
         "busiest_links": _busiest_links(figures),
         "busiest_server_compute_ms": figures.busiest_server_compute_ms,
         "faster_links": {
             "link_gbps": faster_gbps,
-            "iteration_time_ms": _time_at(figures, faster_gbps),
+            "iteration_time_ms": simulate(graph, plan_network(cluster, figures.plan)).iteration_time_ms,
             "checked": True,
         },
     }
@@ -78,14 +81,7 @@ def explain(problem: CoOptimisation | None, result: JobResult, question: Questio
     return Explanation(tuple(_lines(result, document, gap)), document, result.notes)
 
 
-def _terms(figures: JobFigures) -> dict[str, float]:
-    """Times of the critical path, largest first; they sum to the iteration time."""
-    terms = zip(TERMS, (ms for _, _, ms, *_ in breakdown_terms(figures)), strict=True)
-    return dict(sorted(terms, key=lambda term: -term[1]))
-
-
 def _busiest_links(figures: JobFigures) -> list[dict[str, Any]]:
-    """Arcs by utilisation, highest first: links, bytes carried in an iteration, busy part of the iteration."""
     topology, use = figures.plan.topology, figures.link_utilisation
     return [
         {
@@ -99,15 +95,7 @@ def _busiest_links(figures: JobFigures) -> list[dict[str, Any]]:
     ]
 
 
-def _time_at(figures: JobFigures, link_gbps: float) -> float:
-    """Iteration time of the same plan with links of another rate, simulated again."""
-    cluster = replace(figures.cluster, link_gbps=link_gbps)
-    graph = build_task_graph(cluster, figures.workload, figures.plan.strategy)
-    return simulate(graph, plan_network(cluster, figures.plan)).iteration_time_ms
-
-
 def _lines(result: JobResult, document: dict[str, Any], gap: GapParts | None) -> Iterator[str]:
-    """Yield the sentences on critical path, links, compute, gap and faster links."""
     total, faster = result.objective.value, document["faster_links"]
     share = 100.0 / total if total > 0 else 0.0
     terms = document["critical_path_ms"].items()

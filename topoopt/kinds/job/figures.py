@@ -296,13 +296,6 @@ class JobFigures:
 
 
 def _require_legal(problem: CoOptimisation, strategy: Strategy, path: str) -> None:
-    """Refuse a strategy of a damaged file.
-
-    Raises
-    ------
-    InputError
-        The strategy is for other operators, or has a split or an offset that there is not.
-    """
     findings = ViolationLog()
     if check_strategy(findings, problem.cluster, problem.workload, strategy) is None:
         raise InputError([Problem("no strategy for this workload", path=path, allowed="topoopt check says more")])

@@ -289,11 +289,7 @@ def fabric_search(instance: CoOptimisation, proposals: int, seed: int, book: Pri
 
 
 def require_lawful(cluster: Cluster, choice: FabricChoice, options: FabricOptions, network: Network) -> None:
-    """Hold the network of a fabric against the independent checker.
-
-    Raises:
-        CheckError: it breaks a law.
-    """
+    """Hold the network of a fabric against the independent checker."""
     fabric = FABRICS[choice.fabric]
     direct = fabric.kind == "direct"
     violations = check_network(
@@ -433,7 +429,6 @@ def given_plan(
 
 
 def _patched(instance: CoOptimisation, topology: Topology) -> Topology:
-    """The same links with interfaces and optical switches of the cluster."""
     cluster = instance.cluster
     units = np.repeat(topology.arcs, topology.multiplicity, axis=0)
     return switched(

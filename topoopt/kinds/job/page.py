@@ -126,7 +126,6 @@ def _against(result: JobResult, figures: JobFigures) -> str:
 
 
 def _price(figures: JobFigures) -> str:
-    """Compare the price of the fat-tree with that of this plan's network."""
     prices = figures.prices
     own, other = (None, None) if prices is None else (prices.of(PLAN_FABRIC), prices.of(FAT_TREE))
     if own is None or other is None or own <= 0:
@@ -171,7 +170,6 @@ def memory_text(figures: JobFigures) -> str:
 
 
 def _finite(value: float) -> float | None:
-    """Return the value, or None where JSON has no number for it."""
     return value if math.isfinite(value) else None
 
 
@@ -240,7 +238,6 @@ def facts(result: JobResult, figures: JobFigures) -> tuple[Fact, ...]:
 
 
 def _prices(result: JobResult, figures: JobFigures) -> dict[str, Any] | None:
-    """Return the prices of the networks, and what a million dollars of each buy."""
     prices = figures.prices
     if prices is None:
         return None
@@ -273,13 +270,14 @@ def sections(result: JobResult, figures: JobFigures) -> tuple[Section, ...]:
         *([routes_table(figures)] if len(plan.routes.source) else []),
     ]
     time: list[Block] = [Plot(lambda: breakdown_bar(figures)), terms_table(figures), fabrics_table(result, figures)]
+    drawing, notes = timeline(figures)
     return (
         Section("Time", time),
         Section("Topology", topology_blocks(figures), legend=topology_legend(figures)),
         Section("Strategy", [strategy_table(figures)], SPLITS),
         Section("Traffic", traffic, "Of one iteration."),
         Section("Links", link_blocks(figures)),
-        Section("Timeline", timeline_blocks(figures), legend=BARS),
+        Section("Timeline", [Plot(lambda: drawing), *notes] if drawing else [], legend=BARS),
         Section("Critical path", [Plot(lambda: critical_strip(figures)), steps_table(figures)] if path else []),
         Section(
             "Search",
@@ -293,7 +291,6 @@ def sections(result: JobResult, figures: JobFigures) -> tuple[Section, ...]:
 
 
 def topology_blocks(figures: JobFigures) -> list[Block]:
-    """Return the picture of the links, and what they are."""
     topology = figures.plan.topology
     directed = int(topology.multiplicity.sum())
     paired = topology.links is LinkDirection.BIDIRECTIONAL
@@ -334,14 +331,7 @@ def link_blocks(figures: JobFigures) -> list[Block]:
     return [Side(charts), Side([link_facts(figures), busiest_links(figures)])]
 
 
-def timeline_blocks(figures: JobFigures) -> list[Block]:
-    """Return the iteration as lanes of bars; nothing where nothing takes time."""
-    drawing, notes = timeline(figures)
-    return [Plot(lambda: drawing), *notes] if drawing else []
-
-
 def provenance(result: JobResult, figures: JobFigures) -> tuple[tuple[str, str], ...]:
-    """Return where the figures come from."""
     cluster, prices = figures.cluster, figures.prices
     book = "networks not priced: the price book is not at hand"
     gap = gap_parts(result, reached(figures))

@@ -256,7 +256,6 @@ def _is_free(times: list[tuple[float, float]], span: Span) -> bool:
 
 
 def _joined(figures: JobFigures, spans: list[Span]) -> list[str]:
-    """Say what of the iteration is not drawn bar by bar."""
     notes = []
     names = {operator.name for operator in figures.operators}
     joined = sum(span.kind in {"forward", "backward"} and span.label not in names for span in spans)
@@ -341,8 +340,7 @@ def _value_range(bound: float, points: Sequence[ConvergencePoint]) -> tuple[floa
     """Range of the vertical axis, and whether the bound is near enough to be drawn."""
     values = [point.best_ms for point in points]
     low, high = min(values), max(values)
-    spread = max(high - low, 0.02 * high)
-    near = low >= bound > 0 and low - bound <= 2.0 * spread
+    near = low >= bound > 0 and low - bound <= 2.0 * max(high - low, 0.02 * high)
     if near:
         low = bound
     margin = 0.06 * max(high - low, 0.02 * high)
@@ -361,7 +359,6 @@ def search_legend(points: Sequence[ConvergencePoint]) -> list[Swatch]:
 
 
 def search_text(points: Sequence[ConvergencePoint]) -> str:
-    """Say how far the search came."""
     better = sum(after.best_ms < before.best_ms for before, after in itertools.pairwise(points))
     return (
         f"{milliseconds(points[0].best_ms)} at the start, {milliseconds(points[-1].best_ms)} after "
@@ -452,6 +449,5 @@ def hop_lines(traffic: TrafficFigures) -> tuple[list[Series], Axis, Axis]:
 def path_lengths_plot(figures: JobFigures) -> Markup:
     """Return how many hops the routed pairs and the model-parallel bytes take."""
     plan = figures.plan
-    traffic = traffic_figures("", "", figures.demand, plan.topology, plan.routes, plan.rings)
-    lines, x, y = hop_lines(traffic)
+    lines, x, y = hop_lines(traffic_figures("", "", figures.demand, plan.topology, plan.routes, plan.rings))
     return legend([line.name for line in lines], lines) + xy_chart(lines, x, y, "Path lengths")

@@ -268,10 +268,6 @@ def graph_issues(raw: Mapping[str, object], servers: int | None) -> list[Issue]:
     """What is wrong with a workload in full beyond its schema, so far as the parts that follow it tell.
 
     Operators are looked at until there is more to say than is shown.
-
-    Args:
-        raw: the workload as it stands in the file, already bounded in size by the schema.
-        servers: n, None when it is not known.
     """
     entries = raw.get("operators")
     listed = entries if isinstance(entries, list) else []
@@ -427,14 +423,12 @@ _PROFILE: Path = (*_TIMES, "profile")
 
 
 def _declared_servers(raw: object) -> int | None:
-    """n, if only that much of the cluster is right."""
     servers = raw.get("servers") if isinstance(raw, dict) else None
     right = isinstance(servers, int) and not isinstance(servers, bool) and 2 <= servers <= MAX_SERVERS
     return servers if right else None
 
 
 def _check_model(raw: Mapping[str, object], findings: Findings) -> None:
-    """Model name and sizes, also when the rest of the workload is wrong."""
     name, sizes = raw.get("model"), raw.get("sizes", {})
     if not isinstance(name, str):
         return
@@ -560,7 +554,6 @@ def read_co_optimisation(document: Document) -> CoOptimisation:
 def _build(
     file: GraphWorkload | ModelWorkload, cluster: Cluster, profile: Profile | None, findings: Findings
 ) -> Workload | None:
-    """The workload, its size and memory checked."""
     if isinstance(file, GraphWorkload):
         workload, positions = to_workload(file)
 
@@ -587,7 +580,6 @@ def _build(
         def at(index: int) -> Path:
             return ("workload", "sizes")
 
-    sizes = size_issues(workload, at)
-    findings.add(sizes)
+    findings.add(size_issues(workload, at))
     findings.infeasible += memory_issues(workload, cluster, at)
     return workload

@@ -323,7 +323,6 @@ def link_facts(figures: JobFigures) -> Table:
 
 
 def busiest_links(figures: JobFigures) -> Table:
-    """Return the links that carry most."""
     loads, use, topology = link_loads(figures), figures.link_utilisation, figures.plan.topology
     columns = (
         Column("link", "most loaded", lambda endpoints: f"{endpoints[0]} → {endpoints[1]}"),

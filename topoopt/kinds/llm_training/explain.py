@@ -97,7 +97,6 @@ def _parts(figures: LlmTrainingFigures) -> str:
 
 
 def _reductions(figures: LlmTrainingFigures) -> list[str]:
-    """Say what AllReduces run on, fabric by fabric, where rounds are counted."""
     sentences = []
     for fabric in figures.fabrics:
         if words := reduction_words(fabric):
@@ -107,7 +106,6 @@ def _reductions(figures: LlmTrainingFigures) -> list[str]:
 
 
 def _changes(problem: LlmTrainingProblem, question: Question) -> list[tuple[str, LlmTrainingProblem]]:
-    """Instances whose cluster has more of something."""
     changes = [(text, replace(problem, cluster=cluster)) for text, cluster in _clusters(problem, question)]
     if problem.pods is not None:
         changes = [*_pods(problem, problem.pods, question), *changes]
@@ -115,7 +113,6 @@ def _changes(problem: LlmTrainingProblem, question: Question) -> list[tuple[str,
 
 
 def _pods(problem: LlmTrainingProblem, pods: PodSettings, question: Question) -> list[tuple[str, LlmTrainingProblem]]:
-    """Pods with more ports, and faster circuits."""
     added = max(1, round(question.added_links or 1))
     changes = {
         f"{counted(added, 'port')} more at every pod": replace(pods, ports=pods.ports + added),

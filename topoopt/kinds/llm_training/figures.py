@@ -173,8 +173,7 @@ class StageFigures:
 
 def stage_figures(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> StageFigures:
     """Return the stages of a strategy on an ideal switch."""
-    columns = columns_of([strategy], problem.model.layers)
-    return StageFigures(problem, strategy, GroupRates.of(problem, columns))
+    return StageFigures(problem, strategy, GroupRates.of(problem, columns_of([strategy], problem.model.layers)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -390,8 +389,7 @@ class FabricFigures:
         """Of the groups; without a network of its own those of an ideal switch."""
         if self.evaluated is not None:
             return self.evaluated.rates
-        columns = columns_of([self.strategy], self.problem.model.layers)
-        return GroupRates.of(self.problem, columns)
+        return GroupRates.of(self.problem, columns_of([self.strategy], self.problem.model.layers))
 
     @cached_property
     def _step(self) -> StepEstimate:

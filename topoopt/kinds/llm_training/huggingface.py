@@ -283,7 +283,6 @@ def _node_limit(keys: Mapping[str, Any]) -> int | None:
 
 
 def _model(name: str, keys: Mapping[str, Any]) -> LanguageModel:
-    """Return the shape of the layers of a model."""
     family, tied = keys["model_type"], keys["tie_word_embeddings"]
     if family == "gpt2":  # learned positions, and biases
         width, heads = keys["n_embd"], keys["n_head"]
@@ -353,7 +352,6 @@ def _experts(keys: Mapping[str, Any]) -> Experts | None:
 
 
 def _errors(keys: Mapping[str, Any]) -> Iterator[Issue]:
-    """Yield what the shape of a model has no words for."""
     if "n_embd" in keys:
         if keys["n_embd"] % keys["n_head"]:
             allowed = f"divisors of n_embd {keys['n_embd']}"
@@ -438,7 +436,6 @@ def _refused(name: str, family: type[Config], data: Mapping[str, Any]) -> Iterat
 
 
 def _notes(name: str, keys: Mapping[str, Any], data: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what was assumed, and what was not read."""
     if limit := _node_limit(keys):
         yield (
             f"experts of a token lie in {limit} of {keys['n_group']} groups: "

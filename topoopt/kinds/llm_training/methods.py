@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -60,8 +60,13 @@ def _branch_and_bound(problem: LlmTrainingProblem, effort: Effort) -> Strategies
 
     def tell(space: SearchedSpace, done: int, total: int) -> None:
         effort.tell("shapes of strategies", done, total)
+
+        def build() -> Strategies:
+            network = planned_on(problem, problem.fabrics[0], space.ranked[:1], effort.stop)
+            return _result(problem, space, (network,), len(space.ranked), effort.stop)
+
         if space.ranked:
-            effort.keep(_in_haste(problem, space, effort.stop), rough=network_first)
+            effort.keep(build, rough=network_first)
 
     left_s = effort.stop.remaining_s()
     first = first_part(effort.stop, SEARCH_SHARE, left_s) if network_first and left_s is not None else effort.stop
@@ -77,16 +82,6 @@ def _branch_and_bound(problem: LlmTrainingProblem, effort: Effort) -> Strategies
         networks += (planned_on(problem, name, candidates, effort.stop, 1 if networks else count),)
         effort.keep(partial(_result, problem, candidates.space, networks, count, effort.stop))
     return _result(problem, candidates.space, networks, count, effort.stop)
-
-
-def _in_haste(problem: LlmTrainingProblem, space: SearchedSpace, stop: Stop) -> Callable[[], Strategies]:
-    """Return what makes a result of a search that is left: the first fabric alone, with the strategies so far."""
-
-    def build() -> Strategies:
-        network = planned_on(problem, problem.fabrics[0], space.ranked[:1], stop)
-        return _result(problem, space, (network,), len(space.ranked), stop)
-
-    return build
 
 
 def _result(

@@ -173,7 +173,6 @@ def facts(
 
 
 def slower_percent(best: StrategyFigures, other: StrategyFigures) -> float:
-    """Return by how much a strategy is slower."""
     return 100.0 * (other.iteration_time_s / best.iteration_time_s - 1.0)
 
 
@@ -324,7 +323,6 @@ def pods_section(figures: LlmTrainingFigures, claims: PodClaims | None) -> Secti
 
 
 def links_table(pods: PodFigures) -> Table:
-    """Return a row for each pair of pods, most circuits first."""
     columns = (
         Column("pods", "pods"),
         Column("circuits", "circuits", number=True),
@@ -336,7 +334,6 @@ def links_table(pods: PodFigures) -> Table:
 
 
 def ports_table(pods: PodFigures) -> Table:
-    """Return a row for each pod."""
     columns = (
         Column("pod", "pod"),
         Column("used", "in use", number=True),
@@ -347,8 +344,6 @@ def ports_table(pods: PodFigures) -> Table:
 
 
 def candidates_table(pods: PodFigures, claims: PodClaims) -> Table:
-    """Return a row for each strategy that was considered."""
-
     def took(value: float | None) -> str:
         return "" if value is None else seconds(value)
 
@@ -362,7 +357,6 @@ def candidates_table(pods: PodFigures, claims: PodClaims) -> Table:
 
 
 def next_table(figures: LlmTrainingFigures) -> Table:
-    """Return time, how much slower, memory, what differs, and why."""
     best = figures.best[0]
     columns = (
         Column("iteration_time_s", "iteration", seconds, number=True),

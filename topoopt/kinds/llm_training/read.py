@@ -20,7 +20,6 @@ from topoopt.core.llm_training import (
     NumberFormats,
     PodSettings,
     TrainingBatch,
-    TrainingDevice,
 )
 from topoopt.core.llm_training_plan import DIRECT_FABRICS, IDEAL_SWITCH, PHOTONIC_RAILS, POD_CIRCUITS, SWITCHED_FABRICS
 from topoopt.core.parallelism import (
@@ -162,11 +161,6 @@ def _of_sizes(section: ModelSection) -> LanguageModel:
 
 
 def _checked(model: LanguageModel) -> LanguageModel:
-    """A model whose sizes go together.
-
-    Raises:
-        InputError: they do not.
-    """
     problems = []
     if model.heads % model.kv_heads:
         allowed = f"divisors of the {model.heads} heads"
@@ -272,7 +266,6 @@ def switching_of(section: SwitchingSection | None) -> SwitchSettings | None:
 def switching_issues(
     section: SwitchingSection | None, cluster: GpuClusterSection, fabrics: Sequence[str]
 ) -> Iterator[Issue]:
-    """What rails need of the instance."""
     if section is None:
         if PHOTONIC_RAILS in fabrics:
             text = "missing: how long circuits of the rails take to set"
@@ -327,6 +320,7 @@ def read_llm_training(document: Document) -> LlmTrainingProblem:
     file = findings.settled(document, file if model is not None else None)
     assert model is not None
     pods = pods_of(file)
+    device = TRAINING_DEVICES[file.cluster.device]
     return LlmTrainingProblem(
         name=file.name,
         model=model,
@@ -341,7 +335,7 @@ def read_llm_training(document: Document) -> LlmTrainingProblem:
         ),
         space=in_pods(_space(file.strategy), pods),
         overlap=file.overlap,
-        device=_device(file),
+        device=device if file.efficiencies is None else replace(device, reached=file.efficiencies),
         fabrics=_fabrics(file),
         top=file.search.top,
         prove=file.search.proof,
@@ -378,11 +372,6 @@ def _cluster(section: GpuClusterSection) -> GpuCluster:
         slowdown=section.slowdown,
         optical_interfaces=section.optical_interfaces or 0,
     )
-
-
-def _device(file: LlmTrainingInstance) -> TrainingDevice:
-    device = TRAINING_DEVICES[file.cluster.device]
-    return device if file.efficiencies is None else replace(device, reached=file.efficiencies)
 
 
 def _fabrics(file: LlmTrainingInstance) -> tuple[str, ...]:

@@ -131,15 +131,11 @@ Fewer = Annotated[int, Field(ge=0, le=MOST_LAYERS)]
 Order = Annotated[list[Dimension], Field(min_length=4, max_length=4)]
 
 
-def _is_even(value: object) -> bool:
-    return value == "even"
-
-
 LayerDivisionField = Annotated[
     LayerDivision,
     Names(get_args(LayerDivision)),
     Field(
-        exclude_if=_is_even,
+        exclude_if=lambda value: bool(value == "even"),
         description="layers of stages: even, or balanced, so that the slowest rank is as fast as memory lets it be",
     ),
 ]
@@ -167,10 +163,6 @@ class StrategySection(FileModel):
     order: Literal["auto"] | Order = Field(
         default="auto", description="ranks count fastest along the first; auto: all orders that begin with tensor"
     )
-
-
-def _is_none_saved(value: object) -> bool:
-    return value == 0.0
 
 
 class SwitchingSection(FileModel):
@@ -231,7 +223,7 @@ class LlmTrainingInstance:
         Field(
             ge=0,
             le=1000,
-            exclude_if=_is_none_saved,
+            exclude_if=lambda value: bool(value == 0.0),
             description="with search.topology: dag, how much longer an iteration may take where that saves circuits",
         ),
     ] = 0.0

@@ -76,12 +76,10 @@ def strategy_words(strategy: ParallelStrategy) -> str:
 
 
 def seconds(value: float) -> str:
-    """Write a time with its unit."""
     return f"{number(value)} s" if value >= 1 else f"{number(1e3 * value)} ms"
 
 
 def gib(value: float) -> str:
-    """Write memory with its unit."""
     return f"{number(value / GIB)} GiB"
 
 
@@ -219,12 +217,10 @@ def gain_over_volume(pods: PodFigures) -> float:
 
 
 def counts_of(claims: PodClaims) -> dict[str, int]:
-    """Return the number of candidates with each verdict."""
     return {verdict: claims.verdicts.count(verdict) for verdict in POD_VERDICTS}
 
 
 def proof_of_pods(pods: PodFigures, claims: PodClaims) -> str:
-    """Say what is proven of strategies, candidates or not."""
     words = {
         "searched": "with circuits of their own",
         "slower": "that no circuits make faster",
@@ -344,7 +340,6 @@ def candidate_rows(pods: PodFigures, claims: PodClaims) -> list[tuple[str, float
 
 
 def link_words(pods: PodFigures) -> list[str]:
-    """Return what the circuits of each pair carry."""
     return [
         f"{link.pod} ↔ {link.peer}: {counted(link.count, 'circuit')}, {byte_size(link.there_bytes)} there, "
         f"{byte_size(link.back_bytes)} back, in use {percent(use)} of the time"
@@ -366,7 +361,6 @@ COLOURS: Mapping[PassKind, tuple[str, str]] = {
 PARTS = {"weights": "k0", "gradients": "k4", "optimizer": "k1", "activations": "k2"}
 
 COMPARED = 6
-"""Strategies whose bars are drawn."""
 
 SENT = {
     "tensor_sent_bytes": "tensor",
@@ -414,8 +408,7 @@ def schedule_plot(figures: LlmTrainingFigures) -> tuple[Markup, list[str]]:
         notes.append(text)
     drawn = (*seconds_axis(0.0, total, height), *shapes)
     named = picture(*names, label="Ranks", class_="lanes", width=64, height=height)
-    bars = picture(*drawn, label="Passes of the pipeline", class_="bars", height=height)
-    return lanes(named, bars), notes
+    return lanes(named, picture(*drawn, label="Passes of the pipeline", class_="bars", height=height)), notes
 
 
 def _stacked(label: str, value: str, parts: Sequence[tuple[str, str, float]], longest: float, y: float) -> list[Markup]:

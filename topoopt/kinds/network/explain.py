@@ -210,11 +210,7 @@ LinkGains = tuple[tuple[Gain, ...], int, bool]
 
 
 def routed_again(problem: RoutingProblem, effort: ExplainEffort) -> NetworkResult | None:
-    """The problem solved anew and checked; None when the time is up.
-
-    Raises:
-        CheckError: the checker rejects the answer.
-    """
+    """The problem solved anew and checked; None when the time is up."""
     left = effort.left_s()
     if left == 0.0:
         return None
@@ -544,11 +540,7 @@ def _parts(amount: float) -> Fraction:
 
 
 def _checked(solution: NetworkResult, instance: NetworkProblem | None) -> NetworkResult:
-    """The solution as one of the instance: that given, or its own.
-
-    Raises:
-        InputError: an instance of another kind, or none at all. CheckError: the checker rejects the solution.
-    """
+    """The solution as one of the instance: that given, or its own."""
     problem = solution.figures.problem if instance is None else instance
     if problem.kind != solution.kind:
         text = f"the solution is one of kind {solution.kind}"

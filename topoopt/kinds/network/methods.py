@@ -81,12 +81,6 @@ MOST_EXACT = 8
 """Servers up to which `auto` proves an optimum in seconds (one more by enumeration); beyond, it can take hours."""
 
 
-def accuracy_for(problem: RoutingProblem) -> float:
-    """Relative gap at which a routing is good enough for its size."""
-    columns = problem.topology.servers * len(problem.topology.arcs) * (problem.max_hops or 1)
-    return next((accuracy for most, accuracy in ACCURACIES if columns <= most), COARSE)
-
-
 def routed(problem: RoutingProblem, effort: Effort, method: str) -> Routing:
     """Route by a method of `solvers.network.routing`."""
 
@@ -99,11 +93,12 @@ def routed(problem: RoutingProblem, effort: Effort, method: str) -> Routing:
             method=result.method,
         )
 
+    columns = problem.topology.servers * len(problem.topology.arcs) * (problem.max_hops or 1)
     result = route(
         problem.topology,
         problem.demand,
         method=method,
-        accuracy=accuracy_for(problem),
+        accuracy=next((accuracy for most, accuracy in ACCURACIES if columns <= most), COARSE),
         max_hops=problem.max_hops,
         hop_price=problem.hop_price,
         stop=effort.stop,
@@ -192,11 +187,6 @@ def _least_theta(problem: TopologyProblem, effort: Effort) -> Search:
     if problem.servers <= MOST_EXACT or (problem.servers == MOST_EXACT + 1 and covers(open_space(problem))):
         return exactly(problem, effort, "exact")
     return portfolio(problem, effort)
-
-
-def _quickly_exact(problem: TopologyProblem) -> bool:
-    """Whether `auto` needs the exact methods alone."""
-    return problem.servers <= MOST_EXACT and problem.search.method in ("auto", *EXACT) and problem.search.robust is None
 
 
 def _router_covers(problem: RoutingProblem, name: str) -> Problem | None:
@@ -321,11 +311,9 @@ def _given(servers: int, solution: NetworkResult | None, topology: Topology | No
 # Models that a user may have changed.
 
 MODEL = "model"
-"""Name of the method."""
 
 
 def _joint_model(problem: TopologyProblem) -> Any:
-    """Links and routes; lambda is not cut off from below: with constraints of others it may be small."""
     from formulations import (
         joint_topology,
         pyomo_models,  # with Pyomo, which takes a second to load
@@ -336,12 +324,6 @@ def _joint_model(problem: TopologyProblem) -> Any:
 
 
 def _joint_plan(problem: TopologyProblem, model: Any, effort: Effort, proof: ModelProof) -> Routing:
-    """Links and flows of a solved joint model.
-
-    Raises:
-        InfeasibleError: links that do not join all servers, as an objective other than throughput may leave them.
-        LimitError: the same, where the limit came before the solver was done.
-    """
     n = problem.servers
     counts = np.zeros((n, n), dtype=np.int64)
     for (i, j), variable in model.x.items():
@@ -361,11 +343,6 @@ def _joint_plan(problem: TopologyProblem, model: Any, effort: Effort, proof: Mod
 
 
 def _flow_model(problem: RoutingProblem) -> Any:
-    """Routes over the links given.
-
-    Raises:
-        InputError: a limit of hops, which the model cannot state.
-    """
     if problem.max_hops is not None:
         text, value = "this formulation knows no hop limit", str(problem.max_hops)
         raise InputError([Problem(text, path="max_hops", value=value, allowed="left out")])
@@ -375,7 +352,6 @@ def _flow_model(problem: RoutingProblem) -> Any:
 
 
 def _flow_plan(problem: RoutingProblem, model: Any, effort: Effort, proof: ModelProof) -> Routing:
-    """Flows of a solved model of routes."""
     result = routed(problem, effort, "auto")
     servers, arcs = range(problem.topology.servers), range(len(problem.topology.arcs))
     flow = np.array([[_value(model.flow, (s, a)) for a in arcs] for s in servers], dtype=np.float64)
@@ -429,7 +405,9 @@ def models_of(problem: NetworkProblem) -> Mapping[str, PlanModel]:
 def methods_of(problem: NetworkProblem) -> Mapping[str, Method]:
     """The methods for a problem; what they need is loaded here, before the time of a search begins."""
     importlib.import_module("topoopt.kinds.network.figures")
-    if isinstance(problem, TopologyProblem) and not _quickly_exact(problem):
+    if isinstance(problem, TopologyProblem) and not (
+        problem.servers <= MOST_EXACT and problem.search.method in ("auto", *EXACT) and problem.search.robust is None
+    ):
         importlib.import_module(SEARCHES)
     if isinstance(problem, RoutingProblem):
         return WORST_ROUTING_METHODS if problem.several else ROUTING_METHODS
@@ -437,7 +415,6 @@ def methods_of(problem: NetworkProblem) -> Mapping[str, Method]:
 
 
 def method_tables(kind: str) -> MethodTables:
-    """For one demand, and for several."""
     single_demand, several = (
         (ROUTING_METHODS, WORST_ROUTING_METHODS) if kind == "routing" else (TOPOLOGY_METHODS, WORST_TOPOLOGY_METHODS)
     )
@@ -540,7 +517,6 @@ def _robust_of(part: Mapping[str, Any] | None, arcs: int) -> tuple[RobustDesign 
 
 
 def _proofs_of(problem: TopologyProblem, document: Mapping[str, Any]) -> Iterator[Certificate]:
-    """Certificates of bounds over all topologies."""
     theta = document["bound"]["value"]
     if (networks := document.get("enumeration")) is not None:
         heads = np.array([network["heads"] for network in networks], dtype=np.int64)

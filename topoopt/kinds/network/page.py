@@ -95,7 +95,6 @@ def _score(result: Result[Any, Any], figures: NetworkFigures) -> str:
 
 
 def _fits(figures: NetworkFigures) -> str:
-    """Return theta and its inverse in words; 1 is where the busiest link is just full."""
     theta, count = figures.theta, len(figures.thetas)
     needs, name = full(theta), "The demand" if count == 1 else f"The worst of {counted(count, 'demand')}"
     rate = None if figures.topology.rates is not None else figures.problem.link_gbps  # then each link has its own
@@ -203,7 +202,6 @@ def _spread(figures: NetworkFigures) -> str:
 
 
 def robust_facts(figures: NetworkFigures) -> list[Fact]:
-    """Return what a robust design stands, and at what price."""
     robust = figures.robustness
     if robust is None:
         return []
@@ -229,7 +227,6 @@ def robust_facts(figures: NetworkFigures) -> list[Fact]:
 
 
 def robust_document(robust: RobustFigures) -> dict[str, Any]:
-    """Return the figures of a robust design as plain data."""
     document = {
         "worst_theta": robust.worst_theta,
         "worst_link": list(robust.worst_link),
@@ -250,7 +247,6 @@ def _bound_document(bound: Bound) -> dict[str, Any]:
 
 
 def link_count(topology: Topology) -> str:
-    """Return how many fibres, or pairs of them, there are."""
     arcs = int(topology.multiplicity.sum())
     if topology.links is LinkDirection.UNIDIRECTIONAL:
         return f"{counted(arcs, 'fibre')}, unidirectional"
@@ -441,7 +437,6 @@ def distance_table(figures: NetworkFigures) -> Table:
 
 
 def hop_text(figures: NetworkFigures) -> str:
-    """Return how many hops demand takes beyond the fewest."""
     least = figures.least_hops
     detour = figures.travelled_hops / least - 1.0 if least > 0 else 0.0
     return f"Detours add {percent(detour)} to the hops of the demand." if detour >= 0.0005 else "There are no detours."
@@ -476,7 +471,6 @@ def matrix_plot(demand: np.ndarray[Any, Any]) -> Markup:
 
 
 def demand_text(figures: NetworkFigures) -> str:
-    """Return the demand in two sentences."""
     demand, n = figures.demand, figures.topology.servers
     pairs = int(np.count_nonzero(demand))
     sent, received = demand.sum(axis=1), demand.sum(axis=0)
@@ -499,12 +493,10 @@ SWITCHES = (
 
 
 def copy_button(text: str) -> Markup:
-    """Return a button that copies a text."""
     return element("button", "copy list", type="button", class_="copy screen", data_copy=text)
 
 
 def switch_blocks(topology: Topology) -> list[Block]:
-    """Return the permutation of every optical switch."""
     if not (topology.switches >= 0).any():
         return []
     columns = (

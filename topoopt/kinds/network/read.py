@@ -173,9 +173,7 @@ def read_demand_keys(
     It is read also when other sections are wrong, so that everything is said at once.
 
     Args:
-        raw: the document.
         servers: n; None where it is not known.
-        folder: of the document.
         findings: of the document; notes go there as well.
         names: of the servers; empty where they have numbers alone.
         gbps: whether capacities are in Gbit/s, whatever `link_gbps` says.
@@ -205,17 +203,12 @@ def read_demand_keys(
 
 
 def _rate(raw: object) -> float | None:
-    """Rate of a link, if it is one."""
     usable = isinstance(raw, int | float) and not isinstance(raw, bool) and raw > 0
     return float(raw) if usable and isinstance(raw, int | float) else None
 
 
 def _matrices(entry: DemandsEntry, server_names: ServerNames, folder: FilePath, link_gbps: float | None) -> Demand:
-    """float64[k, n, n] of one entry.
-
-    Raises:
-        InputError: everything wrong with any of the matrices; paths are relative to the entry.
-    """
+    """float64[k, n, n] of one entry."""
     servers = server_names.servers
     if isinstance(entry, HotExpertsDemand):
         settings = HotExperts(entry.steps, entry.experts_per_server, entry.law, entry.skew, entry.affinity)
@@ -228,21 +221,13 @@ def _matrices(entry: DemandsEntry, server_names: ServerNames, folder: FilePath, 
         try:
             matrices_read.append(in_links(matrix, servers, entry.unit, "file", link_gbps))
         except InputError as error:
-            problems += [_of_matrix(problem, k) for problem in error.problems]
+            problems += [replace(problem, message=f"matrix {k}: {problem.message}") for problem in error.problems]
     if problems:
         raise InputError(problems)
     return np.array(matrices_read)
 
 
-def _of_matrix(problem: Problem, matrix: int) -> Problem:
-    return replace(problem, message=f"matrix {matrix}: {problem.message}")
-
-
 _SECTION: TypeAdapter[Any] = TypeAdapter(TopologySection)
-
-
-def _content_hash(array: Floats) -> str:
-    return hashlib.sha256(np.ascontiguousarray(array, dtype="<f8").tobytes()).hexdigest()
 
 
 def _identity(document: dict[str, Any], topology: Topology | None, demand: Demand) -> str:
@@ -253,18 +238,14 @@ def _identity(document: dict[str, Any], topology: Topology | None, demand: Deman
         document["topology"] = {"servers": topology.servers, "degree": topology.degree, "arcs": rows, **own}
     for section in [document["demand"] or {}, *(document["demands"] or [])]:
         if "file" in section:
-            section["file"] = _content_hash(demand)
+            section["file"] = hashlib.sha256(np.ascontiguousarray(demand, dtype="<f8").tobytes()).hexdigest()
     return canonical_sha256(document)
 
 
 def _fitting(
     problem: EitherProblem, file: RoutingInstance | TopologyInstance, findings: Findings, document: Document
 ) -> EitherProblem:
-    """The problem, if nothing in the file is for one demand alone, or for several.
-
-    Raises:
-        InputError: something is.
-    """
+    """The problem, if nothing in the file is for one demand alone, or for several."""
     if problem.several:
         findings.add([Issue(parse_path(rule), "not with several demands", None, "left out") for rule in problem.rules])
     else:
@@ -348,13 +329,11 @@ def _cut_off(topology: Topology, demand: Floats | None) -> list[Issue]:
 
 
 def _declared_servers(raw: object) -> int | None:
-    """n, if only that much is right."""
     right = isinstance(raw, int) and not isinstance(raw, bool) and 2 <= raw <= MAX_SERVERS
     return raw if right and isinstance(raw, int) else None
 
 
 def _pair_errors(file: TopologyInstance) -> list[Issue]:
-    """What is wrong with the lists of pairs."""
     errors = []
     for key, pairs in (("forbidden", file.forbidden), ("kept", file.kept)):
         for index, (tail, head) in enumerate(pairs):

@@ -349,8 +349,7 @@ def robust(
 
 
 def _theta(problem: TopologyProblem, plan: TopologyPlan) -> float:
-    load = plan.flows[0].load(plan.topology)
-    return float((load / plan.topology.capacity).max())
+    return float((plan.flows[0].load(plan.topology) / plan.topology.capacity).max())
 
 
 def _hopeless(problem: TopologyProblem, text: str) -> TopooptError:
@@ -385,7 +384,6 @@ def _searched(
 
 
 def _seeds(problem: TopologyProblem, space: Space, seed: int) -> list[np.ndarray]:
-    """Networks of all ideas that break no rule."""
     made = seed_topologies(problem.servers, problem.degree, problem.links, problem.demand, seed=seed)
     tables = [topology.adjacency() for _, topology in made]
     return [counts for counts in tables if space.fits(counts)]
@@ -394,7 +392,6 @@ def _seeds(problem: TopologyProblem, space: Space, seed: int) -> list[np.ndarray
 def _best_of(
     problem: TopologyProblem, space: Space, starts: list[np.ndarray], limit: float, effort: Effort
 ) -> WorstTheta | None:
-    """The best of some networks, each failure of each routed."""
     best: WorstTheta | None = None
     for counts in starts:
         evaluator = NetworkEvaluator(as_topology(space, counts, ""), problem.demand, stop=effort.stop)

@@ -130,7 +130,6 @@ class PlacementFigures:
 
 
 def makespan_ms(figures: PlacementFigures) -> float:
-    """Return when the last operator ends."""
     return 0.0 if figures.end_ms is None else float(figures.end_ms.max())
 
 
@@ -233,6 +232,5 @@ def _arrival(
     tensor: int,
     user: int,
 ) -> float:
-    """Return when a tensor is on the device of one of its consumers."""
     transfer = sent.get((tensor, at[user]))
     return ends[problem.tensors[tensor].producer] if transfer is None else transfer.end_ms

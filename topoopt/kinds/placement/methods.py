@@ -82,13 +82,6 @@ def exhaustive_proof(
 
     Nothing is searched where a verified bound meets the value.
 
-    Parameters
-    ----------
-    problem : of either objective.
-    value : of the plan, ms.
-    bounds : of formulas and of the search.
-    stop : the search takes no more than a part of the remaining time.
-
     Returns
     -------
     At most one bound, and its certificate.
@@ -129,7 +122,6 @@ def _heuristic(problem: PlacementProblem, effort: Effort, stop: Stop) -> Search:
 
 
 def _placed(search: Search, claims: tuple[Bound, ...], stopped_by: StopReason, method: str, stop: Stop) -> Placed:
-    """Return the best placement of a search."""
     problem, device = search.problem, search.placement()
     floor = Bound(work_bound(problem, search.settings), Argument.DEVICE_WORK)
     notes: tuple[str, ...] = (f"{len(problem.operators)} operators in {search.graph.size} blocks by exact reductions",)
@@ -169,13 +161,6 @@ def exact(problem: PlacementProblem, effort: Effort, backend: str) -> Placed:
 
 
 def _enumerated(search: Search, stop: Stop) -> tuple[Bound, StopReason]:
-    """All assignments, as far as time goes.
-
-    Raises
-    ------
-    InfeasibleError
-        None is allowed.
-    """
     value, stopped_by = enumerate_assignments(search, stop)
     if search.best is None and stopped_by is StopReason.CONVERGED:
         raise InfeasibleError("no placement fits: memory, co-location and device classes leave none")
@@ -279,8 +264,7 @@ def listed(search: LatencySearch, effort: SearchSettings) -> None:
 
 def annealed(search: LatencySearch, effort: SearchSettings) -> None:
     """First placements, annealing, priorities and rates."""
-    incumbents = engines.start(search)
-    engines.improve(search, incumbents, _moves(search, effort), _until(search, effort, 0.85))
+    engines.improve(search, engines.start(search), _moves(search, effort), _until(search, effort, 0.85))
     engines.finish(search, _moves(search, effort) // 10, _until(search, effort, 1.0))
 
 
@@ -301,9 +285,7 @@ def proven(search: LatencySearch, effort: SearchSettings) -> None:
 
 
 def windowed(search: LatencySearch, effort: SearchSettings) -> None:
-    """Annealing, then CP-SAT on windows of time."""
-    incumbents = engines.start(search)
-    engines.improve(search, incumbents, _moves(search, effort), _until(search, effort, 0.5))
+    engines.improve(search, engines.start(search), _moves(search, effort), _until(search, effort, 0.5))
     engines.windows(search, _until(search, effort, 0.8), 20 if effort.time_limit_s is None else 1 << 30)
     engines.finish(search, _moves(search, effort) // 10, _until(search, effort, 1.0))
 
@@ -366,7 +348,6 @@ def chosen(search: LatencySearch) -> tuple[Strategy, str]:
 
 
 def latency_auto(search: LatencySearch, effort: SearchSettings) -> None:
-    """The method that fits the size of the graph."""
     chosen(search)[0](search, effort)
 
 
@@ -465,8 +446,7 @@ def _solve(problem: PlacementProblem, effort: Effort, strategy: Strategy, method
         effort.keep(lambda: placed_schedule(problem, best, method, None, exact))
 
     search.better = on_incumbent
-    note = strategy(search, effort.search)
-    return placed_schedule(problem, search, method, note, exact)
+    return placed_schedule(problem, search, method, strategy(search, effort.search), exact)
 
 
 def _method(name: str, summary: str, strategy: Strategy) -> Method:
@@ -488,13 +468,7 @@ LATENCY_METHODS = table(
 
 
 def complete_placement(problem: PlacementProblem, named: Mapping[str, str]) -> Int32s:
-    """Device of every operator from names of operators and devices; the rest follow their co-located operators.
-
-    Raises
-    ------
-    InputError
-        Unknown names, operators placed nowhere, co-located operators placed apart; all of them.
-    """
+    """Device of every operator from names of operators and devices; the rest follow their co-located operators."""
     index = {operator.name: i for i, operator in enumerate(problem.operators)}
     devices = {device.name: d for d, device in enumerate(problem.devices)}
     problems = [Problem("no operator of that name", value=name) for name in named if name not in index]
@@ -556,7 +530,6 @@ def from_format_2(
 
 
 def _methods(problem: PlacementProblem) -> Mapping[str, Method]:
-    """Return the methods for the objective of a problem."""
     return THROUGHPUT_METHODS if isinstance(problem.objective, Throughput) else LATENCY_METHODS
 
 
@@ -565,7 +538,6 @@ def _tables(_: str) -> MethodTables:
 
 
 def _assemble(problem: PlacementProblem, search: Placed, effort: Effort) -> Result[PlacementProblem, PlacementPlan]:
-    """Return the result of a search, with the certificate of its bound alone."""
     result = assembled(problem, search, effort, checker_of(problem))
     return replace(result, certificates=tuple(c for c in search.certificates if c.argument is result.bound.argument))
 

@@ -39,11 +39,9 @@ PARTS = (
 
 HEIGHT = 22
 LISTED_OPERATORS = 400
-"""Operators of one device listed by name."""
 DRAWN_OPERATORS = 4000
 """Of more operators only the longest are drawn."""
 LISTED_PAIRS = 200
-"""Pairs of servers listed with their rates."""
 
 
 def page(result: Result[PlacementProblem, PlacementPlan]) -> Page:
@@ -101,7 +99,6 @@ def cause(figures: PlacementFigures) -> str:
 
 
 def load_cause(figures: PlacementFigures) -> str:
-    """Return what occupies the busiest device."""
     problem, loads = figures.problem, figures.loads
     d = int(np.argmax([device_load_ms(problem, load) for load in loads]))
     load, name = loads[d], shortened(problem.devices[d].name, 32)
@@ -116,7 +113,6 @@ def load_cause(figures: PlacementFigures) -> str:
 
 
 def schedule_cause(figures: PlacementFigures) -> str:
-    """Return what the critical path consists of."""
     problem, total = figures.problem, figures.objective.value
     operators = [step for step in figures.critical_path if step.what == "operator"]
     transfers = [step for step in figures.critical_path if step.what == "transfer"]
@@ -159,7 +155,6 @@ def facts(result: Result[PlacementProblem, PlacementPlan], figures: PlacementFig
 
 
 def _communication(figures: PlacementFigures) -> Fact:
-    """Return how much is sent: as times beside compute, or as a part of the loads."""
     if figures.scheduled:
         times = [transfer.end_ms - transfer.start_ms for transfer in figures.transfers]
         detail = f"{number(sum(times))} ms in all, beside compute"
@@ -170,7 +165,6 @@ def _communication(figures: PlacementFigures) -> Fact:
 
 
 def goal_text(problem: PlacementProblem) -> str:
-    """Return what is minimised, in words."""
     settings = problem.objective
     if not isinstance(settings, Throughput):
         return f"time of one step; transfers of a server: {settings.sharing}"
@@ -284,7 +278,6 @@ def drawn_devices(figures: PlacementFigures) -> list[int]:
 
 
 def _drawn_spans(figures: PlacementFigures, devices: Sequence[int]) -> list[Span]:
-    """Return the operators that take time on the devices that are drawn."""
     end = figures.end_ms
     assert end is not None
     names = [operator.name for operator in figures.problem.operators]
@@ -294,7 +287,6 @@ def _drawn_spans(figures: PlacementFigures, devices: Sequence[int]) -> list[Span
 
 
 def schedule_note(figures: PlacementFigures) -> str:
-    """Return what the drawing leaves out."""
     if not figures.scheduled:
         return ""
     devices = drawn_devices(figures)
@@ -363,7 +355,6 @@ def rates_table(figures: PlacementFigures) -> Table:
 
 
 def operators_table(figures: PlacementFigures) -> Table:
-    """Return the operators by device, in the order of the instance."""
     names: list[list[str]] = [[] for _ in figures.problem.devices]
     for operator, d in zip(figures.problem.operators, figures.plan.device.tolist(), strict=True):
         names[d].append(operator.name)

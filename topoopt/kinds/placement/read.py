@@ -226,7 +226,8 @@ def resolve(document: Document) -> PlacementProblem:
         source = _section(shape, raw[key], instance and getattr(instance, key)) if raw.get(key) is not None else None
         graph = _graph(source, findings) if source is not None and operators is None else None
         if source is not None and graph is not None:
-            others = _other_classes(servers or (), source.device_class)
+            classes = dict.fromkeys(device.device_class for server in (servers or ()) for device in server.devices)
+            others = ", ".join(name for name in classes if name != source.device_class)
             if others:
                 findings.add([Issue((key, "device_class"), "no times for other classes", others, "one class")])
             else:
@@ -247,7 +248,6 @@ def _section(shape: Any, raw: object, value: Any) -> Any:
 
 
 def _combination_errors(raw: Mapping[str, object]) -> list[Issue]:
-    """Return the errors of keys that do not go together."""
     errors = []
     given = [key for key in ("operators", "workload", "generator") if raw.get(key) is not None]
     allowed = "one of operators (with tensors), workload and generator"
@@ -279,12 +279,6 @@ def _graph(source: ModelSource | GeneratorSource, findings: Findings) -> Placeme
         lambda: branchy_graph(source.family, source.layers, source.branches, source.seed, training=source.training),
         ("generator",),
     )
-
-
-def _other_classes(servers: Sequence[ServerStatement], device_class: str) -> str:
-    """Return the device classes that a graph of one class has no times for."""
-    classes = dict.fromkeys(device.device_class for server in servers for device in server.devices)
-    return ", ".join(name for name in classes if name != device_class)
 
 
 def _statements(graph: PlacementGraph, device_class: str) -> tuple[Operators, Tensors]:
@@ -378,7 +372,6 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _server_errors(servers: Sequence[ServerStatement]) -> list[Issue]:
-    """Names twice, no device at all, servers that cannot be reached."""
     at: list[tuple[Path, str]] = [(("servers", i), server.name) for i, server in enumerate(servers)]
     errors = _repeated(at, "server")
     errors += _repeated(
@@ -406,7 +399,6 @@ def _runs_on(operator: OperatorStatement, device: DeviceStatement) -> bool:
 
 
 def _operator_errors(operators: Sequence[OperatorStatement], servers: Sequence[ServerStatement]) -> list[Issue]:
-    """Names twice, classes missing, operators and co-located groups that fit no device."""
     errors = _repeated(((("operators", i), operator.name) for i, operator in enumerate(operators)), "operator")
     devices = [device for server in servers for device in server.devices]
     classes = list(dict.fromkeys(device.device_class for device in devices))
@@ -440,7 +432,6 @@ def _operator_errors(operators: Sequence[OperatorStatement], servers: Sequence[S
 def _group_errors(
     label: str, members: Sequence[OperatorStatement], path: Path, devices: Sequence[DeviceStatement]
 ) -> list[Issue]:
-    """A co-located group (of operators that fit singly) that nothing can hold."""
     where = (*path, "colocation")
     names = _listed([operator.name for operator in members])
     able = [device for device in devices if all(_runs_on(operator, device) for operator in members)]
@@ -456,7 +447,6 @@ def _group_errors(
 
 
 def _tensor_errors(tensors: Sequence[TensorStatement], operators: Sequence[OperatorStatement]) -> list[Issue]:
-    """Unknown names, consumers twice, and a cycle."""
     index = {operator.name: i for i, operator in enumerate(operators)}
     errors: list[Issue] = []
     inputs: list[list[int]] = [[] for _ in operators]

@@ -56,7 +56,6 @@ def explain(
 
 
 def _gains(problem: RegionalCircuitsProblem, value: float, question: Question) -> tuple[dict[str, float], bool]:
-    """Return the time with one thing changed, each solved again, and whether time ran out."""
     changes: dict[str, dict[str, Any]] = {
         "one port more at every server": {"ports": tuple(ports + 1 for ports in problem.ports)},
         "a circuit's rate more of electrical interfaces": {

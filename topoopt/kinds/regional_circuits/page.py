@@ -110,7 +110,6 @@ def facts(figures: RegionalCircuitsFigures) -> tuple[Fact, ...]:
 
 
 def steps_table(figures: RegionalCircuitsFigures) -> Table:
-    """Return a row for each step."""
     steps = figures.steps
     scale = max(max(step.stall_s + step.transfer_s, step.switch_s) for step in steps)
     columns = (
@@ -217,7 +216,6 @@ def circuits_blocks(figures: RegionalCircuitsFigures) -> list[Block]:
 
 
 def _steps_of(plan: RegionalCircuitsPlan, topology: int) -> list[int]:
-    """Return the steps that have a topology."""
     return [k for k, index in enumerate(plan.steps) if index == topology]
 
 
@@ -226,7 +224,6 @@ def _steps_text(steps: list[int]) -> str:
 
 
 def _pairs_text(topology: Sequence[tuple[int, int, int]]) -> str:
-    """Write the pairs of a topology with their circuits, the first of them."""
     rows = [f"{first}↔{second}: {count}" for first, second, count in topology[:NAMED_PAIRS]]
     more = f", and {len(topology) - NAMED_PAIRS} more pairs" if len(topology) > NAMED_PAIRS else ""
     return (", ".join(rows) + more) or "none"

@@ -189,7 +189,6 @@ def _identity(instance: RegionalCircuitsInstance, demands: Floats) -> str:
 
 
 def _check_steps(findings: Findings, instance: RegionalCircuitsInstance, demands: Floats) -> None:
-    """Report too many steps, another number of windows, and that nothing is sent."""
     steps, windows = len(demands), instance.switching.window_ms
     if steps > MAX_STEPS:
         findings.add([Issue(("demands",), "too many steps", str(steps), f"at most {MAX_STEPS}")])
@@ -201,13 +200,7 @@ def _check_steps(findings: Findings, instance: RegionalCircuitsInstance, demands
 
 
 def _matrices(entry: MatrixTraffic | FileTraffic | HotExpertsTraffic, names: ServerNames, folder: Path) -> Floats:
-    """Return float64[k, n, n], the bytes of one entry.
-
-    Raises
-    ------
-    InputError
-        All errors of the matrices; paths are relative to the entry.
-    """
+    """Return float64[k, n, n], the bytes of one entry."""
     servers = names.servers
     if isinstance(entry, HotExpertsTraffic):
         settings = HotExperts(entry.steps, entry.experts_per_server, entry.law, entry.skew, entry.affinity)

@@ -16,7 +16,6 @@ SOLUTION_FILE = ResultFormat("shared-cluster", SharedClusterPlan, resolve)
 
 
 def _errors(problem: SharedCluster) -> list[Problem]:
-    """What the tables of the simulator do not have."""
     if not problem.at_once:
         return []
     from topoopt.kinds.shared_cluster.figures import fabric_errors

@@ -222,8 +222,7 @@ def _fragmentation(
     free, largest = free_of.sum(axis=1)[:-1], free_of.max(axis=1)[:-1]
     seconds, moments = np.diff(times), times[:-1]
     # The first waiting job: the first in order of arrival that starts later, if it has arrived.
-    latest = np.maximum.accumulate(start)
-    head = np.searchsorted(latest, moments, side="right")
+    head = np.searchsorted(np.maximum.accumulate(start), moments, side="right")
     first = np.minimum(head, len(jobs) - 1)
     waiting = (head < len(jobs)) & (jobs.arrival_s[first] <= moments)
     enough = waiting & (size[first] <= free)
@@ -340,13 +339,6 @@ def fabric_errors(problem: SharedCluster) -> list[Problem]:
         allowed = ", ".join(for_several_jobs())
         errors.append(Problem("no such name", path="time_model", value=repr(problem.time_model), allowed=allowed))
     return errors
-
-
-def partition_groups(problem: SharedCluster) -> Ints:
-    """Return int64[n], the group of each server as far as shards are concerned; one group without partitions."""
-    if any(fabric.kind == PARTITIONED for fabric in problem.fabrics):
-        return server_groups(problem.layer)
-    return np.zeros(problem.servers, dtype=np.int64)
 
 
 # Jobs that arrive.
@@ -561,7 +553,6 @@ class FormulaTimes:
 
 
 def _single_iterations(classes: list[int], iteration_ms: tuple[float, ...]) -> JobTable:
-    """Jobs of one iteration that begin at time 0."""
     count = len(classes)
     return JobTable(
         tuple(f"job-{number}" for number in range(count)),
@@ -600,7 +591,6 @@ class SharedClusterFigures:
 
     @property
     def at_once(self) -> bool:
-        """Whether the jobs are at once."""
         return self.problem.at_once is not None
 
     @cached_property
@@ -629,7 +619,11 @@ class SharedClusterFigures:
     @cached_property
     def groups(self) -> Ints:
         """int64[n], group of each server; a shard within a group is always realisable."""
-        return partition_groups(self.problem)
+        return (
+            server_groups(self.problem.layer)
+            if any(fabric.kind == PARTITIONED for fabric in self.problem.fabrics)
+            else np.zeros(self.problem.servers, dtype=np.int64)
+        )
 
     @cached_property
     def runs(self) -> tuple[FabricRun, ...]:

@@ -72,8 +72,6 @@ from topoopt.verify.shared_cluster.servers import placing_bound, shard_violation
 from topoopt.verify.shared_cluster.times import bounds_of_plan, least_alone_ms, shared_bound
 from topoopt.workloads.cluster_draws import draw_jobs, job_table
 
-TOO_SHORT = "shorter than sending the bytes of an iteration takes"
-
 MOST_BACKFILLED_SERVERS = 16
 """Of a cluster whose placement is exact and whose queue is not fifo: larger bursts took the solver minutes."""
 
@@ -264,9 +262,7 @@ class ExactPlacer:
 
     def place(self, free: Bools, servers: int, job_class: int) -> Ints | None:
         """Return the servers of one job alone, or None."""
-        if int(np.count_nonzero(free)) < servers:
-            return None
-        return self.together(free, [job_class], [servers])[0]
+        return None if int(np.count_nonzero(free)) < servers else self.together(free, [job_class], [servers])[0]
 
     def fits(self, free: Bools, servers: int, job_class: int) -> bool:
         """Return whether one job alone gets servers on what is free."""
@@ -353,15 +349,7 @@ Runs = Sequence[tuple[FabricRun, str]]
 def solve_arrivals(
     problem: SharedCluster, given: tuple[TracedJob, ...] | DrawnJobs, stop: Stop, progress: Progress, keep: Keep
 ) -> ClusterSearch:
-    """Simulate the jobs on every fabric.
-
-    Raises
-    ------
-    InputError
-        Iteration times in which the bytes cannot be sent.
-    LimitError
-        The stop came before any job had ended on the first fabric.
-    """
+    """Simulate the jobs on every fabric."""
     class_plans, classes, notes = planned_classes(problem, stop)
     errors = rate_errors(problem, classes)
     if errors:
@@ -422,7 +410,6 @@ def _runs(
 
 
 def _shortcomings(problem: SharedCluster, runs: Runs) -> Iterator[str]:
-    """Say what was not simulated, or not placed with a proof."""
     if len(runs) < len(problem.fabrics):
         missing = ", ".join(fabric.name for fabric in problem.fabrics[len(runs) :])
         yield f"not simulated, as the run was stopped: {missing}"
@@ -470,7 +457,12 @@ def rate_errors(problem: SharedCluster, classes: tuple[JobClass, ...]) -> list[P
     """Return the times in which the bytes cannot be sent at the rates of the fabrics, now that all have one."""
     fabrics = [rated(problem, fabric) for fabric in problem.fabrics]
     return [
-        Problem(TOO_SHORT, path=f"classes[{index}].{key}", value=f"{time:g}", allowed=f"at least {least:g}")
+        Problem(
+            "shorter than sending the bytes of an iteration takes",
+            path=f"classes[{index}].{key}",
+            value=f"{time:g}",
+            allowed=f"at least {least:g}",
+        )
         for index, job_class in enumerate(classes)
         for key, time, least in too_short(job_class, problem.direct_gbps(job_class), fabrics)
     ]
@@ -587,13 +579,7 @@ def _planned_flows(problem: SharedCluster, stop: Stop, tell: Callable[[str], Non
 
 
 def _refuse_uneven(problem: SharedCluster, times: Times) -> None:
-    """Refuse jobs of which one would begin again for ever while another does its first iteration.
-
-    Raises
-    ------
-    InputError
-        Iteration times alone are more than `MOST_UNEVEN` apart.
-    """
+    """Refuse jobs of which one would begin again for ever while another does its first iteration."""
     if all(fabric.kind == PARTITIONED for fabric in problem.fabrics):
         return
     rows = [times.alone_ms(i, f) for i in range(len(problem.classes)) for f in range(len(problem.fabrics))]
@@ -604,12 +590,6 @@ def _refuse_uneven(problem: SharedCluster, times: Times) -> None:
 
 
 # From a search to a result.
-
-
-def rounding_of(value: float, run: FabricRun, jobs: JobTable) -> float:
-    """Return what may be rounding of a mean: every time is a difference of two moments, each rounded."""
-    mean_s = max(float(np.mean(finished_times(run, jobs)[2])), np.spacing(1.0))
-    return float(4 * np.spacing(run.until_s) / mean_s * abs(value))
 
 
 def assemble(problem: SharedCluster, search: ClusterSearch, effort: Effort) -> Result[Any, Any]:
@@ -628,7 +608,8 @@ def assemble(problem: SharedCluster, search: ClusterSearch, effort: Effort) -> R
     else:
         run, bounded = figures.runs[0], replace(problem, classes=bounded_classes(figures.classes))
         bound = shared_bound(bounded, run.fabric, figures.jobs, run.finished)
-        rounding = rounding_of(objective.value, run, figures.jobs)
+        mean_s = max(float(np.mean(finished_times(run, figures.jobs)[2])), np.spacing(1.0))
+        rounding = float(4 * np.spacing(run.until_s) / mean_s * abs(objective.value))
         verdict = settle(objective.value, (bound,), Tolerance.ROUNDING, absolute=rounding, conclusive=run.whole)
     return concluded(problem, search, objective, verdict, problem.search.seed)
 

@@ -7,6 +7,7 @@ import io
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -71,7 +72,6 @@ CELLS = 160
 HEIGHT = 420.0
 FOOT = 40.0
 
-STATISTICS_FILE = "statistics.csv"
 CSV_COLUMNS = (
     "fabric", "load", "jobs", "mean_ms", "p50_ms", "p90_ms", "p95_ms", "p99_ms", "largest_ms",
     "over_alone", "over_first", "p99_over_first",
@@ -103,16 +103,14 @@ def statistics_table(result: ClusterResult) -> tuple[str, str] | None:
         cells = asdict(row)
         tail = {f"{name}_ms": value for name, value in cells.pop("iteration_ms").items()}
         writer.writerow({**cells, **tail})
-    return STATISTICS_FILE, stream.getvalue()
+    return "statistics.csv", stream.getvalue()
 
 
 def _against(own: float, others: Sequence[tuple[str, float]]) -> str:
-    """Every other fabric, by how it compares."""
     return "".join(f", {compared(own, mean)[1]} on {name}" for name, mean in others)
 
 
 def _fabric_text(fabric: Fabric, *, placement: bool) -> str:
-    """What a fabric on which contention has a formula is."""
     text = f"{fabric.server_gbps or 0.0:.4g} Gbit/s a server"
     if fabric.kind == FAT_TREE:
         ratio_above = fabric.oversubscription or 1.0
@@ -140,7 +138,6 @@ def _arrivals_answer(result: ClusterResult, figures: SharedClusterFigures) -> st
 
 
 def _arrivals_cause(result: ClusterResult, figures: SharedClusterFigures) -> str:
-    """Say what the objective mostly consists of: waiting, or iterations of a class."""
     metrics, run, jobs = figures.metrics[0], figures.runs[0], figures.jobs
     assert metrics is not None
     if result.objective.name == "mean_completion_time":
@@ -211,14 +208,11 @@ def _arrivals_facts(result: ClusterResult, figures: SharedClusterFigures) -> tup
 
 
 def _row(run: FabricRun, metrics: Metrics | None) -> dict[str, Any]:
-    """Figures of one fabric, for programs."""
     row: dict[str, Any] = {"server_gbps": run.fabric.server_gbps, "whole": run.whole}
     return row if metrics is None else {**row, **asdict(metrics)}
 
 
 def _fabrics_table(figures: SharedClusterFigures) -> Table:
-    """Time of an iteration, in the queue, and from arrival to end, a row for each fabric."""
-
     def text(value: float | None) -> str:
         return "-" if value is None else number(value)
 
@@ -243,7 +237,6 @@ def _fabrics_table(figures: SharedClusterFigures) -> Table:
 
 
 def _metrics_table(figures: SharedClusterFigures) -> Table:
-    """The table of figures: a name, and a value for each fabric with finished jobs."""
     kept = [(run, own) for run, own in zip(figures.runs, figures.metrics, strict=True) if own is not None]
     metrics = [own for _, own in kept]
     rows: list[tuple[str, ...]] = []
@@ -273,7 +266,6 @@ def _metrics_table(figures: SharedClusterFigures) -> Table:
 
 
 def _classes_table(figures: SharedClusterFigures) -> Table:
-    """Jobs, servers, iteration, compute, and bytes of each class."""
     counts = np.bincount(figures.jobs.class_index, minlength=len(figures.classes)).tolist()
 
     def span(times: tuple[float, ...]) -> str:
@@ -296,7 +288,6 @@ def _classes_table(figures: SharedClusterFigures) -> Table:
 
 
 def _arrivals_provenance(result: ClusterResult, figures: SharedClusterFigures) -> tuple[tuple[str, str], ...]:
-    """How the jobs were scheduled and simulated."""
     problem = figures.problem
     declared = result.method == "auto"
     queue = problem.scheduling.queue if declared else result.method.removesuffix("-defragment")
@@ -351,7 +342,6 @@ def mean_over_bins(times: Floats, change: Floats, edges: Floats) -> Floats:
 
 
 def time_scale(last_s: float) -> tuple[float, str]:
-    """Return the seconds of a unit that suits, and its name."""
     for seconds, name in ((86400.0, "days"), (3600.0, "hours"), (60.0, "minutes")):
         if last_s >= 3 * seconds:
             return seconds, name
@@ -359,7 +349,6 @@ def time_scale(last_s: float) -> tuple[float, str]:
 
 
 def held_share(run: FabricRun, servers: int, edges: Floats) -> Floats:
-    """Return held servers over all, in each bin."""
     size = np.diff(run.stays.low).astype(np.float64)
     times = np.concatenate((run.stays.held_from_s, run.stays.held_to_s))
     return mean_over_bins(times, np.concatenate((size, -size)), edges) / servers
@@ -376,7 +365,6 @@ def waiting_jobs(run: FabricRun, arrival_s: Floats, edges: Floats) -> Floats:
 
 
 def _over_time(figures: SharedClusterFigures, what: str) -> Markup:
-    """Chart of held servers or of waiting jobs, one line a fabric."""
     last = max((run.until_s for run in figures.runs), default=0.0) or 1.0
     unit, name = time_scale(last)
     edges = np.linspace(0.0, last, BINS + 1)
@@ -484,7 +472,6 @@ def _bands(figures: SharedClusterFigures, run: FabricRun) -> Markup:
 
 
 def _framed(shapes: list[Markup], servers: int, last: float) -> Markup:
-    """The bars with an axis of time below and of servers at the left."""
     plot = HEIGHT - FOOT
     unit, name = time_scale(last)
     axis = Axis(f"time, {name}", 0.0, last / unit)
@@ -553,9 +540,14 @@ def _at_once_page(result: ClusterResult, figures: SharedClusterFigures) -> Page:
                 [
                     Side(
                         [
-                            Plot(lambda: _load_chart(figures, _mean_ms, "mean", names=True), title="Mean"),
                             Plot(
-                                lambda: _load_chart(figures, _p99_ms, "99th percentile", names=False),
+                                lambda: _load_chart(figures, attrgetter("iteration_ms.mean"), "mean", names=True),
+                                title="Mean",
+                            ),
+                            Plot(
+                                lambda: _load_chart(
+                                    figures, attrgetter("iteration_ms.p99"), "99th percentile", names=False
+                                ),
                                 title="99th percentile",
                             ),
                         ]
@@ -624,18 +616,9 @@ def _at_once_facts(result: ClusterResult, figures: SharedClusterFigures) -> tupl
     return tuple(facts)
 
 
-def _mean_ms(row: LoadStatistics) -> float:
-    return row.iteration_ms.mean
-
-
-def _p99_ms(row: LoadStatistics) -> float:
-    return row.iteration_ms.p99
-
-
 def _load_chart(
     figures: SharedClusterFigures, value: Callable[[LoadStatistics], float], title: str, *, names: bool
 ) -> Markup:
-    """A statistic against the number of jobs, a line for each fabric."""
     series = []
     for fabric in figures.problem.fabrics:
         points = tuple(
@@ -651,7 +634,6 @@ def _load_chart(
 
 
 def _cdf_chart(figures: SharedClusterFigures, load: int) -> Markup:
-    """Part of the jobs done within a time, a line for each fabric."""
     series, largest = [], 0.0
     for index, fabric in enumerate(figures.problem.fabrics):
         times = sorted(time for run in figures.draws if run.load == load for time in run.times_ms[index])
@@ -705,7 +687,6 @@ def _statistics_table(figures: SharedClusterFigures) -> Table:
 
 
 def _alone_table(figures: SharedClusterFigures) -> Table:
-    """Every class: how many of the jobs, and its time alone on every fabric."""
     fabrics = figures.problem.fabrics
     jobs = [index for run in figures.draws for index in run.classes]
     columns = (

@@ -247,9 +247,11 @@ def resolve(document: Document) -> SharedCluster:
     classes = _classes(file, folder, fabrics, layer, findings, flows=flows)
     jobs = jobs_of(file, folder, classes, findings, flows=flows)
     findings.refuse(document)
+    values = {name: value for name, value in vars(file.cluster).items() if name != "rack_servers"}
+    enumerations = {"links": LinkDirection(file.cluster.links), "link_sharing": LinkSharing(file.cluster.link_sharing)}
     return SharedCluster(
         name=file.name,
-        cluster=_cluster(file.cluster),
+        cluster=Cluster(**{**values, **enumerations}, gpus_per_server=1),
         layer=layer,
         look_ahead=file.optical.look_ahead,
         fabrics=fabrics,
@@ -300,12 +302,6 @@ def _layer(file: SharedClusterInstance) -> OpticalLayer:
     ports = cluster.servers if optical.switch_ports is None else optical.switch_ports
     wired = staggered_layer if optical.wiring == "staggered" else block_layer
     return wired(cluster.servers, cluster.degree, ports, optical.switching_time_s)
-
-
-def _cluster(file: SharedServers) -> Cluster:
-    values = {name: value for name, value in vars(file).items() if name != "rack_servers"}
-    enumerations = {"links": LinkDirection(file.links), "link_sharing": LinkSharing(file.link_sharing)}
-    return Cluster(**{**values, **enumerations}, gpus_per_server=1)
 
 
 def _classes(
@@ -426,7 +422,6 @@ def _with_plan(
     *,
     solved: bool,
 ) -> JobClass:
-    """The class with its plan; `solved`: the plan may be a solution."""
     made = findings.attempt(lambda: _planned(blank, path, cluster, solved=solved), (*where, "plan"))
     if made is None:
         return replace(blank, servers=max(1, blank.servers), iteration_ms=blank.iteration_ms or (1.0,))
@@ -481,7 +476,6 @@ def _given(
     where: Path,
     findings: Findings,
 ) -> JobClass:
-    """A class whose times stand in the file."""
     samples = tuple(file.iteration_ms or ())
     ring, pairs = (file.allreduce_gbytes or 0.0) * 1e9, (file.all_to_all_gbytes or 0.0) * 1e9
     shortest = min((*samples, *file.fabric_ms.values()))
@@ -586,7 +580,6 @@ def _whole(file: SharedClusterInstance) -> float:
 
 
 def _with_flows(file: SharedClusterInstance, entry: FabricStatement, where: Path, findings: Findings) -> Fabric:
-    """A fabric whose flows are simulated; what the table has is known where the simulator is."""
     if entry.kind == PARTITIONED:
         for key in ("oversubscription", "oversubscribed_at", "paths", "shape"):
             if getattr(entry, key) is not None:
@@ -608,7 +601,6 @@ def _with_flows(file: SharedClusterInstance, entry: FabricStatement, where: Path
 
 
 def _with_formula(file: SharedClusterInstance, entry: FabricStatement, where: Path, findings: Findings) -> Fabric:
-    """A fabric on which contention has a formula."""
     if entry.kind not in WITH_FORMULA:
         allowed = ", ".join(WITH_FORMULA) + "; others with contention: flows"
         findings.add([Issue((*where, "kind"), "contention has no formula on such a fabric", entry.kind, allowed)])

@@ -27,7 +27,6 @@ FIELDS: FieldTable = {
     "servers": used("must be those of the class; empty: they are"),
     "iterations": used("of the job; empty: those of the class"),
 }
-"""Columns."""
 
 MAX_TRACE_BYTES = 64 * MIB
 LABEL = re.compile(r"[^\x00-\x1f\x7f-\x9f\u2028\u2029]{1,200}")
@@ -114,7 +113,6 @@ def _job(
     seen: dict[str, int],
     report: Report,
 ) -> TracedJob:
-    """One line; what is wrong with it is added."""
     name = row["job"]
     if not LABEL.fullmatch(name):
         report(line, "job", "no name", name, "1 to 200 characters on one line")
