@@ -56,9 +56,6 @@ def _beside(path: str, taken: Callable[[str], str | None], make: Callable[[str],
         path: what is written.
         taken: why what stands there may not be replaced.
         make: makes what has the temporary name, and opens it.
-
-    Raises:
-        WriteError, MachineError: it cannot be written; nothing is left behind.
     """
     temporary: str | None = None
     handle = -1

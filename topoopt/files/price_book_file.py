@@ -152,7 +152,6 @@ def _named(issue: Issue) -> Issue:
 
 
 def _issues(data: object) -> list[Issue]:
-    """What the schema cannot state, of as much as can be read."""
     issues: list[Issue] = []
     parts = data.get("parts") if isinstance(data, dict) else None
     if not isinstance(data, dict) or not isinstance(parts, dict):
@@ -188,7 +187,6 @@ def _issues(data: object) -> list[Issue]:
 
 
 def _rates(part: object) -> list[float] | None:
-    """Rates of a part, None where they cannot be read."""
     rows = part.get("by_rate") if isinstance(part, dict) else None
     if not isinstance(rows, list):
         return None

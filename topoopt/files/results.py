@@ -304,7 +304,6 @@ _SHARED = [field.name for field in fields(ResultFile) if field.name not in _CONV
 
 
 def _without_none(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a document without keys of null, at the top and one level below."""
     kept = {key: value for key, value in document.items() if value is not None}
     bounds = ("bound", "claimed_bound")
     return kept | {key: {k: v for k, v in kept[key].items() if v is not None} for key in bounds if key in kept}

@@ -187,7 +187,6 @@ def hosts_of_allocation(result: Result[Any, Any], settings: tuple[HostSetting, .
 
 
 def _cables(topology: Topology, capacity_gbps: Floats) -> tuple[tuple[tuple[str, tuple[ServerLink, ...]], ...], Ports]:
-    """Servers with their links, and which link leads where."""
     rate = {
         (tail, head): (count, gbps / count)
         for (tail, head), count, gbps in zip(
@@ -283,13 +282,7 @@ def hosts_of_placement(result: Result[Any, Any], settings: tuple[HostSetting, ..
 
 
 def _shares(result: Result[Any, Any]) -> dict[tuple[int, int], dict[int, float]]:
-    """Return the Gbit/s of each link, by pair of servers.
-
-    Raises
-    ------
-    InputError
-        A share is of a link that the two servers have not in common.
-    """
+    """Return the Gbit/s of each link, by pair of servers."""
     servers = result.figures.problem.servers
     problems = []
     shares: dict[tuple[int, int], dict[int, float]] = {}

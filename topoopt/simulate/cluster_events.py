@@ -325,7 +325,6 @@ def _fewest(jobs: list[tuple[int, int]], need: int, free: Ints) -> list[tuple[in
 
 
 def _moves(cluster: ClusterState, placer: GroupPlacer, group: int, jobs: list[int], servers: int) -> Moves | None:
-    """New servers of the chosen jobs."""
     free = cluster.free & (placer.group != group)
     best = GroupPlacer(placer.group, best=True)
     left = cluster.free & (placer.group == group)
@@ -438,7 +437,6 @@ def _start_beginning(cluster: ClusterState, placer: JointPlacer) -> None:
 
 
 def _start_most(cluster: ClusterState, placer: JointPlacer, jobs: Sequence[int], free: Free) -> int:
-    """Start those of the jobs that use the most servers; how many."""
     count = int(np.count_nonzero(free))
     fit = [job for job in jobs if cluster.size[job] <= count]
     if not fit:

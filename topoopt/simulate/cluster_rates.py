@@ -76,7 +76,6 @@ def job_loads(links: SharedLinks, job_class: JobClass, servers: Ints) -> tuple[I
 
 
 def _even_loads(servers: Ints, ring: float, pair: float, half: int, racks: int, load: Floats) -> None:
-    """Add the traffic that leaves each rack and pod."""
     k = len(servers)
     for size, base in ((half, 0), (half * half, racks)):
         block, inside = np.unique(servers // size, return_counts=True)

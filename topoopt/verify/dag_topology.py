@@ -193,7 +193,6 @@ class Boxes:
 
     @cached_property
     def _channels(self) -> list[list[int]]:
-        """Transfers of each direction of each pair: two lists a pair."""
         index = {pair: k for k, pair in enumerate(self.problem.pairs)}
         lists: list[list[int]] = [[] for _ in range(2 * len(index))]
         for m, move in enumerate(self.problem.transfers):
@@ -237,7 +236,6 @@ class Boxes:
             least = raised
 
     def _windows(self, most: Sequence[int]) -> tuple[list[float], list[float], list[float]]:
-        """(head, length, tail) of all steps."""
         problem = self.problem
         length = [0.0] * len(problem.transfers) + [task.duration for task in problem.tasks]
         for k, members in enumerate(self._channels):
@@ -305,11 +303,7 @@ class Means:
 
     @cached_property
     def _lengths(self) -> list[tuple[float, list[float]]]:
-        """(tasks, time over one circuit by pair) of every path.
-
-        Raises:
-            ValueError: something is no path.
-        """
+        """(tasks, time over one circuit by pair) of every path."""
         return [self._length(number, path) for number, path in enumerate(self._paths)]
 
     def _length(self, number: int, path: StepPath) -> tuple[float, list[float]]:
@@ -336,7 +330,6 @@ class Means:
         return fixed, moved
 
     def _sum(self, number: int) -> tuple[float, float, list[float]]:
-        """Weights, tasks and time over one circuit by pair of a mean."""
         if number not in self._added:
             mean, pairs = self._means[number], len(self._problem.pairs)
             fine = [*(weight for _, weight in mean.weights), *mean.prices]

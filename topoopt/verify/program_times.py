@@ -110,7 +110,6 @@ def _joined(network: RatedNetwork, number: dict[tuple[int, int], int], stops: li
 def _through_switches(
     network: RatedNetwork, number: dict[tuple[int, int], int], tail: int, head: int
 ) -> list[int] | None:
-    """Nodes of the way with fewest switches, of these that with most rate; None: there is none."""
     if (tail, head) in number:
         return [tail, head]
     units = network.units.tolist()

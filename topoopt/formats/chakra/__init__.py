@@ -80,7 +80,6 @@ def _message(file: Any, name: str, fields: Iterable[tuple[str, int, int, int, st
 
 
 def _describe() -> Any:
-    """All messages as a file descriptor."""
     file = descriptor_pb2.FileDescriptorProto(name="topoopt/chakra.proto", package=PACKAGE, syntax="proto3")
     text, whole, nested = _Field.TYPE_STRING, _Field.TYPE_UINT64, _Field.TYPE_MESSAGE
     attribute = _message(file, "Attribute", (("name", 1, text, _OPTIONAL, ""), ("doc", 2, text, _OPTIONAL, "")))

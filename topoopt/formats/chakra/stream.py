@@ -258,7 +258,6 @@ def _bad(message: str, file: str, *, value: object = None, allowed: str | None =
 
 
 def _length(stream: BinaryIO, file: str, count: int) -> int | None:
-    """Length of the next message, None at the end of the file."""
     number = 0
     for index in range(MAX_LENGTH_BYTES):
         byte = stream.read(1)

@@ -64,28 +64,21 @@ class _Names:
     gpus: int
 
     def shapes(self, pattern: str) -> list[tuple[int, ...]]:
-        """Numbers in all names that match, ascending."""
         matches = (re.fullmatch(pattern, name) for name in self.profile.operators)
         return sorted(tuple(int(group) for group in match.groups()) for match in matches if match)
 
     @property
     def dense(self) -> list[tuple[int, ...]]:
-        """(in, out) of the dense layers."""
         return self.shapes(r"Dense_(\d{1,9})_(\d{1,9})")
 
     def memory(self, key: str) -> tuple[int, int]:
-        """Bytes on one GPU and samples of that GPU, for the largest split measured."""
         table = self.profile.operators[key]
         parts = max(table)
         return table[parts].gpu_memory_bytes, self.profile.samples // (parts * self.gpus)
 
 
 def _one(values: list[int], what: str) -> int:
-    """The only candidate.
-
-    Raises:
-        ValueError: none or several.
-    """
+    """The only candidate."""
     distinct = sorted(set(values))
     if len(distinct) != 1:
         raise ValueError(f"{what}: candidates {distinct[:10]}")
@@ -263,7 +256,6 @@ def workload_from_profile(
 
 
 def _sizes(texts: Sequence[str]) -> dict[str, int]:
-    """`name=value` options."""
     sizes: dict[str, int] = {}
     problems = []
     for text in texts:
@@ -411,7 +403,6 @@ def workload_of_taskgraph(file: FlexnetFile, name: str = "task-graph") -> Worklo
 
 
 def _group_parts(graph: TaskGraph, predecessors: list[list[int]]) -> tuple[list[_Recovered], dict[int, int]]:
-    """Forward tasks of each operator, and the operator of every compute task."""
     owner: dict[int, int] = {}  # backward task -> first AllReduce that waits for it
     for waiting in np.flatnonzero(graph.kind == TaskKind.ALLREDUCE).tolist():
         for before in predecessors[waiting]:
@@ -533,7 +524,6 @@ def _operator(
 
 
 def _import_taskgraph(file: Path, degree: int, link_gbps: float, links: str, name: str | None) -> Imported:
-    """A job whose strategy is already chosen."""
     require_positive("--link-gbps", link_gbps)
     content = read_flexnet_taskgraph(file)
     workload = workload_of_taskgraph(content)

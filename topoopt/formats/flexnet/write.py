@@ -122,8 +122,6 @@ ANY_NODE = 2**64 - 1
 
 
 class _Writer:
-    """A file in the making: tables from the leaves up."""
-
     def __init__(self) -> None:
         self.builder: Any = flatbuffers.Builder(1 << 20)
 
@@ -137,7 +135,6 @@ class _Writer:
         return self.numbers(tables, "PrependUOffsetTRelative", 4)
 
     def table(self, slots: int, fill: Callable[[Any], None]) -> int:
-        """A table whose slots `fill` sets."""
         self.builder.StartObject(slots)
         fill(self.builder)
         return int(self.builder.EndObject())

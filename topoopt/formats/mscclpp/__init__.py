@@ -177,11 +177,7 @@ def parsed(path: Path, options: ScheduleOptions) -> ExecutionPlan:
 
 
 def _operations(block: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Operations of a block, those of a pipeline one after the other.
-
-    Raises:
-        ValueError: a pipeline that is more than its operations, or another operation that has some.
-    """
+    """Operations of a block, those of a pipeline one after the other."""
     listed: list[Mapping[str, Any]] = []
     for given in block["ops"]:
         pipeline = given["name"] == "pipeline"
@@ -258,7 +254,6 @@ def _block(
     switches: Sequence[tuple[str, tuple[int, ...]]],
     parts: int,
 ) -> PlanBlock:
-    """Operations with what the block's own lists refer to."""
     channels = {
         str(channel["channel_type"]): [_whole(k) for k in channel["channel_ids"]]
         for channel in block.get("channels", ())
@@ -361,7 +356,6 @@ def _check_block(builder: ProgramBuilder, rank: int, block: int, channels: int, 
 
 
 def _buffers(builder: ProgramBuilder, plan: ExecutionPlan) -> Place:
-    """Buffers of all ranks; in place, the smaller of input and output is the rank's part of the larger."""
     first: dict[tuple[int, str], tuple[int, int]] = {}
     share = plan.chunks // len(plan.ranks)
     for rank, block_of_rank in enumerate(plan.ranks):

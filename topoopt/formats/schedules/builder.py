@@ -49,7 +49,6 @@ def number_table(lines: Sequence[str], pattern: re.Pattern[str], groups: Sequenc
 
 
 def _part_table(lines: Sequence[str], pattern: re.Pattern[str], groups: Sequence[int]) -> Ints:
-    """The same of some lines; places of errors are among these."""
     separator = next((index for index, line in enumerate(lines) if "\0" in line), None)
     if separator is not None:
         raise LineError(separator)
@@ -74,7 +73,6 @@ def _part_table(lines: Sequence[str], pattern: re.Pattern[str], groups: Sequence
 
 
 def _shapes(letters: NDArray[np.uint8], digit: Bools, first: Ints) -> list[str]:
-    """Every line with a 0 for each run of digits."""
     kept = ~digit
     kept[first] = True
     zeros = letters.copy()
@@ -278,7 +276,6 @@ class ProgramBuilder:
 
 
 def _different(edges: Ints, actions: int) -> Ints:
-    """Each pair once, sorted."""
     return np.column_stack(np.divmod(distinct(edges[:, 0] * max(actions, 1) + edges[:, 1]), max(actions, 1)))
 
 

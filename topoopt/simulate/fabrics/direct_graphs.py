@@ -93,7 +93,6 @@ def graph_network(
 
 
 def _rings(group: Group, orders: Sequence[Group], routes: PathTable) -> GroupRings:
-    """Rings of equal shares along the routes of the pairs, which list every ordered pair in order."""
     n = routes.nodes_total
 
     def path(source: int, target: int) -> tuple[int, ...]:
@@ -445,7 +444,6 @@ def _text(shape: Sequence[int]) -> str:
 
 
 def _parallel_torus(shape: Sequence[int], degree: int) -> list[int]:
-    """Links each way along every axis."""
     axes = len(shape)
     copies, spare = divmod(degree // 2, axes)
     longest_first = sorted(range(axes), key=lambda axis: (-shape[axis], axis))

@@ -276,7 +276,6 @@ class LayerTimes:
         return np.stack([moved, np.zeros_like(moved), 2 * moved, np.zeros_like(moved)])
 
     def _product(self, rows: Column, inner: Column | float, columns: Column | float, rate: float) -> Column:
-        """A product of (rows, inner) by (inner, columns)."""
         work = 2.0 * rows * inner * columns
         moved = ELEMENT * (rows * inner + inner * columns + rows * columns)
         return np.asarray(np.maximum((work + self._half) / rate, moved / self._memory_rate))
@@ -305,7 +304,6 @@ class LayerTimes:
         return first + self._product(rows, share, model.hidden, self._rate)
 
     def _expert_products(self) -> Column:
-        """Router, shared experts, and routed ones with equally many tokens each."""
         model, columns = self._model, self._columns
         experts = model.experts
         assert experts is not None
@@ -332,7 +330,6 @@ class LayerTimes:
         return self._reached.expert_us * 1e-6 * experts.count / self._columns.expert
 
     def _core(self) -> tuple[Column, Column]:
-        """Scores and their sums, forward and backward."""
         model, columns = self._model, self._columns
         latent = model.latent
         both = 2 * model.head_size if latent is None else latent.plain_size + latent.rotary_size + latent.value_size
@@ -347,7 +344,6 @@ class LayerTimes:
         return forward, 2 * forward
 
     def _between(self, *, expert_layer: bool) -> Column:
-        """Norms and residuals, activation functions, and tokens that are sorted to experts."""
         model, columns = self._model, self._columns
         moved = self.tokens * model.hidden * 10 * ELEMENT / self._split
         per_inner = 3 if model.gated else 2

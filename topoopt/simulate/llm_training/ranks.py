@@ -252,7 +252,6 @@ class TrainingProgram:
         return steps
 
     def _ends(self, rank: int, kind: PassKind, stage: int) -> tuple[tuple[int, int] | None, tuple[int, int] | None]:
-        """Where activations or gradients come from and go to: rank, stage."""
         if kind is PassKind.WEIGHTS:
             return None, None
         before, after = int(self.orders.before[stage]), int(self.orders.after[stage])
@@ -283,7 +282,6 @@ class TrainingProgram:
         return RankTotals(rank, count + calls.total(), calls, sent, received, compute_us)
 
     def _called(self, stage: int, counts: Counter[PassKind]) -> Iterator[tuple[GroupCall, int]]:
-        """Collectives of all passes of a stage, with how often."""
         for kind, count in counts.items():
             yield from ((call, count) for call in self.costs.exchanges(kind, stage))
         in_all, weights = self.strategy.zero >= 3, counts[PassKind.WEIGHTS]
@@ -396,12 +394,10 @@ class _PodGraph:
         self.steps = NamedSteps()
 
     def build(self) -> None:
-        """All passes, then the step of the optimizer, which waits for all gradients."""
         done = [name for rank in range(self._strategy.pipeline) for name in self._rank(rank)]
         self.steps.task("optimizer", self._costs.optimizer_s(), done)
 
     def _rank(self, rank: int) -> list[str]:
-        """Passes of a pipeline rank in all its pods; names of what ends last."""
         pods = [rank * self.parts + part for part in range(self.parts)]
         start, all_passes = self._program.orders.start, self._program.orders.passes
         passes = all_passes[int(start[rank]) : int(start[rank + 1])].tolist()
@@ -435,7 +431,6 @@ class _PodGraph:
         return f"{'forward' if kind in AHEAD else kind.name.lower()} {batch}.{stage}"
 
     def _pass(self, kind: PassKind, batch: int, stage: int, pod: int, after: list[str]) -> list[str]:
-        """Computing, with what GPUs of the pod exchange and do not hide."""
         stages, ahead = self._costs.stages, kind in AHEAD
         seconds = self._costs.compute_s(kind, stage)
         if kind is not PassKind.WEIGHTS:

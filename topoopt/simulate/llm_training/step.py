@@ -431,7 +431,6 @@ def shared_rates(
 def _factors(
     problem: LlmTrainingProblem, strategy: ParallelStrategy, loads: Mapping[F, FamilyLoad], rates: GroupRates
 ) -> Mapping[F, float]:
-    """How much longer the transfers of each family take."""
     alone = tuple(float(getattr(rates, name)[0]) for name in RATE_OF.values())
     part, backward, reduced = _busy(problem, strategy, alone, rates.inside, rates.hops)
     meets: dict[F, tuple[F, ...]] = dict.fromkeys(EXCHANGES, (F.PIPELINE,))

@@ -159,7 +159,6 @@ def _fewer_servers(spans: list[Span], critical: set[int]) -> tuple[list[Span], i
 
 
 def _merged_transfers(graph: TaskGraph, simulation: Simulation, moved: Ints) -> list[Span]:
-    """For every server the times in which it sends any of the transfers."""
     spans = []
     for server in range(graph.servers):
         own = moved[graph.source[moved] == server]

@@ -532,7 +532,6 @@ def _wide(graph: EventGraph, choices: tuple[Choices, ...], o: int, head_ms: floa
 
 
 def _around(graph: EventGraph, o: int, view: View) -> Iterable[Law]:
-    """Laws (12) from an operator back to itself."""
     below = tuple(x for x in bits(graph.after[o]) if x != o)
     out_of = graph.out_of(graph.after[o])
     ends, own = (graph.at("first", o), graph.at("turned", o)), ("forward", (o,))
@@ -544,7 +543,6 @@ def _around(graph: EventGraph, o: int, view: View) -> Iterable[Law]:
 
 
 def _between(graph: EventGraph, u: int, o: int, view: View) -> Iterable[Law]:
-    """Laws (12) of an operator and one before it."""
     members = graph.after[u] & graph.before[o]
     inner = tuple(x for x in bits(members) if x not in (u, o))
     moved = tuple(sorted({*graph.out_of(graph.after[u])} & {*graph.into(graph.before[o])}))

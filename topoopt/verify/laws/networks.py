@@ -179,7 +179,6 @@ def _check_switches(findings: ViolationLog, cluster: Cluster, topology: Topology
 
 
 def _check_offsets(findings: ViolationLog, topology: Topology, links: Ints) -> None:
-    """Of a circulant its distances, ascending, or nothing; of any other topology nothing."""
     if not topology.offsets:
         return
     n = len(links)

@@ -523,7 +523,6 @@ def _run(program: ChunkProgram, order: Order) -> list[Defect]:
 
 
 def _wrong_results(program: ChunkProgram, values: _Values, held: list[int]) -> Iterable[str]:
-    """What is not there at the end, or wrong."""
     everyone = (1 << len(program.ranks)) - 1
     right: dict[tuple[int, int], int | None] = {}
     for cell, label, rank in program.expected.tolist():

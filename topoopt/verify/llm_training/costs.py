@@ -186,7 +186,6 @@ class GpuSeconds:
         return total + self._mlp(float(experts.shared * experts.hidden)) if experts.shared > 0 else total
 
     def _local(self) -> Floats:
-        """Return the experts of a GPU in a layer."""
         experts = self.model.experts
         return np.zeros_like(self.r.x) if experts is None else experts.count / self.r.x
 
@@ -381,7 +380,6 @@ def transfers_of(problem: LlmTrainingProblem, r: Records, rates: DimensionRates)
 def _exchange(
     problem: LlmTrainingProblem, r: Records, activations: Floats, rates: DimensionRates
 ) -> tuple[Floats, Floats, Floats]:
-    """Return for tokens to experts in one layer and direction: seconds, bytes, bytes that leave the server."""
     experts, none = problem.model.experts, np.zeros_like(r.t)
     if experts is None:
         return none, none, none

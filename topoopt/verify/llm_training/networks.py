@@ -94,7 +94,6 @@ def groups_of(strategy: ParallelStrategy, places: tuple[int, ...], g: int) -> di
 
 
 def _members(strategy: ParallelStrategy) -> dict[F, list[list[int]]]:
-    """Return the ranks of every group in the order of its ring."""
     size = strategy.expert * strategy.expert_tensor
     members: dict[F, dict[object, list[int]]] = {family: defaultdict(list) for family in F}
     for rank, at in enumerate(rank_positions(strategy)):
@@ -160,7 +159,6 @@ def _same(links: Links, expected: Mapping[Arc, int]) -> str:
 
 
 def _in_both_directions(pairs: Iterable[Arc], count: int = 1) -> Counter[Arc]:
-    """Return so many links from either end of every pair to the other."""
     links = Counter[Arc]()
     for a, b in pairs:
         links[a, b] += count
@@ -293,7 +291,6 @@ def _split_error(problem: LlmTrainingProblem, network: NetworkPlan, strategy: Pa
 
 
 def _exchange(groups: Mapping[F, MemberGroups]) -> set[Arc]:
-    """Return the pairs of servers that exchange tokens."""
     on = groups[F.EXPERT].on if F.EXPERT in groups else {}
     return {arc for servers in on for arc in itertools.permutations(servers, 2)}
 
@@ -301,7 +298,6 @@ def _exchange(groups: Mapping[F, MemberGroups]) -> set[Arc]:
 def _ring_links(
     orders: Iterable[tuple[tuple[int, ...], ...]], interfaces: int, links: LinkDirection
 ) -> Counter[Arc] | None:
-    """Return links of rings through groups that have so many interfaces of a server; None: there is another number."""
     count = interfaces // 2 * 2 if links is LinkDirection.BIDIRECTIONAL else interfaces  # a ring both ways is two
     arcs = Counter[Arc]()
     for rings in orders:
@@ -436,7 +432,6 @@ def _on_routes(
     findings: ViolationLog, problem: LlmTrainingProblem, network: NetworkPlan, strategy: ParallelStrategy,
     places: tuple[int, ...], groups: dict[F, MemberGroups], on_schedules: set[F],
 ) -> Loads:  # fmt: skip
-    """Return loads of all families between servers, without those that reduce on schedules."""
     links = {(tail, head) for tail, head, _ in network.links}
     hub = max((head for _, head in links), default=0)
     regional = network.fabric == REGIONAL  # circuits are for tokens only
@@ -454,7 +449,6 @@ def _on_routes(
 
 
 def _sent(findings: ViolationLog, network: NetworkPlan, family: F, group: MemberGroups) -> Pairs:
-    """Return bytes from server to server."""
     sent: Pairs = defaultdict(float)
     if family not in RING_FAMILIES:
         for servers, count in group.on.items():
@@ -476,7 +470,6 @@ def _sent(findings: ViolationLog, network: NetworkPlan, family: F, group: Member
 
 
 def _paths(findings: ViolationLog, network: NetworkPlan, routes: Sequence[ServerRoute], links: set[Arc]) -> Paths:
-    """Return routes by their ends, every step of them a link, shares summing to 1; a link is the route of its ends."""
     paths: Paths = defaultdict(list)
     for route in routes:
         if any(step not in links for step in itertools.pairwise(route.path)):
@@ -498,7 +491,6 @@ def _relays(problem: LlmTrainingProblem, network: NetworkPlan) -> bool:
 
 
 def _arc_rates(problem: LlmTrainingProblem, network: NetworkPlan) -> tuple[dict[Arc, float], float]:
-    """Return bytes a second of links, and of the network inside a server."""
     cluster, reached = problem.cluster, problem.device.reached
     rate = network.link_gbps * BYTES_OF_GBIT * reached.network
     inside = cluster.gpus_per_server * cluster.intra_server_gbps * BYTES_OF_GBIT * reached.scale_up
@@ -717,12 +709,10 @@ def in_pieces(units: Ints, pieces: int) -> Ints:
 
 
 def _named(family: F) -> str:
-    """Return the name of the rate of a family."""
     return family.value.replace("-", "_")
 
 
 def _rates_alone(problem: LlmTrainingProblem, strategy: ParallelStrategy, loads: Loads) -> dict[F, float]:
-    """Return bytes a second of a GPU when no other family sends; at most those on an ideal switch."""
     ideal = costs.ideal_rates(problem, records_of([row_of(strategy)]))
     limits = {family: float(getattr(ideal, _named(family))[0]) for family in F}
     if strategy.order != RANK_ORDER:

@@ -230,8 +230,6 @@ def orders_of(job: RailJob) -> Orders:
 
 @dataclass
 class _Rank:
-    """State of a stage."""
-
     rank: int
     order: Sequence[Pass]
     ports: StagePorts | None
@@ -320,7 +318,6 @@ class Follower:
         return ports.pipeline if rank and self.job.inside is not None else ports.inside
 
     def _gather(self, rank: int, rate: PortRates) -> float:
-        """Take when weights come, chunk by chunk; return since when the ports serve nothing of that."""
         job, came = self.job, 0.0
         stages = range(rank, job.ranks * job.chunks, job.ranks)
         for stage in stages:
@@ -357,7 +354,6 @@ class Follower:
         return (exchange.head_s, 0.0) if kind == "F" else (0.0, exchange.tail_s)
 
     def _pass(self, state: _Rank) -> bool:
-        """Do the next pass of a rank; return whether all it waits for had a time."""
         job = self.job
         kind, batch, stage = state.order[state.at]
         begin, used = max(state.free, self.needed[stage] if kind == "F" and batch == 0 else 0.0), NEVER
@@ -396,7 +392,6 @@ class Follower:
         return True
 
     def _lit_inside(self, state: _Rank, needed: float, used: float) -> float:
-        """Return when the circuits of what a pass exchanges are there."""
         assert state.ports is not None
         if used > NEVER:
             return self._set(state, "pipeline-to-inside", state.ports.inside, used, needed)
@@ -405,7 +400,6 @@ class Follower:
         return NEVER
 
     def _lit_pipeline(self, state: _Rank, needed: float, _: float = NEVER) -> float:
-        """Return when the circuits to neighbours are there."""
         if state.switches_inside and state.passed > NEVER:
             return self._to_pipeline(state)
         if state.ports is None or state.held == state.ports.pipeline:
@@ -433,7 +427,6 @@ class Follower:
         source.last_sent, target.last_sent = max(source.last_sent, end), max(target.last_sent, end)
 
     def _reduce(self, state: _Rank) -> float:
-        """Return when the gradients of a rank are reduced; those of layers that are through first go first."""
         job, stages = self.job, range(state.rank, self.job.ranks * self.job.chunks, self.job.ranks)
         done = dict.fromkeys(stages, NEVER)
         for kind, i, stage in state.order:

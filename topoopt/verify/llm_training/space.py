@@ -261,7 +261,6 @@ def _splits(problem: LlmTrainingProblem, t: int, tokens: int) -> tuple[int, ...]
 
 
 def _on_rails(problem: LlmTrainingProblem, r: Records) -> Bools:
-    """Return which strategies can stand on rails: no group that the rails would split, ports enough, no two copies."""
     assert problem.switching is not None
     near = beside(problem, r)
     inner = near[D.TENSOR] * near[D.CONTEXT] == r.t * r.c

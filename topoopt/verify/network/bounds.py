@@ -612,7 +612,6 @@ def _packed(parts: list[tuple[Ints, Floats, Floats]]) -> list[tuple[Ints, Floats
 
 
 def _sum_of_largest(values: Floats, d: int) -> Floats:
-    """float64[sets]: sum of the d largest positive values of each row."""
     values = np.maximum(values, 0.0)
     if values.shape[1] > d:
         values = np.partition(values, values.shape[1] - d, axis=1)[:, -d:]

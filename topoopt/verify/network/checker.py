@@ -485,7 +485,6 @@ def remaining(topology: Topology, link: Sequence[int]) -> Ints:
 
 
 def _part(topology: Topology, links: Ints) -> Topology:
-    """The arcs that are not dark."""
     arcs = links > 0
     dark = np.full_like(topology.switches, -1)
     return Topology(

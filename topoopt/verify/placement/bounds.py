@@ -119,7 +119,6 @@ def _fastest(problem: PlacementProblem) -> list[float]:
 
 
 def _least_transfer(problem: PlacementProblem, size_bytes: int) -> float:
-    """Of a tensor between any two devices, alone."""
     per_ms = 1e9 / 8 / 1e3
     servers: dict[int, int] = {}
     for device in problem.devices:
@@ -340,5 +339,4 @@ def port_bounds(
 
 
 def _links(problem: PlacementProblem, server: int) -> float:
-    """Bytes per ms of all links of a server."""
     return sum(link.gbps for link in problem.servers[server].links) * 1e9 / 8 / 1e3

@@ -141,7 +141,6 @@ class _AssignmentTables:
         return pairs
 
     def first(self) -> _PartialAssignments:
-        """The partial assignment in which no group has a device."""
         none, idle = np.zeros((1, 0), dtype=np.int64), np.zeros((1, 2, self.k))
         return _PartialAssignments(
             none, idle, idle, np.zeros((1, self.k), np.int64), np.zeros((1, self.k, self.k), dtype=bool)
@@ -178,7 +177,6 @@ class _AssignmentTables:
         return extended.some(self.value(extended, self.left[:, g]) < limit)
 
     def _charge(self, rows: _PartialAssignments, home: int, users: list[int], phase: int, table: Floats) -> None:
-        """Add what one tensor costs: every other device with a consumer, and the sender for its slowest copy."""
         index = np.arange(len(rows.device))
         goes = np.zeros((len(index), self.k), dtype=bool)
         for user in users:
@@ -280,20 +278,13 @@ def _closed_sets(groups: int, edges: set[tuple[int, int]], most: int) -> list[fr
 
 
 def _equal_links(problem: PlacementProblem) -> bool:
-    """Whether all transfers that somebody pays for cost the same."""
     host = np.array([entry.host for entry in problem.devices])
     paid = ~np.eye(len(host), dtype=bool) & ~np.logical_and.outer(host, host)
     return all(len(set(transfer_table(problem, size)[paid].tolist())) <= 1 for size in (0, 10**9))
 
 
 class _PipelineTables:
-    """Tables of one problem by kind of device: sums over every closed set, of which those of a stage are differences.
-
-    Raises
-    ------
-    ValueError
-        There are too many ways to use the devices, or too many closed sets.
-    """
+    """Tables of one problem by kind of device: sums over closed sets, of which those of a stage are differences."""
 
     def __init__(self, problem: PlacementProblem, settings: Throughput, max_sets: int) -> None:
         groups = problem.colocated()
@@ -468,7 +459,6 @@ class _ScheduleTables:
         self.peers = [[e for e in range(d) if self._alike(e, d)] for d in range(self.k)]
 
     def _durations(self, size_bytes: int) -> Floats:
-        """float64[devices, devices]: least ms of a transfer."""
         problem, table = self.problem, np.zeros((self.k, self.k))
         links = [sum(link.gbps for link in server.links) for server in problem.servers]
         for d, first in enumerate(problem.devices):
@@ -519,7 +509,6 @@ class _ScheduleTables:
         return rows.some(self._promising(rows, limit))
 
     def _promising(self, rows: _PartialSchedules, limit: float) -> Bools:
-        """Whether all that is to come may end below the limit."""
         good = np.ones(len(rows.last), dtype=bool)
         todo = rows.device < 0
         for i in range(self.n):

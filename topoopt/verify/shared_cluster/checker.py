@@ -440,7 +440,6 @@ def _times(index: np.ndarray, classes: Sequence[JobClass], draws: Draws) -> np.n
 
 
 def _lengths(problem: SharedCluster, index: np.ndarray, times: np.ndarray) -> list[float]:
-    """Iterations that its class gives each job, not rounded."""
     rows = [problem.classes[number] for number in index]
     return [
         float(row.iterations or 0) if row.duration_s is None else row.duration_s / (time * 1e-3)
@@ -510,7 +509,6 @@ def objective_value(case: Case, plan: SharedClusterPlan) -> float:
 
 
 def _mean_of_run(checked: CheckedRun) -> float:
-    """Return the mean over the finished jobs, by exact sums."""
     stays, jobs = checked.run.stays, checked.jobs
     done = np.flatnonzero(checked.run.finished).tolist()
     if checked.problem.goal == "mean-completion-time":
@@ -563,7 +561,6 @@ def _alone_on_first(case: Case) -> dict[int, float] | None:
 
 
 def _flows_on_first(case: Case, draw: Draw) -> list[float] | None:
-    """Simulate the flows of a draw on a shared fabric; None, and noted, where that is not done."""
     problem, fabric, figures = case.problem, case.problem.fabrics[0], "times of planned classes together"
     if problem.time_model != FLUID or fabric.kind not in SWITCHED:
         what = f"model {problem.time_model}" if problem.time_model != FLUID else f"fabric {fabric.kind}"
@@ -586,7 +583,6 @@ def _flows_on_first(case: Case, draw: Draw) -> list[float] | None:
 def _shared_network(
     case: Case, fabric: Fabric, routes_seed: int, placed: Sequence[tuple[IterationTasks, Sequence[int]]]
 ) -> SimulatedNetwork | None:
-    """Return a fabric of switches, with paths and rings for all jobs of a draw."""
     choice = FabricChoice(
         fabric=fabric.kind,
         nic_gbps=fabric.server_gbps,
@@ -732,13 +728,7 @@ def _case(problem: SharedCluster, result: SharedResult, depth: CheckDepth, book:
 
 
 def _rated(problem: SharedCluster, fabric: Fabric, book: PriceBook | None) -> Fabric:
-    """Return a fabric with the rate of its servers.
-
-    Raises
-    ------
-    ValueError
-        It is that of equal cost, and there are no prices.
-    """
+    """Return a fabric with the rate of its servers."""
     if fabric.server_gbps is not None:
         return fabric
     if book is None:

@@ -347,7 +347,6 @@ def _sweep(checked: CheckedRun, looked_at: int, fixed: bool) -> Iterator[str]:
 
 
 def _largest(fabric: Fabric, free: Bools, group: Ints) -> int:
-    """Most servers that a job could get."""
     if fabric.kind != PARTITIONED:
         return int(free.sum())
     return int(np.bincount(group[free], minlength=1).max())

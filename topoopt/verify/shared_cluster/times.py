@@ -51,12 +51,10 @@ class _Route:
     touched: bool = False
 
     def carry(self, now: float) -> None:
-        """Let it give its flows their rate until now."""
         self.clock += self.rate * max(0.0, now - self.since)
         self.since = now
 
     def next_end(self, now: float) -> float:
-        """When its first flow ends at this rate."""
         return now + (self.flows[0][0] - self.clock) / self.rate if self.rate > 0 else inf
 
 
@@ -146,24 +144,16 @@ class _Fluid:
         return self.routes[key]
 
     def announce(self, at: float, task: int, what: int) -> None:
-        """Put an event on the list."""
         self.serial += 1
         heappush(self.events, (at, self.serial, task, what))
 
     def begin(self, first: int, last: int) -> None:
-        """Announce the tasks of a job that wait for nothing."""
         for task in range(first, last):
             if not self.waiting[task]:
                 self.announce(self.ready[task], task, READY)
 
     def run(self) -> list[float]:
-        """Return the end of the first iteration of each job.
-
-        Raises
-        ------
-        ValueError
-            Tasks wait for each other in a circle.
-        """
+        """Return the end of the first iteration of each job."""
         self.begin(0, len(self.tasks))
         while min(self.first) < 0:
             upcoming = min((route.ends_at for route in self.active), default=inf)
@@ -264,7 +254,6 @@ class _Fluid:
         return False
 
     def settle(self) -> None:
-        """Compute the rates anew, since flows came or went."""
         self.changed = False
         if not self.active:
             return
@@ -544,7 +533,6 @@ def _among(loads: Loads, kept: Bools) -> Loads:
 
 
 def _on_links(loads: Loads, rate: Floats, links: int) -> Floats:
-    """Load of every link when the rows have these rates."""
     row, link, part = loads
     return np.bincount(link, part * rate[row], minlength=links).astype(np.float64)
 
@@ -590,7 +578,6 @@ class _Follower:
         self.limit = np.minimum(gbps, self.wire / self.alone) if self.interleaved else np.full(len(jobs), gbps)
 
     def parts(self, stay: int) -> dict[Link, float]:
-        """Loads of the job of a stay."""
         end_if_left()
         job_class = self.classes[self.run.stays.job[stay]]
         servers = self.run.stays.servers_of(stay)
