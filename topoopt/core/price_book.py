@@ -122,7 +122,6 @@ class PriceBook:
 
     @property
     def rates_gbps(self) -> tuple[float, ...]:
-        """Rates with prices, ascending."""
         return self.part(NIC).rates_gbps
 
     @property

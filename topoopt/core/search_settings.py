@@ -98,7 +98,6 @@ Sharings = tuple[Annotated[LinkSharing, Names(LinkSharing)], ...]
 
 
 def _each_once(sharings: tuple[LinkSharing, ...]) -> tuple[LinkSharing, ...]:
-    """Return the ways to share links."""
     if len(set(sharings)) < max(1, len(sharings)):
         raise ValueError("a way to share links is listed twice" if sharings else "no way to share links is listed")
     return sharings

@@ -143,7 +143,6 @@ def read_price_book(path: str | os.PathLike[str]) -> PriceBook:
 
 
 def _named(issue: Issue) -> Issue:
-    """The fault in the words of a price book."""
     if len(issue.path) == 2 and issue.path[0] == "parts" and issue.message.startswith("unknown key"):
         return replace(issue, message="unknown part")
     if len(issue.path) == 3 and issue.path[2] == "unit" and issue.message != "missing":

@@ -111,7 +111,6 @@ def with_files(document: Mapping[str, Any], folder: str, paths: tuple[str, ...])
 
 
 def _renamed(value: Any, folder: str, names: Mapping[str, str]) -> Any:
-    """Return a document whose names of files outside of its folder are those that they are carried by."""
     if isinstance(value, str):
         return names.get(os.path.normpath(os.path.join(folder, value)), value) if names else value
     if isinstance(value, Mapping):

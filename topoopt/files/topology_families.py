@@ -219,7 +219,6 @@ def complete_bipartite(p: Parameters) -> Arcs:
 
 
 def complete(p: Parameters) -> Arcs:
-    """Every server linked to every other."""
     tail, head = np.nonzero(~np.eye(p.servers, dtype=bool))
     return np.column_stack((tail, head)).astype(np.int64)
 

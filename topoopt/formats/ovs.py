@@ -343,7 +343,6 @@ def host_export(wanted: HostRates, strict: bool) -> Export:
 
 
 def rate_table(rates: HostRates) -> dict[tuple[str, str, str], int]:
-    """Bit/s by host, interface and destination."""
     table: dict[tuple[str, str, str], int] = defaultdict(int)
     for rate in rates.rates:
         if rate.rate_bps:

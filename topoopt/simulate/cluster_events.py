@@ -50,7 +50,6 @@ class GroupPlacer:
         return np.bincount(self.group[free], minlength=self.groups)
 
     def fits(self, free: Free, servers: int, job_class: int = 0) -> bool:
-        """Whether a group has that many."""
         return int(self.counts(free).max()) >= servers
 
     def place(self, free: Free, servers: int, job_class: int = 0) -> Ints | None:
@@ -393,7 +392,6 @@ class JointPlacer(Placer, Protocol):
 
 
 def start_jointly(cluster: ClusterState, placer: JointPlacer) -> None:
-    """Start every waiting job that may."""
     queue = cluster.scheduling.queue
     if queue == "backfill":
         while cluster.queue:
@@ -457,7 +455,6 @@ CHECK_EVERY = 64
 
 
 def start_waiting(cluster: ClusterState) -> None:
-    """Start every waiting job that may."""
     if isinstance(cluster.placer, JointPlacer):
         start_jointly(cluster, cluster.placer)
         return

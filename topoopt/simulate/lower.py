@@ -107,7 +107,6 @@ class GraphArrays(NamedTuple):
 
 
 def strategy_arrays(strategy: Strategy) -> tuple[Ints, Ints]:
-    """(split, offset) arrays of a strategy."""
     return (
         np.array([placement.split for placement in strategy.placements], dtype=np.int64),
         np.array([placement.offset for placement in strategy.placements], dtype=np.int64),

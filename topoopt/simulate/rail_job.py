@@ -209,7 +209,6 @@ def layout(job: RailJob, rank: int, split: PortSplit, before: Sequence[Layout]) 
 
 
 def layouts(job: RailJob, rank: int, ports: StagePorts) -> dict[PortSplit, Layout]:
-    """Of all splits of a stage."""
     layout_of: dict[PortSplit, Layout] = {}
     for split in (ports.pipeline, ports.inside, ports.data):
         if split not in layout_of:

@@ -382,7 +382,6 @@ NAMES = {kind: kind.name.lower() for kind in PassKind}
 def events_of(
     job: RailJob, orders: RailOrders, plan: Sequence[StagePorts], delays: Delays, step: FollowedStep
 ) -> tuple[RailEvent, ...]:
-    """All events, by rank and begin."""
     events = [*_passes(orders, step), *_ends(job, step)]
     for rank, ports in enumerate(plan):
         events += _switches(job, orders, rank, ports, delays, step)
@@ -401,7 +400,6 @@ def _passes(orders: RailOrders, step: FollowedStep) -> Iterator[RailEvent]:
 
 
 def _ends(job: RailJob, step: FollowedStep) -> Iterator[RailEvent]:
-    """What stands before and behind the passes."""
     for rank in range(job.ranks):
         if step.gathered[rank] > 0.0:
             yield RailEvent(rank, "gather", 0.0, float(step.gathered[rank]))

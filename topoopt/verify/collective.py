@@ -171,9 +171,7 @@ def expected_certificates(problem: CollectiveProblem) -> tuple[Argument, ...]:
     """Return the arguments of the certificates of a problem; the first one bounds what bytes take."""
     if problem.collective is CollectiveOp.ALL_TO_ALL or not (problem.relaying or problem.multicast):
         return (Argument.PAIR_LENGTHS,)
-    if problem.collective is CollectiveOp.ALLREDUCE and not (
-        problem.multicast and problem.collective is not CollectiveOp.ALL_TO_ALL
-    ):
+    if problem.collective is CollectiveOp.ALLREDUCE and not problem.multicast:
         return Argument.ALLREDUCE_ROOTS, Argument.NETWORK_CUT
     return (Argument.NETWORK_CUT,)
 
@@ -267,7 +265,6 @@ def _fractions(numerators: list[int], denominators: list[int]) -> tuple[Fraction
 
 
 def _vectors(certificate: Certificate, *names: str) -> list[list[int]]:
-    """Return the vectors of a certificate, which has no others, as whole numbers of Python."""
     vectors = [int_array(certificate[name], 1) for name in names]
     if set(certificate.arrays) != set(names) or any(vector is None for vector in vectors):
         raise ValueError(f"vectors of whole numbers expected: {', '.join(names)}")

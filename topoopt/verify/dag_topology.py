@@ -505,7 +505,6 @@ def _plans(plan: DagTopologyPlan) -> list[tuple[str, Any]]:
 
 
 def makespan_of(problem: DagTopologyProblem, plan: DagTopologyPlan) -> float:
-    """Return when the last step ends."""
     return max(follow(problem, plan.circuits.tolist())[1])
 
 

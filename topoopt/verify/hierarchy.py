@@ -588,7 +588,6 @@ def _byte_sums(problem: HierarchicalProblem) -> list[float]:
 
 
 def _prices(problem: HierarchicalProblem, certificates: Sequence[Certificate]) -> list[float]:
-    """Return a bound for each design, by its certificate or by sums of bytes."""
     bounds = _byte_sums(problem)
     proofs = [BandwidthProof.of(problem, certificate) for certificate in certificates]
     proofs = [proof for proof in proofs if proof.point is None]
@@ -612,7 +611,6 @@ def _certified(problem: HierarchicalProblem, proof: BandwidthProof) -> float:
 
 
 def _speeds(problem: HierarchicalProblem, certificates: Sequence[Certificate]) -> list[float]:
-    """Return a bound for each design, all combinations tried where it has a list of speeds."""
     least = (least_by_speeds(problem, design) if has_catalogue(design) else -math.inf for design in problem.designs)
     return [max(pair) for pair in zip(_prices(problem, certificates), least, strict=True)]
 
@@ -695,7 +693,6 @@ SPEEDS_CHECKER = replace(CHECKER, claims=(Argument.SPEED_BRANCHING,), optimal=To
 
 
 def checker_of(problem: HierarchicalProblem, plan: HierarchicalPlan) -> Checker:
-    """Return the checker of a plan."""
     listed = [has_catalogue(design) for design in problem.designs]
     chosen = listed[plan.design] if plan.design in range(len(listed)) else False
     return SPEEDS_CHECKER if chosen else replace(CHECKER, claims=SPEEDS_CHECKER.claims if any(listed) else ())
@@ -704,5 +701,4 @@ def checker_of(problem: HierarchicalProblem, plan: HierarchicalPlan) -> Checker:
 def check(
     problem: HierarchicalProblem, result: Result[HierarchicalProblem, HierarchicalPlan], depth: CheckDepth
 ) -> CheckFindings:
-    """Check a result; see `Checker`."""
     return checker_of(problem, result.plan)(problem, result, depth)

@@ -80,7 +80,6 @@ def read_schedule(path: Path, options: ScheduleOptions) -> ChunkProgram:
 
 
 def attributes(message: Any) -> dict[str, Any]:
-    """Attributes of a message by name."""
     return {
         attribute.name: getattr(attribute, attribute.WhichOneof("value"))
         for attribute in message.attr

@@ -164,7 +164,6 @@ class LeftOver:
         return f"Node.attr.{attribute.name}"
 
     def _count(self) -> None:
-        """Add nodes that have the same fields to what is not used."""
         for (kind, *paths), count in self._alike.items():
             for path in map(str, paths):
                 if self.table.get(path, ("noted",))[0] != "used":

@@ -552,7 +552,6 @@ def _groups(
 
 
 def _acyclic(pointer: Ints, successor: Ints) -> bool:
-    """Whether all tasks can be ordered so that each stands before its successors."""
     waiting = np.bincount(successor, minlength=len(pointer) - 1).tolist()
     start, following = pointer.tolist(), successor.tolist()
     stack = [task for task, count in enumerate(waiting) if count == 0]

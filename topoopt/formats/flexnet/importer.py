@@ -78,7 +78,6 @@ class _Names:
 
 
 def _one(values: list[int], what: str) -> int:
-    """The only candidate."""
     distinct = sorted(set(values))
     if len(distinct) != 1:
         raise ValueError(f"{what}: candidates {distinct[:10]}")

@@ -424,8 +424,6 @@ def _one_step(
     action: int,
     where: str,
 ) -> None:
-    """Cells that a step reads and writes; what it sends and receives is joined when all steps are known."""
-
     def cells(end: tuple[str, int]) -> list[int]:
         cells_read = [cell(rank, end[0], end[1] + k) for k in range(step.count)]
         if None in cells_read:

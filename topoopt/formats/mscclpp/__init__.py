@@ -177,7 +177,6 @@ def parsed(path: Path, options: ScheduleOptions) -> ExecutionPlan:
 
 
 def _operations(block: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Operations of a block, those of a pipeline one after the other."""
     listed: list[Mapping[str, Any]] = []
     for given in block["ops"]:
         pipeline = given["name"] == "pipeline"
@@ -484,7 +483,6 @@ def _meet(builder: ProgramBuilder, plan: ExecutionPlan, meetings: Meetings) -> N
 
 
 def _barriers(builder: ProgramBuilder, meetings: Meetings) -> None:
-    """The n-th barrier of a block meets the n-th of every other block; what follows it comes after all of them."""
     chain = builder.actions.table()[:, 1].tolist()
     following: dict[int, int] = {}
     for action, before in builder.edges:

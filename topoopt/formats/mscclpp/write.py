@@ -33,8 +33,6 @@ def _ranges(end: tuple[str, int], count: int, remote: int | None = None) -> list
 
 
 class _Block:
-    """Operations of a thread block, with the peers it has channels to and the remote buffers it writes."""
-
     def __init__(self) -> None:
         self.operations: list[dict[str, Any]] = []
         self.peers: list[int] = []

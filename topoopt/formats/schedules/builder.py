@@ -213,7 +213,6 @@ class ProgramBuilder:
         return self.actions[action][2:]
 
     def path_index(self, via: tuple[str, ...]) -> int:
-        """Number of a way through switches."""
         return self.paths.setdefault(via, len(self.paths))
 
     def message(
@@ -358,7 +357,6 @@ def add_sends(builder: ProgramBuilder, pieces: Sequence[Piece], sends: PieceSend
 def _copies(
     builder: ProgramBuilder, sends: PieceSends, units: Ints, filled: Sequence[int], first: Sequence[int], *, timed: bool
 ) -> int:
-    """Sends in order of their epochs, of pieces that are copied alone; how many bring nothing new."""
     base = builder.single_actions(sends.places, sends.tail)
     action = base + np.arange(len(sends.piece))
     epochs = sends.epoch if timed else UNKNOWN
@@ -434,7 +432,6 @@ def _epoch(
     *,
     timed: bool,
 ) -> int:
-    """The sends of one epoch; how many bring nothing new. What is held goes by cells."""
     coming: list[tuple[int, int, int, int, Row, _Held]] = []
     readers: dict[int, list[int]] = {}
     for piece, tail, head, epoch, path, units, row_index in rows:

@@ -451,7 +451,6 @@ def _parallel_torus(shape: Sequence[int], degree: int) -> list[int]:
 
 
 def _cycles_torus(steps: Ints, parallel: Sequence[int]) -> tuple[Group, ...]:
-    """Link-disjoint Hamiltonian cycles over the links of these axes."""
     both_sides = [np.column_stack((step, np.argsort(step))) for step in steps]
     return most_cycles(np.repeat(both_sides, parallel, axis=0))
 

@@ -242,7 +242,6 @@ class LayerTimes:
         return [dense, routed, self.embedding(), self.head(), np.stack([fixed, fixed, none, none])]
 
     def layer(self, *, expert_layer: bool) -> PassTimes:
-        """One layer, dense or of experts."""
         attention = self._attention_products()
         core, core_back = self._core()
         other = self._between(expert_layer=expert_layer)

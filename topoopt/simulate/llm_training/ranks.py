@@ -71,7 +71,6 @@ class TrainingPasses:
         return round(self.compute_s(kind, stage) * 1e6)
 
     def compute_s(self, kind: PassKind, stage: int) -> float:
-        """Of a pass, transfers left out."""
         forward, inputs, weights, again = self.stages.passes[:, stage]
         inputs = inputs + again
         value = {
@@ -88,7 +87,6 @@ class TrainingPasses:
         return round(self.optimizer_s() * 1e6)
 
     def optimizer_s(self) -> float:
-        """The step, on the fullest rank."""
         return float(self._problem.cluster.slowdown * optimizer_s(self._problem, self._strategy, self.stages))
 
     def exchanges(self, kind: PassKind, stage: int) -> tuple[GroupCall, ...]:
@@ -190,7 +188,6 @@ class TrainingProgram:
         self.orders: PassOrders = strategy_orders(problem, strategy)
 
     def _group(self, family: str, rank: int) -> int:
-        """The number of the group of a family that a rank is in; groups are numbered as they are met."""
         keys = self._keys[family]
         key = family, int(keys[rank])
         if key not in self._numbers:

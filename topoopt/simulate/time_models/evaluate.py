@@ -243,7 +243,6 @@ def bandwidth_tax(graph: TaskGraph, simulation: Simulation) -> float:
 
 
 def evaluate(graph: TaskGraph, network: Network, model: str = "rounds") -> Evaluation:
-    """Simulate an iteration and explain it."""
     simulation = simulate(graph, network, model)
     critical = critical_path(graph, simulation)
     timeline, servers_left_out = timeline_of(graph, simulation, critical)

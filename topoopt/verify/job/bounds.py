@@ -76,7 +76,6 @@ def instance_bounds(cluster: Cluster, workload: Workload) -> tuple[Bound, ...]:
 
 
 def _bound(total: float, argument: Argument) -> Bound:
-    """A sum of times, none negative, less its rounding."""
     return Bound(total * (1.0 - ROUNDING_MARGIN), argument)
 
 
@@ -256,7 +255,6 @@ def _network_bounds(
 
     @cache
     def nearest(members: tuple[int, ...]) -> Floats:
-        """float64[k], least hops of each member to another."""
         if hops is None:
             return np.ones(len(members))
         among = hops[np.ix_(members, members)]

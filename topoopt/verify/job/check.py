@@ -472,7 +472,6 @@ def _free_bounds(cluster: Cluster, workload: Workload) -> tuple[Bound, ...]:
 
 
 def _certified(problem: CoOptimisation, certificates: Sequence[Certificate]) -> float:
-    """Return what the strategy program proves."""
     own = [certificate for certificate in certificates if certificate.argument is Argument.STRATEGY_PROGRAM]
     if not own:
         raise ValueError("there is no certificate")

@@ -114,7 +114,6 @@ class EarliestStarts:
 
 
 def _wire_ms(edge: PlanTransfers, rates: Rates, back: bool) -> tuple[Floats, Floats]:
-    """Time of every transfer of an edge at its sender and at its receiver, forward or back."""
     sender, receiver = (edge.target, edge.source) if back else (edge.source, edge.target)
     return edge.bytes / rates.send[sender], edge.bytes / rates.receive[receiver]
 

@@ -406,7 +406,6 @@ def fabric_error(links: Ints, graph: FabricGraph, requested: RequestedFabric, cl
 
 
 def unlawful(links: Ints, cluster: Cluster, *, directed: bool = False) -> str:
-    """Why servers cannot be joined so."""
     if max(links.sum(axis=0).max(), links.sum(axis=1).max()) > cluster.degree:
         return f"more than {cluster.degree} links at a server"
     if not directed and not np.array_equal(links, links.T):

@@ -621,7 +621,6 @@ def _whole_paths(path_of_node: Int32s) -> Iterator[slice]:
 
 
 def _loops(nodes: Ints | Int32s, paths: Int32s) -> Ints:
-    """Paths that visit a server twice, ascending."""
     by_path = np.lexsort((nodes, paths))
     twice = (np.diff(nodes[by_path]) == 0) & (np.diff(paths[by_path]) == 0)
     return np.unique(paths[by_path[1:][twice]]).astype(np.int64)

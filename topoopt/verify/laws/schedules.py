@@ -160,7 +160,6 @@ def results_arrive(problem: CollectiveProblem, schedule: CollectiveSchedule) -> 
 
 
 def _held_at_first(problem: CollectiveProblem, schedule: CollectiveSchedule) -> Bools:
-    """bool[b, V], only the owner of each block has it."""
     count = len(schedule.blocks.units)
     has = np.zeros((count, problem.network.nodes), dtype=np.bool_)
     has[np.arange(count), schedule.blocks.owner] = True
@@ -372,7 +371,6 @@ def _pairs(program: ChunkProgram, order: Order) -> tuple[Ints, Ints]:
 
 
 def _among(wanted: Ints, given: Ints) -> Bools:
-    """bool[w], which of the wanted values are given."""
     ordered = np.sort(given)
     index = np.searchsorted(ordered, wanted)
     among: Bools = np.zeros(len(wanted), dtype=np.bool_)
@@ -465,7 +463,6 @@ class _Values:
         return number
 
     def bad(self, why: str) -> int:
-        """A value that is wrong for a reason."""
         self.wrong.append(why)
         return 1 - len(self.wrong)
 
@@ -610,7 +607,6 @@ class ScheduleLoads:
     total: int
 
     def covers(self, members: tuple[int, ...], payload: int) -> bool:
-        """Whether an AllReduce runs on it."""
         below = self.below_bytes is None or payload < self.below_bytes
         return members == self.members and self.from_bytes <= payload and below
 

@@ -243,7 +243,6 @@ class _Check:
             self.findings.add("objective", f"the iteration takes {took!r} s, not {value!r}")
 
     def _timed(self) -> list[tuple[ParallelStrategy, float]]:
-        """Return the strategies ranked, with their times."""
         if not self.ranked_s:
             raise BeyondWorkError("strategies ranked were not followed")
         return list(zip(self.plan.ranked, self.ranked_s, strict=True))
@@ -271,7 +270,6 @@ class _Check:
             check_rail_bounds(self.findings, self.problem, self._timed(), bounds_s, value, self.budget)
 
     def _proven(self, fabric: str, fastest: tuple[float, float]) -> float | None:
-        """Return what no strategy is below on a fabric, by the certificates; None: its plan was not followed."""
         value, claimed = self._value(fabric), self.claimed[fabric]
         if value is None:
             return None

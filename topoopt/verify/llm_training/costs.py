@@ -190,7 +190,6 @@ class GpuSeconds:
         return np.zeros_like(self.r.x) if experts is None else experts.count / self.r.x
 
     def _core(self) -> tuple[Floats, Floats]:
-        """Return products of queries with keys and of scores with values: forward, backward."""
         problem, latent, length = self.problem, self.model.latent, self.problem.batch.length
         widths = 2 * self.model.head_size
         if latent is not None:
@@ -431,7 +430,6 @@ class StageRows:
 
     @property
     def back(self) -> Floats:
-        """Both gradients."""
         return self.inputs + self.weights
 
 

@@ -463,7 +463,6 @@ class Iteration:
         return ready
 
     def seconds(self) -> float:
-        """Return all of it."""
         return self.finished() + self.around() + fixed_seconds(self.problem)
 
 
@@ -680,7 +679,6 @@ class Fastest:
             self.insert([float(seconds_of(self.problem, r, self.rates)[0])])
 
     def insert(self, times: Iterable[float]) -> None:
-        """Add times."""
         self.times = sorted([*self.times, *times])[: self.count]
 
     @property

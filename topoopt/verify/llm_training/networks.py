@@ -171,7 +171,6 @@ def _spokes(n: int, count: int) -> Counter[Arc]:
 
 
 def _star(problem: LlmTrainingProblem, plan: FabricPlan, links: Links) -> str:
-    """All interfaces of every server lead to node n."""
     cluster = problem.cluster
     rate = _rate_error(plan.network, cluster.link_gbps)
     return rate or _same(links, _spokes(cluster.servers, cluster.degree))
@@ -584,7 +583,6 @@ def _with_rounds(
 
 
 def _passed(vector: Vector, group: MemberGroups) -> float:
-    """Return the bytes that a GPU passes on on a ring, by which rates are counted."""
     return 2.0 * vector[0] * (1.0 - 1.0 / group.ranks)
 
 
@@ -725,7 +723,6 @@ def _rates_alone(problem: LlmTrainingProblem, strategy: ParallelStrategy, loads:
 def _as_rates(
     problem: LlmTrainingProblem, strategy: ParallelStrategy, rates: Mapping[F, float], loads: Loads
 ) -> costs.DimensionRates:
-    """Return rates for the time model; families inside servers have the rate of their links."""
     ideal = costs.ideal_rates(problem, records_of([row_of(strategy)]))
     inside, own = np.full_like(ideal.tensor, ideal.inside), (F.EXPERT, F.PIPELINE)
     changes: dict[str, Any] = {_named(family): inside for family in F if family not in own}

@@ -491,7 +491,6 @@ class PodChecks:
         self.took = took
 
     def check_candidates(self) -> None:
-        """Check every candidate."""
         records = records_of([row_in(self.problem, candidate.strategy) for candidate in self.decisions.candidates])
         self.budget.take(bounding_work(records))
         for number, floor in enumerate(pod_seconds(self.problem, records).tolist()):

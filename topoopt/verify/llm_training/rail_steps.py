@@ -296,7 +296,6 @@ class _Lights:
         self.joined, self.has = cache(self._joined), cache(self._has)
 
     def check(self, findings: ViolationLog) -> None:
-        """Check all that the step exchanges."""
         begins = [phase.begin_ns for phase in self.timetable.phases]
         for use, stages, begin, end in self._exchanges():
             first = bisect_right(begins, begin * NS_PER_S + SLACK_NS) - 1

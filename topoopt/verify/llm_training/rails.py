@@ -113,7 +113,6 @@ class PortRates:
     inside: float
 
     def no_slower(self, other: PortRates) -> bool:
-        """Return whether no rate is lower."""
         return self.hop >= other.hop and self.ring >= other.ring and self.inside >= other.inside
 
 
@@ -245,7 +244,6 @@ class _Rank:
 
     @property
     def switches_inside(self) -> bool:
-        """Whether ports serve something else inside passes than between them."""
         return self.ports is not None and self.ports.inside != self.ports.pipeline
 
 
@@ -334,7 +332,6 @@ class Follower:
         return came
 
     def takes(self, kind: str, stage: int, rate: PortRates) -> float:
-        """Return the seconds of a pass."""
         job = self.job
         if kind == "W":
             return job.weights_s[stage]

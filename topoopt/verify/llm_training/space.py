@@ -126,7 +126,6 @@ def rank_positions(strategy: ParallelStrategy) -> Iterator[dict[D, int]]:
 
 
 def divisors(number: int) -> list[int]:
-    """Return all divisors, ascending."""
     small = [k for k in range(1, math.isqrt(number) + 1) if number % k == 0]
     return sorted({*small, *(number // k for k in small)})
 

@@ -468,7 +468,6 @@ def _servers(problem: PlacementProblem, plan: PlacementPlan, tensor: int, target
 
 
 def _rates_gbps(problem: PlacementProblem, plan: PlacementPlan) -> Floats:
-    """Return float64[servers, servers], the shares of all links of each pair."""
     rates = np.zeros((len(problem.servers), len(problem.servers)))
     for share in plan.link_shares:
         rates[share.source, share.target] += share.gbps

@@ -129,7 +129,6 @@ class _AssignmentTables:
         self.alike = [] if settings.stages == "interleaved" else self._like_devices()
 
     def _like_devices(self) -> list[tuple[int, int]]:
-        """Pairs of devices of which the first is used first, as their exchange changes nothing."""
         tables = [table for ends in self.ends for *_, table in ends]
         pairs = []
         for d, e in combinations(range(self.k), 2):
@@ -188,7 +187,6 @@ class _AssignmentTables:
         rows.sent[:, phase] += np.where(self.host, 0.0, times)
 
     def _ordered(self, rows: _PartialAssignments, g: int) -> Bools:
-        """bool[rows]: whether stages of what is placed can be ordered as the settings ask."""
         if self.settings.stages == "contiguous":
             return self._acyclic(rows, g)
         if self.settings.stages == "interleaved":
@@ -473,7 +471,6 @@ class _ScheduleTables:
         return table
 
     def _alike(self, d: int, e: int) -> bool:
-        """Whether two devices can be exchanged: also their servers, if these have no other devices."""
         first, other = self.problem.devices[d], self.problem.devices[e]
         if (first.class_index, first.memory_bytes) != (other.class_index, other.memory_bytes):
             return False

@@ -94,7 +94,6 @@ class CheckedPlan:
 
     @cached_property
     def traffic(self) -> Any:
-        """Transfers and AllReduces of an iteration."""
         if self.seen is not None and self.seen.traffic is not None:
             return self.seen.traffic
         return recompute_traffic(self.job.cluster, self.job.workload, self.parts)
@@ -161,7 +160,6 @@ class Case:
 
     @cached_property
     def budget(self) -> EventBudget:
-        """Events that are left to simulations."""
         return EventBudget.of(self.depth)
 
     @cached_property
@@ -226,7 +224,6 @@ class Case:
 
     @cached_property
     def jobs(self) -> JobTable:
-        """The jobs that arrive, drawn again."""
         assert self.timed is not None
         return drawn_jobs(self.timed)
 
@@ -550,7 +547,6 @@ def single_iterations(classes: Sequence[int], iteration_ms: Sequence[float]) -> 
 
 
 def _alone_on_first(case: Case) -> dict[int, float] | None:
-    """Return the time of each planned class on a shard of its own; None where it is not simulated."""
     for index, _ in case.planned:
         if index not in case.alone:
             time = case.alone_on_shard(index, case.problem.time_model, Decides.VALUE)
@@ -624,7 +620,6 @@ def arguments(case: Case) -> Mapping[Argument, Derivation]:
 
 
 def _mean_of_bounds(case: Case, problem: SharedCluster) -> float:
-    """Return the mean of what no plan of its class beats on the first fabric, over the jobs of the largest load."""
     largest = max(load for load, _ in case.draws)
     rows = [drawn_together(problem, load, repetition)[0] for load, repetition in case.draws if load == largest]
     least = {index: _least_ms(case, problem, index) for index in {index for row in rows for index in row}}
@@ -728,7 +723,6 @@ def _case(problem: SharedCluster, result: SharedResult, depth: CheckDepth, book:
 
 
 def _rated(problem: SharedCluster, fabric: Fabric, book: PriceBook | None) -> Fabric:
-    """Return a fabric with the rate of its servers."""
     if fabric.server_gbps is not None:
         return fabric
     if book is None:

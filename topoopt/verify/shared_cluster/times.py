@@ -419,7 +419,6 @@ def _least_seconds(problem: SharedCluster, fabric: Fabric, jobs: JobTable, alone
 
 
 def _arrivals_by_plans(problem: SharedCluster) -> bool:
-    """Whether jobs arrive at a rate that follows from times of plans."""
     jobs = problem.jobs
     if not isinstance(jobs, DrawnJobs) or jobs.load is None:
         return False
