@@ -225,7 +225,6 @@ def _names(rows: list[Row], file: str) -> tuple[tuple[str, ...], tuple[str, ...]
 
 
 def _has_corner(head: tuple[str, ...], below: list[Row]) -> bool:
-    """Whether a word stands over names of rows, beside names of columns that may be numbers."""
     return not _is_number(head[0]) and {row.cells[0] for row in below} == set(head[1:])
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from topoopt.core.arrays import Floats
-from topoopt.core.cluster import Host, HostLink, HostRates, HostSetting, LinkRate
+from topoopt.core.cluster import HostLink, HostRates, HostSetting, LinkRate
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.result import Result
 from topoopt.core.topology import Topology
@@ -54,11 +54,9 @@ def ovs_script(rates: HostRates, traffic: HostTraffic, strict: bool) -> bytes:
         commands.append(["vsctl", *_qos(link, queues, strict)])
         commands += _flows(link, queues)
     commands += run_all(routing_commands(rates, traffic, bridged=True))
-    return shares_script("ovs", host, "ip tc ovs-vsctl ovs-ofctl", _checks(host), commands)
-
-
-def _checks(host: Host) -> list[Command]:
-    return [["own_qos", link.interface] for link in host.links]
+    return shares_script(
+        "ovs", host, "ip tc ovs-vsctl ovs-ofctl", [["own_qos", link.interface] for link in host.links], commands
+    )
 
 
 def _qos(link: HostLink, queues: tuple[tuple[int, tuple[str, ...], int], ...], strict: bool) -> list[str]:
@@ -225,7 +223,6 @@ def _circle(destination: int, hops: dict[int, list[tuple[int, float]]]) -> list[
 
 
 def _shortest(topology: Topology, destination: int) -> dict[int, int]:
-    """Neighbour on a shortest route to a destination, of every server that has one."""
     into: dict[int, list[int]] = defaultdict(list)
     for tail, head in topology.arcs.tolist():
         into[head].append(tail)

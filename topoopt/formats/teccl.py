@@ -540,7 +540,6 @@ def _whole(value: object, most: int) -> int:
 
 
 def _latency_us(topology: Mapping[str, Any], default: float) -> float:
-    """The least of `alpha` (seconds), where it is given."""
     given = [float(alpha) for alpha in topology.get("alpha") or ()]
     least = min(given) * 1e6 if given else default
     if not 0 <= least <= 1e6:

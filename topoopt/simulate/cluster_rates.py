@@ -236,7 +236,6 @@ class WorkShared:
         raise AssertionError("a job on a shared fabric was moved")
 
     def _reserve(self, more: int) -> None:
-        """Make space for more loads: those of ended jobs are dropped, then the pool grows."""
         if self._used + more <= len(self._link):
             return
         kept = [np.arange(self._low[job], self._high[job]) for job in self._active]

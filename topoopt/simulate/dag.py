@@ -144,7 +144,6 @@ def _title(graph: TaskGraph, task: int) -> str:
 
 
 def _ring(graph: TaskGraph, task: int) -> tuple[int, ...]:
-    """Servers of an AllReduce that goes over links; none for other tasks."""
     reduces = graph.kind[task] == TaskKind.ALLREDUCE and graph.group[task] >= 0 and graph.bytes[task] > 0
     return graph.groups[int(graph.group[task])] if reduces else ()
 

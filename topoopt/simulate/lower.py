@@ -133,7 +133,6 @@ def build_task_graph(cluster: Cluster, workload: Workload, strategy: Strategy) -
 
 
 def _require_covered(graph: TaskGraph, network: Network, group: Int32s) -> None:
-    """Refuse AllReduces with neither rings nor a schedule for their payload."""
     bare = np.append(np.diff(network.group_ptr) == 0, False)
     left = np.flatnonzero(bare[group] & (group >= 0))
     own = network.schedules

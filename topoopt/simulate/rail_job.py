@@ -108,11 +108,7 @@ def _inside(strategy: ParallelStrategy, stages: StagePasses, groups: float, expe
 def _problems(
     problem: LlmTrainingProblem, strategy: ParallelStrategy, beside: dict[D, Floats], expert_beside: float
 ) -> Iterator[Problem]:
-    """Why a strategy cannot stand on rails.
-
-    Args:
-        beside, expert_beside: ranks on a server, of each dimension and of those that share out experts.
-    """
+    """Why a strategy cannot stand on rails."""
     cluster, g = problem.cluster, problem.cluster.gpus_per_server
     for name in ("tensor", "context"):
         ranks = getattr(strategy, name)

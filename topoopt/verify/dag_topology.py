@@ -202,7 +202,6 @@ class Boxes:
 
     @cached_property
     def _sides(self) -> list[tuple[int, list[int]]]:
-        """(pod, transfers that leave it) and (pod, transfers that enter it), those that there are."""
         out: dict[tuple[int, bool], list[int]] = {}
         for m, move in enumerate(self.problem.transfers):
             out.setdefault((move.source, True), []).append(m)
@@ -245,7 +244,6 @@ class Boxes:
         return head, length, tail
 
     def _around(self, length: Sequence[float]) -> tuple[list[float], list[float]]:
-        """Before each step, and after it, the longest path."""
         head, tail = [0.0] * len(length), [0.0] * len(length)
         for step in self._order:
             for follower in self._later[step]:

@@ -137,7 +137,6 @@ class _Issues:
 
 
 def _whole(node: Any, values: Mapping[str, Any], key: str, most: int, issues: _Issues) -> int | None:
-    """A whole number 0..most, None with a fault if it is none."""
     value = values.get(key)
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most:
         return value

@@ -173,7 +173,6 @@ class LeftOver:
         self._alike.clear()
 
     def _unknown(self, message: Any, name: str) -> None:
-        """Fields of a protobuf message that its description does not have, in it or in what is in it."""
         data = message.SerializeToString()
         message.DiscardUnknownFields()
         if message.ByteSize() == len(data):

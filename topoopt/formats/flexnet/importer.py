@@ -85,7 +85,6 @@ def _one(values: list[int], what: str) -> int:
 
 
 def _lookups(names: _Names, rows: int, dim: int) -> int:
-    """Indices per sample of a table: its memory less weights and outputs, 16 bytes an index."""
     memory = names.profile.operators[f"Embed_{rows}x{dim}"][1].gpu_memory_bytes
     samples = names.profile.samples
     lookups, rest = divmod(memory - 8 * rows * dim - 8 * samples * dim, 16 * samples)
@@ -206,11 +205,6 @@ def infer_sizes(model: str, profile: Profile, *, gpus_per_server: int = 4) -> di
     return {**sizes, "global_batch": profile.samples, **LAYER_COUNTS[model].get(profile.servers, {})}
 
 
-def missing_counts(model: str, sizes: Mapping[str, int]) -> list[str]:
-    """Counts a profile does not tell and `sizes` lacks."""
-    return [name for name in COUNT_NAMES.get(model, ()) if name not in sizes]
-
-
 def workload_from_profile(
     model: str,
     profile: Profile,
@@ -232,7 +226,7 @@ def workload_from_profile(
         InputError: layer counts that neither the profile nor `sizes` gives, operators the profile lacks.
     """
     inferred = {**infer_sizes(model, profile, gpus_per_server=gpus_per_server), **(sizes or {})}
-    missing = missing_counts(model, inferred)
+    missing = [name for name in COUNT_NAMES.get(model, ()) if name not in inferred]
     if missing:
         raise InputError(
             [
@@ -475,7 +469,6 @@ def _add_inputs(
 
 
 def _topological(operators: list[_Recovered]) -> list[int]:
-    """Operators in an order in which producers come first, otherwise as in the file."""
     order: list[int] = []
     placed: set[int] = set()
     waiting = list(range(len(operators)))

@@ -371,7 +371,6 @@ def buffers(builder: ProgramBuilder, algorithm: MscclAlgorithm) -> Place:
 
 
 def _sizes(algorithm: MscclAlgorithm, share: int, given: object) -> dict[str, int]:
-    """Chunks of input and output by the file; where it says 0, as the collective has it."""
     declared = dict(given)  # type: ignore[call-overload]
     sizes = {"i": algorithm.chunks, "o": algorithm.chunks}
     if algorithm.collective is CollectiveOp.ALLGATHER:

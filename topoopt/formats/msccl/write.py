@@ -97,7 +97,6 @@ def fused_chains(schedule: RankSchedule, blocks: Sequence[PlacedBlock], pairs: P
 
 
 def _passed_on(left: _Left, came: Hop, target: int | None) -> int | None:
-    """The next message of a block from where one came, if nothing that is left must stand between."""
     rank = came[2]
     onward = next((number for number in left.about(rank) if left.hops[number][1] == rank), None)
     if onward is None or target is None or left.hops[onward][2] != target:

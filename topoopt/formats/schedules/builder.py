@@ -81,7 +81,6 @@ def _shapes(letters: NDArray[np.uint8], digit: Bools, first: Ints) -> list[str]:
 
 
 def _places(match: re.Match[str] | None, shape: str, groups: Sequence[int]) -> tuple[int, ...]:
-    """Which run of digits of a line each group is; -1: it does not match."""
     return tuple(-1 if match is None else shape.count("0", 0, match.start(group)) for group in groups)
 
 
@@ -372,12 +371,7 @@ def _copies(
 
 
 def _first_fills(source: Ints, target: Ints, epoch: Ints, filled: Sequence[int], cells: int) -> tuple[Ints, Ints]:
-    """Which sends fill a cell first, and int64[k] the send that each has its piece from, BEFORE or NOBODY.
-
-    Args:
-        source, target: int64[k], cells of each send, in the order of epochs.
-        filled: cells that are full before.
-    """
+    """Which sends fill a cell first, and int64[k] the send that each has its piece from, BEFORE or NOBODY."""
     holds = [NOBODY] * cells
     for cell in filled:
         holds[cell] = BEFORE

@@ -456,7 +456,6 @@ def _cycles_torus(steps: Ints, parallel: Sequence[int]) -> tuple[Group, ...]:
 
 
 def _orders(shape: tuple[int, ...], parallel: Sequence[int], twisted: bool) -> dict[Group, list[Group]]:
-    """Ring orders of the groups that span the first axes, for as many of these as there are."""
     orders: dict[Group, list[Group]] = {}
     for axes in (len(shape),) if twisted else range(1, len(shape) + 1):
         stride = prod(shape[axes:])

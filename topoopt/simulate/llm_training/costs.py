@@ -66,7 +66,6 @@ def _copied_heads(model: LanguageModel, t: Column) -> Column:
 
 
 def _layer_on_rank(model: LanguageModel, own: LayerWeights, t: Column) -> Column:
-    """The same with norms, whole, and biases."""
     has = model.latent is None and (model.biases or model.attention_biases)
     copied = 2.0 * model.head_size * _copied_heads(model, t) if has else 0.0
     return matrices_on_rank(model, own, t) + (own.split_biases + copied) / t + own.small - own.split_biases
@@ -553,7 +552,6 @@ def total_bytes(held: Floats) -> Column:
 def _fullest_inside(
     problem: LlmTrainingProblem, columns: StrategyColumns, m: Column, layer: Column
 ) -> tuple[Column, Column]:
-    """Layers and place of the rank between the first and the last that holds most."""
     load, rank = columns.inner_layers, np.minimum(1.0, columns.pipeline - 1)
     if columns.stages is None:
         return load, rank

@@ -140,7 +140,6 @@ class LinkSchedules:
         return shares
 
     def _lay(self, table: Floats, schedule: GroupSchedule, chosen: Bools, amount: Floats) -> None:
-        """Bytes of the messages chosen, on links and at the servers that begin them."""
         sends, routes = schedule.schedule.sends, schedule.schedule.routes
         links, n = len(self._graph.tail), self._graph.servers
         on_route = np.zeros((len(table), len(routes)))

@@ -150,7 +150,6 @@ def _work_and_wire(cluster: Cluster, workload: Workload, choices: tuple[Choices,
     ]
 
     def bound(opens: float, closes: float) -> float:
-        """Value for one window; what is not sure to flow inside it is left out."""
         reduced = tuple(
             choice.wire_bytes / capacity * float(released[o] >= opens and closes <= 0)
             for o, choice in enumerate(choices)
@@ -263,7 +262,6 @@ def _network_bounds(
         return least
 
     def add(start: Ints, end: Ints, *values: Floats) -> None:
-        """Rows of start -> end: release, tail, bytes, bytes times least hops."""
         sender.append(start)
         receiver.append(end)
         for column, value in zip(columns, values, strict=True):

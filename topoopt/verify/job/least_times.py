@@ -201,7 +201,6 @@ def least_schedule(
 
 
 def _reduction_times(parts: tuple[Parts, ...], traffic: Traffic, rates: Rates, *, on_rings: bool) -> Times:
-    """Per part the least time from its backward end to the end of its AllReduces."""
     shards: dict[tuple[int, tuple[int, ...]], list[Reduction]] = {}
     for reduction in traffic.reductions:
         shards.setdefault((reduction.operator, reduction.parts), []).append(reduction)

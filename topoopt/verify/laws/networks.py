@@ -487,7 +487,6 @@ def torus_steps(sides: Sequence[int], *, twisted: bool) -> list[list[tuple[int, 
 
 
 def _shapes(servers: int, axes: int, least: int) -> Iterator[tuple[int, ...]]:
-    """Ascending sides of at least `least` with that product."""
     if axes == 1:
         yield from [(servers,)] if servers >= least else []
         return

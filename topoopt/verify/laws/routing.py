@@ -280,7 +280,8 @@ def certified_theta_bound(
     """
     if topology.servers <= _EXACT_SERVERS:
         exact = exact_theta_bound(topology, demand, lengths, max_hops=max_hops, hop_price=hop_price)
-        return _rounded_down(exact)
+        value = float(exact)
+        return value if Fraction(value) <= exact else math.nextafter(value, -math.inf)
     price, distance = _priced_distances(topology, demand, lengths, max_hops, hop_price, dims)
     total = float(np.sum(np.where(demand > 0, demand * distance, 0.0)))
     n = topology.servers
@@ -400,11 +401,6 @@ def within_hops(topology: Topology, lengths: Ints, max_hops: int) -> Ints:
             break
         distance = step
     return distance
-
-
-def _rounded_down(exact: Fraction) -> float:
-    value = float(exact)
-    return value if Fraction(value) <= exact else math.nextafter(value, -math.inf)
 
 
 SHARE_TOLERANCE = Tolerance.ROUNDING.relative

@@ -456,7 +456,6 @@ class _Values:
         self.wrong: list[str] = [""]
 
     def of(self, label: int, ranks: int) -> int:
-        """Number of a label with a set of ranks as bits."""
         number = self.number.setdefault((label, ranks), len(self.values))
         if number == len(self.values):
             self.values.append((label, ranks))
@@ -546,7 +545,6 @@ def _wrong_results(program: ChunkProgram, values: _Values, held: list[int]) -> I
 
 
 def _several(law: str, messages: Iterable[str]) -> list[Defect]:
-    """The first few, and how many more there are."""
     every = list(messages)
     hidden = len(every) - MOST_SHOWN
     return [

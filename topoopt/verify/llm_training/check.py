@@ -90,13 +90,7 @@ def check_llm_training(
 
 @dataclass
 class _Check:
-    """Parts of a check, each within the work that those before it left.
-
-    Attributes
-    ----------
-    ranked_s : seconds of the strategies ranked, on an ideal switch.
-    took_s : seconds of an iteration by fabric, as far as they were followed.
-    """
+    """Parts of a check, each within the work that those before it left."""
 
     problem: LlmTrainingProblem
     result: Result[LlmTrainingProblem, LlmTrainingPlan]

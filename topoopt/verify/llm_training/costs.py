@@ -686,7 +686,6 @@ def _activations(problem: LlmTrainingProblem, r: Records, without_scores: Bools)
 
 
 def _held_micro_batches(r: Records, m: Floats, rank: Floats) -> Floats:
-    """Return how many micro-batches, in all chunks, have activations on a rank at most."""
     warm_up = 2.0 * (r.p - rank - 1.0) + (r.v - 1.0) * r.p
     rules = {
         (S.INTERLEAVED,): np.minimum(m, (warm_up + 1.0) / r.v),

@@ -226,7 +226,6 @@ class _Rounds:
         return behind - self.free[j] > max(self.idle) - self.idle[j]
 
     def fill(self, kind: str, j: int) -> bool:
-        """Append gradients of weights before the next pass; return whether memory suffices."""
         done = self.done
         while self.held[j] + HELD[kind] > self.capacity:
             if done["W"][j] >= done["I"][j]:
@@ -593,8 +592,6 @@ def least_seconds(problem: LlmTrainingProblem, r: Records, rates: Rates | None =
 
 
 def _free_seconds(problem: LlmTrainingProblem, r: Records) -> Floats:
-    """Return lower bounds where gradients, weights and the optimizer take no time and nothing is recomputed."""
-
     def stages(part: Records, layers: Floats) -> StageRows:
         free = replace(part, zero=0.0 * part.zero, recompute=0.0 * part.recompute + RECOMPUTES.index(Recompute.NONE))
         rows = stage_rows(problem, free, layers, ideal_rates(problem, free))

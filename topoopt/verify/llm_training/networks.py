@@ -214,7 +214,6 @@ def _cubes(problem: LlmTrainingProblem, plan: FabricPlan, links: Links) -> str:
 
 
 def _fat_tree(problem: LlmTrainingProblem, plan: FabricPlan, links: Links) -> str:
-    """Three tiers of switches of k ports, k even and k^3 / 4 at least the servers, which fill the racks in order."""
     cluster, n = problem.cluster, problem.cluster.servers
     half = next(half for half in itertools.count(1) if 2 * half**3 >= n)
     racks = 2 * half * half
@@ -227,7 +226,6 @@ def _fat_tree(problem: LlmTrainingProblem, plan: FabricPlan, links: Links) -> st
 
 
 def _wired(problem: LlmTrainingProblem, plan: FabricPlan, links: Links) -> str:
-    """Servers are joined to each other as in fabrics of the same name for any kind."""
     c, network = problem.cluster, plan.network
     cluster = Cluster(c.servers, c.gpus_per_server, c.degree, c.link_gbps, c.links)
     graph = FabricGraph(tuple((tail, head, count) for (tail, head), count in links.items()), ())
@@ -243,7 +241,6 @@ def _wired(problem: LlmTrainingProblem, plan: FabricPlan, links: Links) -> str:
 
 
 def _direct(problem: LlmTrainingProblem, plan: FabricPlan, links: Links) -> str:
-    """Links are within the interfaces, each of a family by the split."""
     cluster, network = problem.cluster, plan.network
     if any(max(arc) >= cluster.servers for arc in links):
         return "a switch"
@@ -410,7 +407,8 @@ def network_rates(
         return None
     places = network.places or tuple(servers)
     groups = groups_of(strategy, places, problem.cluster.gpus_per_server)
-    count = _rounds_count(problem, network)
+    switched = any(max(tail, head) >= problem.cluster.servers for tail, head, _ in network.links)
+    count = problem.search.allreduce is not AllReduceChoice.RINGS and not switched
     if network.schedules and not count:
         findings.add("schedules", f"{network.fabric}: AllReduces on schedules in place of rings")
     scheduled = {row.dimension for row in network.schedules} if count else set[F]()
@@ -538,7 +536,6 @@ itself, and the rounds that the closed form counts."""
 
 
 def _vector(problem: LlmTrainingProblem, s: ParallelStrategy, family: F) -> Vector:
-    """Return activations of a micro-batch, or gradients of a mean layer, which ZeRO holds as 16-bit weights."""
     model, size = problem.model, problem.formats.gradient_bytes
     if family is F.TENSOR:
         whole = 2.0 * s.micro_batch * problem.batch.length / s.context * model.hidden
@@ -548,12 +545,6 @@ def _vector(problem: LlmTrainingProblem, s: ParallelStrategy, family: F) -> Vect
     if family is F.DATA:
         weights = float(dense * rank.dense[0] + (model.layers - dense) * rank.routed[0]) / model.layers
     return weights * (min(size, 2) if s.zero else size), s.zero > 0, 0
-
-
-def _rounds_count(problem: LlmTrainingProblem, network: NetworkPlan) -> bool:
-    """Return whether AllReduces have a choice; otherwise they are on rings, whose rounds take no time of their own."""
-    switched = any(max(tail, head) >= problem.cluster.servers for tail, head, _ in network.links)
-    return problem.search.allreduce is not AllReduceChoice.RINGS and not switched
 
 
 def _with_rounds(
@@ -642,7 +633,6 @@ def padding(made: GroupSchedule) -> str:
 
 
 def _schedule_work(made: GroupSchedule, servers: int, links: int) -> float:
-    """Return the events that executing a schedule takes; inf where its arrays would be too large."""
     routes, blocks = made.schedule.routes, len(made.schedule.blocks.units)
     hops = sum(map(len, routes)) + len(made.schedule.sends) * max(map(len, routes), default=0)
     entries = blocks * servers + 2 * (made.schedule.steps + made.pieces) * (links + servers)

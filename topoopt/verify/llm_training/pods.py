@@ -247,7 +247,6 @@ class _Graph:
 
 
 def _graph_work(problem: LlmTrainingProblem, s: ParallelStrategy, gpus: int) -> float:
-    """Return the events that writing down a graph takes; inf where it is too large for memory."""
     parts, spread = s.gpus // s.pipeline // gpus, max(1, s.expert * s.expert_tensor // gpus)
     passes = 2.0 * (problem.batch.sequences // (s.data * s.micro_batch)) * s.pipeline * s.chunks * parts
     steps = passes * (2 + (spread if spread > 1 else 0) + (4 if s.zero == 3 else 0))
@@ -278,7 +277,6 @@ def _pod_rows(hidden: LlmTrainingProblem, r: Records, layers: Floats) -> costs.S
     all_ports = pods.ports * pods.circuit_gbps * 1e9 / 8
 
     def rate(ranks: Floats, holders: Floats) -> Floats:
-        """Return bytes a second as if a GPU passed round all replicas what its pod passes on once."""
         others = of_stage / np.maximum(holders, pods.gpus)  # pods that pass these round
         lonely = others < 1.5
         share = (1.0 - 1.0 / np.maximum(ranks, 1.0)) / np.where(lonely, 1.0, 1.0 - 1.0 / np.maximum(others, 1.5))

@@ -201,7 +201,6 @@ def all_plans(job: RailJob, rank: int) -> list[StagePorts]:
 
 
 def _undominated(job: RailJob, rank: int) -> list[StagePorts]:
-    """Return the plans that can be fastest: of two that set ports at the same points the one of higher rates."""
     best: dict[tuple[bool, ...], list[tuple[PortRates, StagePorts]]] = {}
     for ports in all_plans(job, rank):
         last = ports.pipeline if rank and job.inside is not None else ports.inside
@@ -410,7 +409,6 @@ class Follower:
         return self._set(state, "inside-to-pipeline", state.ports.pipeline, state.idle, state.passed)
 
     def _set(self, state: _Rank, boundary: Boundary, after: PortSplit, idle: float, needed: float) -> float:
-        """Return when circuits are there that are set as soon as ports are idle, or on demand when they are needed."""
         begin = (needed if boundary == "inside-to-pipeline" else max(idle, needed)) if self.demand else idle
         self.changes.add((state.rank, boundary, after, begin))
         return begin + self.delay
@@ -448,7 +446,6 @@ class Follower:
         return at
 
     def _lit_ring(self, state: _Rank, needed: float) -> float:
-        """Return when the ring of the replicas is there: what it cuts has to be idle."""
         if state.ports is None or not self.job.reduces:
             return NEVER
         if self._final(state.rank, state.ports) == state.ports.data:

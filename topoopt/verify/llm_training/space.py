@@ -152,7 +152,6 @@ def shapes_of(problem: LlmTrainingProblem) -> Iterator[StrategyShape]:
 
 
 def _in_pods(problem: LlmTrainingProblem, inner: int, of_stage: int, x: int, y: int) -> bool:
-    """Return whether borders of pods cut no inner group and no group of experts, and a pod has one stage."""
     if problem.pods is None:
         return True
     gpus = problem.pods.gpus
@@ -193,7 +192,6 @@ def even_ends(layers: int, p: int, v: int) -> tuple[int, int, int]:
 
 
 def _uneven_ends(problem: LlmTrainingProblem, p: int, v: int) -> list[tuple[int, int, int]]:
-    """Return the same for all numbers of layers that the instance allows the ends to be short of."""
     layers, triples = problem.model.layers, set()
     for i, j in product(problem.space.short_ends, repeat=2):
         inner = -(-(layers + i + j) // p)
@@ -271,7 +269,6 @@ def _on_rails(problem: LlmTrainingProblem, r: Records) -> Bools:
 
 
 def _beside(sizes: Mapping[D, float] | Mapping[D, Floats], order: Sequence[D], gpus: int) -> dict[D, Floats]:
-    """Return the ranks of each dimension on a server of so many GPUs, for one order of ranks."""
     near, before = {}, np.asarray(1.0)
     for dimension in order:
         near[dimension] = np.minimum(sizes[dimension], np.maximum(1.0, gpus / before))

@@ -598,7 +598,6 @@ def at_most(row: Floats, column: Floats, pair: Floats, d: int, limit: float) -> 
 
 
 def _packed(parts: list[tuple[Ints, Floats, Floats]]) -> list[tuple[Ints, Floats, Floats]]:
-    """The same sets in few large arrays."""
     packed, waiting, size = [], [], 0
     for part in parts:
         waiting.append(part)

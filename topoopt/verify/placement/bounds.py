@@ -276,7 +276,6 @@ class SharedServers:
 
 
 def _crossing(forced: list[Forced], bytes_per_ms: float, latency_ms: float) -> float:
-    """The bound of the module text, best over all sets that are cut off by a least head and a least tail."""
     best = 0.0
     by_tail = sorted(forced, key=lambda row: -row[2])
     heads = sorted({head_ms for _, head_ms, _ in forced})

@@ -82,7 +82,6 @@ class _PartialAssignments:
 
 
 def _needed_first(time: Floats, edges: list[tuple[int, int]]) -> list[int]:
-    """Groups, the needed ones first; of those that may come next, and in a circle of needs, the one of most work."""
     weight = np.where(np.isfinite(time), time, 0.0).sum(axis=0).mean(axis=1).tolist()
     left, order = set(range(len(weight))), list[int]()
     while left:

@@ -352,7 +352,6 @@ def _largest(fabric: Fabric, free: Bools, group: Ints) -> int:
 
 
 def _servers(fabric: Fabric, free: Bools, group: Ints, count: int) -> Ints | None:
-    """The servers a job gets: the lowest of all, or of the first group, or of the fullest one with enough."""
     if fabric.kind != PARTITIONED:
         return np.flatnonzero(free)[:count]
     remaining = np.bincount(group[free], minlength=int(group.max()) + 1)

@@ -197,7 +197,6 @@ class _Fluid:
                 self.announce(self.end[task], task, DONE)
 
     def handle(self, at: float, task: int, what: int) -> bool:
-        """Do what an event says; return whether every job has done its first iteration."""
         if what == READY:
             then = at + self.tasks.duration_ms[task]
             if self.tasks.kind[task] < TRANSFER:
@@ -591,7 +590,6 @@ class _Follower:
         return even_parts(self.tree, servers, ring, pairs)
 
     def loads(self, stays: Iterable[int]) -> tuple[Loads, Floats]:
-        """Loads of the jobs of some stays, a row each, and the capacity of the links they use."""
         tables = [self.parts(stay) for stay in stays]
         number = {link: index for index, link in enumerate(dict.fromkeys(link for table in tables for link in table))}
         entries = [(row, number[link], part) for row, table in enumerate(tables) for link, part in table.items()]
