@@ -126,7 +126,6 @@ class OpticalLayer(Shown):
 
     @property
     def planes(self) -> int:
-        """d, the interfaces of a server."""
         return int(self.switch_of.shape[0])
 
     @property

@@ -596,6 +596,5 @@ class ChunkProgram(Shown):
         return ", ".join(f"{word} {number}" for word, number in zip(self.place_words, numbers, strict=True))
 
     def cell(self, cell: int) -> str:
-        """Which cell is meant, in words."""
         rank, name, first, _ = self.buffers[bisect_right(self.buffers, cell, key=lambda buffer: buffer[2]) - 1]
         return f"{name} {cell - first} of rank {self.ranks[rank]}"

@@ -282,7 +282,6 @@ def proof_of(certificate: Certificate, pods: int) -> tuple[float, CircuitProof]:
 
 
 def _parts(rows: Sequence[T], sizes: Sequence[int]) -> list[Sequence[T]]:
-    """Return consecutive slices of these sizes, which are all of the rows."""
     ends = list(itertools.accumulate(sizes, initial=0))
     if min(sizes, default=0) < 0 or ends[-1] != len(rows):
         raise ValueError(f"{len(rows)} entries where {ends[-1]} are counted")

@@ -253,5 +253,4 @@ class OutageStudy:
 
     @property
     def days(self) -> int:
-        """Number of days that were drawn."""
         return len(self.down)

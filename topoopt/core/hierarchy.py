@@ -215,7 +215,6 @@ class HierarchicalNetwork(Shown):
 
     @property
     def priced(self) -> bool:
-        """Whether every dimension has a price."""
         return all(dimension.usd_per_gbytes_per_s is not None for dimension in self.dimensions)
 
 

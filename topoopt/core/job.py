@@ -231,7 +231,6 @@ class BaselineSettings:
 
     @property
     def choices(self) -> tuple[FabricChoice, ...]:
-        """The fabrics, in order."""
         return DEFAULT_FABRICS if self.fabrics is None else self.fabrics
 
 

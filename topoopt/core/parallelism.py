@@ -272,7 +272,6 @@ class ParallelStrategy:
 
     @property
     def expert_replicas(self) -> int:
-        """Ranks that hold the same experts."""
         return self.replicas * self.tensor // (self.expert * self.expert_tensor)
 
 

@@ -14,7 +14,6 @@ from typing import Annotated, Any
 import numpy as np
 from annotated_types import Ge, Gt, Le, Len, Lt
 
-from topoopt.core.arrays import Ints
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.collective import CollectiveSchedule, GroupSchedule
 from topoopt.core.data import MAX_SERVERS, STRICT, Label, Pattern, Server, Shown, Stored
@@ -177,13 +176,7 @@ def _route_rows(routes: PathTable) -> list[tuple[float, list[int]]]:
 
 
 def _routes(rows: Sequence[tuple[float, tuple[int, ...]]]) -> PathTable:
-    """Return the table of paths; paths of a pair follow each other, and the pairs ascend.
-
-    Raises
-    ------
-    ValueError
-        The pairs do not ascend.
-    """
+    """Return the table of paths; paths of a pair follow each other, and the pairs ascend."""
     endpoints = np.array([(path[0], path[-1]) for _, path in rows], dtype=np.int32).reshape(-1, 2)
     key = endpoints[:, 0].astype(np.int64) * MAX_SERVERS + endpoints[:, 1]
     if (np.diff(key) < 0).any():
@@ -196,13 +189,9 @@ def _routes(rows: Sequence[tuple[float, tuple[int, ...]]]) -> PathTable:
         target=endpoints[first, 1],
         pair_ptr=np.append(first, len(rows)).astype(np.int64),
         share=np.array([share for share, _ in rows], dtype=np.float64),
-        path_ptr=_offsets([len(path) for _, path in rows]),
+        path_ptr=np.array([0, *accumulate([len(path) for _, path in rows])], dtype=np.int64),
         node=node,
     )
-
-
-def _offsets(lengths: list[int]) -> Ints:
-    return np.array([0, *accumulate(lengths)], dtype=np.int64)
 
 
 def _ring_rows(groups: Sequence[GroupRings]) -> list[list[tuple[float, list[tuple[int, ...]]]]]:
@@ -210,7 +199,6 @@ def _ring_rows(groups: Sequence[GroupRings]) -> list[list[tuple[float, list[tupl
 
 
 def _rings(groups: Sequence[Sequence[tuple[float, tuple[tuple[int, ...], ...]]]]) -> tuple[GroupRings, ...]:
-    """Return the rings; the members of a group are those of its first ring, in ascending order."""
     made = []
     for group in groups:
         rings = []
@@ -270,13 +258,7 @@ class Plan(Shown):
 
 
 def _on_its_servers(plan: Plan) -> Plan:
-    """Return a plan from a file with its routes on the servers of the topology.
-
-    Raises
-    ------
-    ValueError
-        Something stands on a server that the topology does not have.
-    """
+    """Return a plan from a file with its routes on the servers of the topology."""
     n = plan.topology.servers
     listed = {
         "an operator": max((placement.offset for placement in plan.strategy.placements), default=0),
@@ -291,7 +273,6 @@ def _on_its_servers(plan: Plan) -> Plan:
 
 
 def _highest(schedule: GroupSchedule) -> int:
-    """Return the highest server that a schedule names."""
     blocks = schedule.schedule.blocks
     named = [max(schedule.members, default=0), *(max(route) for route in schedule.schedule.routes)]
     return max(*named, int(blocks.owner.max(initial=0)), int(blocks.target.max(initial=0)))

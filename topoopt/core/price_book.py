@@ -102,11 +102,6 @@ class Length:
     least_m: float
     most_m: float
 
-    @property
-    def mean_m(self) -> float:
-        """Mean length, metres."""
-        return (self.least_m + self.most_m) / 2
-
 
 @dataclass(frozen=True)
 class PriceBook:
@@ -127,7 +122,6 @@ class PriceBook:
 
     @property
     def rates_gbps(self) -> tuple[float, ...]:
-        """Rates with prices, ascending."""
         return self.part(NIC).rates_gbps
 
     @property
@@ -143,7 +137,7 @@ class PriceBook:
         quote = self.part(name).quote(gbps)
         if name != FIBRE:
             return quote
-        metres = self.length.mean_m
+        metres = (self.length.least_m + self.length.most_m) / 2
         return Quote(quote.usd * metres, None if quote.watts is None else quote.watts * metres)
 
     def priced_as(self, gbps: float) -> tuple[float, float]:

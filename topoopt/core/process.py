@@ -110,7 +110,6 @@ def take() -> None:
 
 
 def _remind(number: int, pending: object) -> None:
-    """By a signal to the main thread, so that it wakes if it waits."""
     main = threading.main_thread().ident
     assert main is not None
     while True:

@@ -152,7 +152,6 @@ MI250 = (
 
 
 def _inside(box: int, size: int, links: tuple[tuple[int, int, int], ...], rate: Fraction) -> list[Link]:
-    """Links inside a box, both ways."""
     ends = [(size * box + tail, size * box + other, count * rate) for tail, other, count in links]
     return [*ends, *((other, tail, both) for tail, other, both in ends)]
 

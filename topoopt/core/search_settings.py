@@ -98,13 +98,6 @@ Sharings = tuple[Annotated[LinkSharing, Names(LinkSharing)], ...]
 
 
 def _each_once(sharings: tuple[LinkSharing, ...]) -> tuple[LinkSharing, ...]:
-    """Return the ways to share links.
-
-    Raises
-    ------
-    ValueError
-        There is none, or one is listed twice.
-    """
     if len(set(sharings)) < max(1, len(sharings)):
         raise ValueError("a way to share links is listed twice" if sharings else "no way to share links is listed")
     return sharings

@@ -65,11 +65,6 @@ def delay_text(delay_ms: float) -> str:
     return f"{delay_ms / _UNITS_MS['ns']:.4g} ns"
 
 
-def devices_text() -> str:
-    """All devices with their delays, for help texts."""
-    return ", ".join(f"{name} {delay_text(delay_ms)}" for name, (delay_ms, _) in OPTICAL_DEVICES.items())
-
-
 PORTS = 2
 """Ports of a GPU on its rail where an instance names no number: a ring needs two."""
 

@@ -217,11 +217,7 @@ class Topology(Displayed):
 
 
 def _pairs(edges: Iterable[Sequence[int]] | ArrayLike) -> Ints:
-    """int64[k, 2] of what was given as edges.
-
-    Raises:
-        InputError: not pairs of whole numbers.
-    """
+    """int64[k, 2] of what was given as edges."""
     listed = edges if hasattr(edges, "__array__") else list(edges)  # type: ignore[arg-type]
     try:
         table = np.asarray(listed)

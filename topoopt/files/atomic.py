@@ -51,14 +51,6 @@ def _beside(path: str, taken: Callable[[str], str | None], make: Callable[[str],
     """A temporary name in the folder where `path` will be, renamed to it at the end; its handle, locked.
 
     A link is followed, so what it points to is replaced and the link stays.
-
-    Args:
-        path: what is written.
-        taken: why what stands there may not be replaced.
-        make: makes what has the temporary name, and opens it.
-
-    Raises:
-        WriteError, MachineError: it cannot be written; nothing is left behind.
     """
     temporary: str | None = None
     handle = -1
@@ -92,7 +84,6 @@ def _beside(path: str, taken: Callable[[str], str | None], make: Callable[[str],
 
 
 def _remove_leftovers(folder: str, name: str) -> None:
-    """Remove what killed processes left of a file: temporary names that nobody holds a lock on."""
     left = re.compile(rf"\.{re.escape(name)}\.[0-9a-f]{{16}}\.tmp")
     with contextlib.suppress(OSError):
         for entry in [item.path for item in os.scandir(folder) if left.fullmatch(item.name)]:
@@ -203,7 +194,6 @@ def write_folder_atomically(path: str | os.PathLike[str], files: Mapping[str, by
 
 
 def _alike(entries: list[os.DirEntry[str]], files: Mapping[str, bytes]) -> bool:
-    """Whether a folder holds plain files of the same sorts as those given, and nothing else."""
     sorts = {os.path.splitext(name)[1] for name in files}
     return all(entry.is_file(follow_symlinks=False) and os.path.splitext(entry.name)[1] in sorts for entry in entries)
 

@@ -46,11 +46,6 @@ class ArrayHeader:
     def bytes_in_file(self) -> int:
         return self.begin + math.prod(self.shape) * self.dtype.itemsize
 
-    @property
-    def bytes_as_floats(self) -> int:
-        """Memory of the array as float64."""
-        return math.prod(self.shape) * 8
-
 
 def array_header(start: bytes, file: str, name: str = "the array") -> ArrayHeader:
     """Header of an array, from the first `START_BYTES` of it.
@@ -213,11 +208,7 @@ def read_csv_matrix(path: str | os.PathLike[str]) -> DemandTable:
 
 
 def _names(rows: list[Row], file: str) -> tuple[tuple[str, ...], tuple[str, ...], list[Row]]:
-    """Names of columns and of rows, empty where the first line is one of numbers; and the lines of numbers.
-
-    Raises:
-        InputError: a name twice, names of rows that are not those of the columns.
-    """
+    """Names of columns and of rows, empty where the first line is one of numbers; and the lines of numbers."""
     if len(rows) < 2:
         return (), (), rows
     head, below = rows[0].cells, rows[1:]
@@ -234,7 +225,6 @@ def _names(rows: list[Row], file: str) -> tuple[tuple[str, ...], tuple[str, ...]
 
 
 def _has_corner(head: tuple[str, ...], below: list[Row]) -> bool:
-    """Whether a word stands over names of rows, beside names of columns that may be numbers."""
     return not _is_number(head[0]) and {row.cells[0] for row in below} == set(head[1:])
 
 
@@ -254,11 +244,7 @@ def _refuse_other_names(columns: tuple[str, ...], named: tuple[str, ...], rows: 
 
 
 def _pairs(rows: list[Row], file: str) -> DemandTable:
-    """A table of pairs with their amounts.
-
-    Raises:
-        InputError: no column of amounts, columns that are not understood, a pair twice.
-    """
+    """A table of pairs with their amounts."""
     head = rows[0]
     tail, target, amount = (column_of(head.cells, names) for names in (SOURCES, TARGETS, AMOUNTS))
     other = [name for at, name in enumerate(head.cells) if at not in (tail, target, amount)]
@@ -353,16 +339,11 @@ TRACE_ENDINGS = tuple(_TRACE_READERS)
 
 
 def _order(name: str) -> tuple[int, str]:
-    """`arr_2` before `arr_10`."""
     return len(name), name
 
 
 def _fit(headers: Mapping[str, ArrayHeader], file: str) -> None:
-    """Refuse arrays that are no square matrices of one size, or that take too much memory.
-
-    Raises:
-        InputError: they are not, or they do.
-    """
+    """Refuse arrays that are no square matrices of one size, or that take too much memory."""
     for name, header in headers.items():
         shape = header.shape
         if len(shape) not in (2, 3) or shape[-1] != shape[-2] or shape[-1] > MAX_SERVERS:
@@ -372,7 +353,7 @@ def _fit(headers: Mapping[str, ArrayHeader], file: str) -> None:
     sizes = sorted({header.shape[-1] for header in headers.values()})
     if len(sizes) > 1:
         raise refusal("matrices of different size", file, value=sizes, allowed="one number of servers")
-    total = sum(header.bytes_as_floats for header in headers.values())
+    total = sum((math.prod(header.shape) * 8) for header in headers.values())
     if total > MOST_BYTES:
         raise refusal("too many matrices", file, value=f"{total} bytes", allowed=f"at most {MOST_BYTES} as float64")
 

@@ -230,7 +230,6 @@ def _duplicates(text: str, suspects: set[str]) -> list[Issue]:
 
 
 def _not_finite(data: object) -> list[Issue]:
-    """Every NaN and infinity in the data."""
     numbers = values(data)
     return [not_finite(path, value) for path, value in numbers if isinstance(value, float) and not math.isfinite(value)]
 
@@ -326,8 +325,6 @@ def resolve(text: str) -> Scalar:
 
 
 class _RefusedError(Exception):
-    """Carries the fault that ends parsing."""
-
     def __init__(self, issue: Issue) -> None:
         self.issue = issue
         super().__init__(issue.message)
@@ -335,8 +332,6 @@ class _RefusedError(Exception):
 
 @dataclass
 class _Frame:
-    """A mapping or list being filled."""
-
     path: Path
     container: dict[str, object] | list[object]
     key: str | None = None
@@ -355,7 +350,6 @@ class _YamlBuilder:
     nodes: int = 0
 
     def take(self, event: Event) -> None:
-        """Use one event of the parser."""
         line = event.start_mark.line + 1 if event.start_mark is not None else 1
         if isinstance(event, DocumentStartEvent):
             self.documents += 1

@@ -194,7 +194,6 @@ def _keys(root: Element, log: FieldLog) -> dict[str, _Key]:
 
 
 def _data(element: Element, level: str, keys: Mapping[str, _Key], log: FieldLog) -> dict[str, object]:
-    """Attributes of an element, with the defaults of those that it does not state."""
     values: dict[str, object] = {
         name: default for name, levels, default in keys.values() if default is not None and level in levels
     }
@@ -328,7 +327,6 @@ def _attributes(entry: Mapping[str, object], level: str, log: FieldLog) -> Mappi
 
 
 def _identity(entry: object, key: str, file: str) -> str:
-    """Text of a node's name, which is text or a whole number."""
     value = entry.get(key) if isinstance(entry, Mapping) else None
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise refusal(f"a node or link without a proper {key}", file, value=value, allowed="text or a whole number")
@@ -414,12 +412,10 @@ def _begins_number(cell: str) -> bool:
 
 
 def _parted(row: Row) -> tuple[str, ...]:
-    """Cells parted by any commas and blanks."""
     return tuple(cell for cell in re.split(r"[,;\s]+", " ".join(row.cells)) if cell)
 
 
 def _named(rows: list[Row], graph: RawGraph, log: FieldLog) -> None:
-    """Rows below a line of names."""
     header, tail, head = rows[0], column_of(rows[0].cells, SOURCES), column_of(rows[0].cells, TARGETS)
     assert tail is not None
     assert head is not None

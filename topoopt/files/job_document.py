@@ -129,8 +129,6 @@ MAX_PROBLEMS = 100
 
 
 class _Reader:
-    """Collects the problems of one file."""
-
     def __init__(self, file: str) -> None:
         self.file = file
         self.problems: list[Problem] = []
@@ -165,7 +163,6 @@ class _Reader:
         return float(value)
 
     def parts(self, table: Mapping[str, Any], path: str, servers: int | None) -> int | None:
-        """Number of parts P of a `pc_str`."""
         text = self.field(table, "pc_str", path)
         if text is None and "pc_str" not in table:
             return None

@@ -143,7 +143,6 @@ def read_price_book(path: str | os.PathLike[str]) -> PriceBook:
 
 
 def _named(issue: Issue) -> Issue:
-    """The fault in the words of a price book."""
     if len(issue.path) == 2 and issue.path[0] == "parts" and issue.message.startswith("unknown key"):
         return replace(issue, message="unknown part")
     if len(issue.path) == 3 and issue.path[2] == "unit" and issue.message != "missing":
@@ -152,7 +151,6 @@ def _named(issue: Issue) -> Issue:
 
 
 def _issues(data: object) -> list[Issue]:
-    """What the schema cannot state, of as much as can be read."""
     issues: list[Issue] = []
     parts = data.get("parts") if isinstance(data, dict) else None
     if not isinstance(data, dict) or not isinstance(parts, dict):
@@ -188,7 +186,6 @@ def _issues(data: object) -> list[Issue]:
 
 
 def _rates(part: object) -> list[float] | None:
-    """Rates of a part, None where they cannot be read."""
     rows = part.get("by_rate") if isinstance(part, dict) else None
     if not isinstance(rows, list):
         return None

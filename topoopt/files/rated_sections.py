@@ -128,11 +128,7 @@ def network_of(
 
 
 def _of_file(graph: ListedGraph, name: str, latency_us: float) -> RatedNetwork:
-    """The network of a file, with its own latencies where it states them.
-
-    Raises:
-        InputError: no network for collectives, parallel links of different latency.
-    """
+    """The network of a file, with its own latencies where it states them."""
     links: list[tuple[int, int, Fraction]] = []
     latency: dict[tuple[int, int], float] = {}
     for link in graph.links:

@@ -65,7 +65,6 @@ def _levels(table: FieldTable) -> _Level:
 
 
 def _content(element: Element) -> dict[str, Any]:
-    """Attributes, elements in it, and text, which no format here has."""
     content: dict[str, Any] = {f"@{name}": value for name, value in element.attrib.items()}
     for child in element:
         content.setdefault(child.tag, []).append(child)
@@ -218,7 +217,6 @@ class FieldLog:
             self.note(f"{level} {shown} of {self.name} was not read: {field[1]}")
 
     def seen(self, level: str, name: str) -> bool:
-        """Whether the file has this field."""
         return (level, name) in self._seen
 
     def note(self, text: str) -> None:
@@ -228,7 +226,6 @@ class FieldLog:
     def refuse(
         self, message: str, *, value: object = None, allowed: str | None = None, line: int | None = None
     ) -> None:
-        """Keep a problem of the file."""
         shown = None if value is None else value_text(value)
         self.problems.append(Problem(message, file=self.file, line=line, value=shown, allowed=allowed))
 

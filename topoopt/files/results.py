@@ -111,7 +111,6 @@ def with_files(document: Mapping[str, Any], folder: str, paths: tuple[str, ...])
 
 
 def _renamed(value: Any, folder: str, names: Mapping[str, str]) -> Any:
-    """Return a document whose names of files outside of its folder are those that they are carried by."""
     if isinstance(value, str):
         return names.get(os.path.normpath(os.path.join(folder, value)), value) if names else value
     if isinstance(value, Mapping):
@@ -304,7 +303,6 @@ _SHARED = [field.name for field in fields(ResultFile) if field.name not in _CONV
 
 
 def _without_none(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a document without keys of null, at the top and one level below."""
     kept = {key: value for key, value in document.items() if value is not None}
     bounds = ("bound", "claimed_bound")
     return kept | {key: {k: v for k, v in kept[key].items() if v is not None} for key in bounds if key in kept}

@@ -219,7 +219,6 @@ def complete_bipartite(p: Parameters) -> Arcs:
 
 
 def complete(p: Parameters) -> Arcs:
-    """Every server linked to every other."""
     tail, head = np.nonzero(~np.eye(p.servers, dtype=bool))
     return np.column_stack((tail, head)).astype(np.int64)
 
@@ -551,7 +550,6 @@ def family_arcs(name: str, values: Mapping[str, Any], *, seed: int, max_servers:
 
 
 def _links(family: TopologyFamily, values: Mapping[str, Any]) -> LinkDirection:
-    """Kind of links, when all keys are as they should be."""
     optional = {*family.may, *(("links",) if family.directions else ())}
     problems = [Problem(f"missing, {family.name} needs it", path=key) for key in family.needs if key not in values]
     needless = [key for key in values if key not in optional and key not in family.needs]

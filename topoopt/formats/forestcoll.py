@@ -121,7 +121,6 @@ def _program(
 
 
 def _depths(root: str, sends: Sequence[Send]) -> dict[str, int]:
-    """Number of sends from the root to each node that they reach."""
     out: dict[str, list[str]] = {}
     for tail, head, _ in sends:
         out.setdefault(tail, []).append(head)

@@ -166,7 +166,6 @@ def read_libra_cost(path: str | os.PathLike[str]) -> tuple[dict[str, dict[str, f
 
 
 def _number(text: str) -> float | None:
-    """A number that is finite and not negative."""
     try:
         value = float(text)
     except ValueError:
@@ -210,7 +209,6 @@ def read_libra_workload(
 
 
 def _unused_columns(words: list[str]) -> list[str]:
-    """Columns of a line that say something that does not count."""
     unused = [] if words[1] == "-1" else ["column 2 (reserved)"]
     for column in (4, 7, 10):
         if words[column - 1].upper() == "NONE" and _number(words[column]) != 0:

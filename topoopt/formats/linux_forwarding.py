@@ -190,7 +190,6 @@ def _check(hosts: tuple[Host, ...], most: int) -> None:
 
 
 def _plans(topology: Topology, hosts: tuple[Host, ...], paths: tuple[PlannedPath, ...]) -> list[HostPlan]:
-    """What each server sends and forwards."""
     ports: dict[tuple[int, int], list[int]] = {}
     for port, row in enumerate(topology.switches.tolist()):
         for tail, head in enumerate(row):

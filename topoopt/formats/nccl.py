@@ -37,7 +37,6 @@ def interface_of(ring: Ring, topology: Topology) -> int | None:
 
 
 def _topology_xml(names: list[str], gbps: float, gpus: int) -> str:
-    """One CPU, a bridge for each GPU and for each interface; interfaces as network devices 0, 1, ..."""
     lines = ['<system version="1">', '  <cpu numaid="0" affinity="ffffffff,ffffffff" arch="x86_64" vendor="" '
              'familyid="0" modelid="0">']  # fmt: skip
     speed = f'link_speed="{LINK_SPEED}" link_width="{LINK_WIDTH}"'

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from topoopt.core.arrays import Floats
-from topoopt.core.cluster import Host, HostLink, HostRates, HostSetting, LinkRate
+from topoopt.core.cluster import HostLink, HostRates, HostSetting, LinkRate
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.result import Result
 from topoopt.core.topology import Topology
@@ -54,11 +54,9 @@ def ovs_script(rates: HostRates, traffic: HostTraffic, strict: bool) -> bytes:
         commands.append(["vsctl", *_qos(link, queues, strict)])
         commands += _flows(link, queues)
     commands += run_all(routing_commands(rates, traffic, bridged=True))
-    return shares_script("ovs", host, "ip tc ovs-vsctl ovs-ofctl", _checks(host), commands)
-
-
-def _checks(host: Host) -> list[Command]:
-    return [["own_qos", link.interface] for link in host.links]
+    return shares_script(
+        "ovs", host, "ip tc ovs-vsctl ovs-ofctl", [["own_qos", link.interface] for link in host.links], commands
+    )
 
 
 def _qos(link: HostLink, queues: tuple[tuple[int, tuple[str, ...], int], ...], strict: bool) -> list[str]:
@@ -187,7 +185,6 @@ def hosts_of_allocation(result: Result[Any, Any], settings: tuple[HostSetting, .
 
 
 def _cables(topology: Topology, capacity_gbps: Floats) -> tuple[tuple[tuple[str, tuple[ServerLink, ...]], ...], Ports]:
-    """Servers with their links, and which link leads where."""
     rate = {
         (tail, head): (count, gbps / count)
         for (tail, head), count, gbps in zip(
@@ -226,7 +223,6 @@ def _circle(destination: int, hops: dict[int, list[tuple[int, float]]]) -> list[
 
 
 def _shortest(topology: Topology, destination: int) -> dict[int, int]:
-    """Neighbour on a shortest route to a destination, of every server that has one."""
     into: dict[int, list[int]] = defaultdict(list)
     for tail, head in topology.arcs.tolist():
         into[head].append(tail)
@@ -283,13 +279,7 @@ def hosts_of_placement(result: Result[Any, Any], settings: tuple[HostSetting, ..
 
 
 def _shares(result: Result[Any, Any]) -> dict[tuple[int, int], dict[int, float]]:
-    """Return the Gbit/s of each link, by pair of servers.
-
-    Raises
-    ------
-    InputError
-        A share is of a link that the two servers have not in common.
-    """
+    """Return the Gbit/s of each link, by pair of servers."""
     servers = result.figures.problem.servers
     problems = []
     shares: dict[tuple[int, int], dict[int, float]] = {}
@@ -350,7 +340,6 @@ def host_export(wanted: HostRates, strict: bool) -> Export:
 
 
 def rate_table(rates: HostRates) -> dict[tuple[str, str, str], int]:
-    """Bit/s by host, interface and destination."""
     table: dict[tuple[str, str, str], int] = defaultdict(int)
     for rate in rates.rates:
         if rate.rate_bps:

@@ -116,7 +116,6 @@ def _numbers(groups: Iterable[int]) -> str:
 
 
 def _rows(timetable: RailTimetable, hosts: tuple[Host, ...]) -> Iterable[tuple[object, ...]]:
-    """All circuits with the names of their ends."""
     for number, group in enumerate(timetable.groups):
         for rail, *ports in group.circuits:
             names = [name for port in ports for name in _end(timetable, hosts, rail, port)]
@@ -130,7 +129,6 @@ def _end(timetable: RailTimetable, hosts: tuple[Host, ...], rail: int, port: int
 
 
 def _lines(timetable: RailTimetable, hosts: tuple[Host, ...]) -> Iterable[str]:
-    """Phases, then the circuits of the groups."""
     for number, phase in enumerate(timetable.phases):
         yield f"Phase {number + 1}: {phase.begin_ns} to {phase.end_ns} ns"
         for word, groups in (("lit", phase.lit), ("being set", phase.dark)):
@@ -234,7 +232,6 @@ def _circuit_numbers(circuits: Iterable[int]) -> str:
 
 
 def _step_row(ports: Sequence[int], hosts: tuple[Host, ...], both: PortPair) -> tuple[object, ...]:
-    """Return two ports, and the host and interface at each."""
     endpoints: list[str] = []
     bounds = list(accumulate(ports))
     for port in both:
@@ -244,7 +241,6 @@ def _step_row(ports: Sequence[int], hosts: tuple[Host, ...], both: PortPair) -> 
 
 
 def _step_lines(switched: SwitchedSteps, rows: list[tuple[object, ...]]) -> Iterable[str]:
-    """Yield the steps with what changes before them."""
     for k, step in enumerate(switched.steps):
         changes = {"disconnect": step.disconnect, "connect": step.connect}
         counts = [f"{len(circuits)} to {change}" for change, circuits in changes.items() if circuits]

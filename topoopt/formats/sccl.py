@@ -286,7 +286,6 @@ def import_topology(
 
 
 def _collective(section: Mapping[str, Any], file: str) -> tuple[CollectiveOp, dict[str, Any]]:
-    """What a section `collective` asks for: the operation, and its root where it has one."""
     name, runtime = str(section["name"]), str(section.get("runtime_name") or "")
     operation = collective_named(runtime or name)
     if operation is None or (runtime and collective_named(name) not in (None, operation)):

@@ -216,7 +216,6 @@ def read_schedule(path: Path, options: ScheduleOptions) -> ChunkProgram:
 
 
 def _sends(builder: ProgramBuilder, flows: ChunkFlows, pieces: WholePieces, names: Ints) -> PieceSends:
-    """What is sent between ranks; what a file sends from a switch or to one is in no rank's memory."""
     number = pieces.flow
     between = np.isin(flows.tail[number], names) & np.isin(flows.head[number], names)
     number, piece = number[between], pieces.piece[between]
@@ -229,7 +228,6 @@ def _sends(builder: ProgramBuilder, flows: ChunkFlows, pieces: WholePieces, name
 
 
 def _add_demands(builder: ProgramBuilder, demands: Ints, pieces: WholePieces, names: Ints, first: Ints) -> None:
-    """Every piece of a chunk where it is due."""
     chunk = pieces.source * 10**9 + pieces.chunk
     order = np.argsort(chunk)
     wanted = demands[:, 2] * 10**9 + demands[:, 1]
@@ -301,7 +299,6 @@ def _volume(text: str) -> Fraction | None:
 
 
 def _demands(document: Mapping[str, Any], file: str) -> Ints:
-    """int64[d, 3], rows (at, chunk, from) in order, each once."""
     listed = next((document[key] for key in ("8-Chunk paths", "7-chunk paths") if key in document), None)
     if isinstance(listed, dict):
         texts = list(listed)
@@ -323,11 +320,7 @@ def _demands(document: Mapping[str, Any], file: str) -> Ints:
 
 
 def _numbered(text: str) -> int:
-    """The number of `GPU 3` or `Chunk 0`.
-
-    Raises:
-        ValueError: another text.
-    """
+    """The number of `GPU 3` or `Chunk 0`."""
     match = re.fullmatch(r"(?:GPU|Chunk) (\d{1,9})", text)
     if match is None:
         raise ValueError(f"{text!r} is no GPU or chunk with its number")
@@ -335,7 +328,6 @@ def _numbered(text: str) -> int:
 
 
 def _rows_once(rows: Ints) -> Ints:
-    """Rows in order, each once."""
     ordered = rows[np.lexsort(rows.T[::-1])]
     fresh = np.ones(len(ordered), dtype=np.bool_)
     fresh[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
@@ -548,7 +540,6 @@ def _whole(value: object, most: int) -> int:
 
 
 def _latency_us(topology: Mapping[str, Any], default: float) -> float:
-    """The least of `alpha` (seconds), where it is given."""
     given = [float(alpha) for alpha in topology.get("alpha") or ()]
     least = min(given) * 1e6 if given else default
     if not 0 <= least <= 1e6:

@@ -40,7 +40,6 @@ class Bar:
 
 
 def _job(solution: Result[Any, Any], _: ExportOptions) -> Iterator[Bar]:
-    """Passes and transfers by server, AllReduces in a process of their own."""
     figures = solution.figures
     graph, operators = figures.graph, {row.name: row for row in figures.operators}
     volumes: dict[tuple[str, str], set[float]] = defaultdict(set)
@@ -60,7 +59,6 @@ def _job(solution: Result[Any, Any], _: ExportOptions) -> Iterator[Bar]:
 
 
 def _dag(solution: Result[Any, Any], _: ExportOptions) -> Iterator[Bar]:
-    """Transfers by pod and direction, tasks in a process of their own."""
     volumes = {row.name: row.volume for row in solution.figures.problem.transfers}
     unit = solution.figures.problem.volume_unit or "volume"
     for step in solution.figures.steps:
@@ -72,7 +70,6 @@ def _dag(solution: Result[Any, Any], _: ExportOptions) -> Iterator[Bar]:
 
 
 def _training(solution: Result[Any, Any], options: ExportOptions) -> Iterator[Bar]:
-    """Passes by rank of the pipeline and parts of the iteration, or the events of stages on rails."""
     fabric = plan_on(solution, options.fabric).fabric
     figures = next(row for row in solution.figures.fabrics if row.fabric == fabric)
     if figures.rails is not None:
@@ -100,7 +97,6 @@ def _training(solution: Result[Any, Any], options: ExportOptions) -> Iterator[Ba
 
 
 def _collective(solution: Result[Any, Any], _: ExportOptions) -> Iterator[Bar]:
-    """What nodes send to others in each step."""
     figures, names = solution.figures, solution.figures.problem.network.names
     sizes = (figures.schedule.blocks.units * figures.bytes_per_unit).tolist()
     moved: dict[tuple[int, int, int], list[float]] = defaultdict(list)
@@ -115,11 +111,7 @@ def _collective(solution: Result[Any, Any], _: ExportOptions) -> Iterator[Bar]:
 
 
 def _placement(solution: Result[Any, Any], _: ExportOptions) -> Iterator[Bar]:
-    """Operators by device, with the tensors that it receives from each other one.
-
-    Raises:
-        InputError: the goal is the throughput of a pipeline, whose plan is loads without times.
-    """
+    """Operators by device, with the tensors that it receives from each other one."""
     figures, problem = solution.figures, solution.figures.problem
     if not figures.scheduled:
         text = "the plan is loads of a pipeline, which have no times: only latency has a schedule"
@@ -136,7 +128,6 @@ def _placement(solution: Result[Any, Any], _: ExportOptions) -> Iterator[Bar]:
 
 
 def _regional(solution: Result[Any, Any], _: ExportOptions) -> Iterator[Bar]:
-    """Steps one behind the other: circuits are reconfigured, then everything is sent."""
     figures, at = solution.figures, 0.0
     for k, step in enumerate(figures.steps):
         lit, name, args = at + step.stall_s, f"step {k}", {"topology": step.circuits}

@@ -50,7 +50,6 @@ class GroupPlacer:
         return np.bincount(self.group[free], minlength=self.groups)
 
     def fits(self, free: Free, servers: int, job_class: int = 0) -> bool:
-        """Whether a group has that many."""
         return int(self.counts(free).max()) >= servers
 
     def place(self, free: Free, servers: int, job_class: int = 0) -> Ints | None:
@@ -325,7 +324,6 @@ def _fewest(jobs: list[tuple[int, int]], need: int, free: Ints) -> list[tuple[in
 
 
 def _moves(cluster: ClusterState, placer: GroupPlacer, group: int, jobs: list[int], servers: int) -> Moves | None:
-    """New servers of the chosen jobs."""
     free = cluster.free & (placer.group != group)
     best = GroupPlacer(placer.group, best=True)
     left = cluster.free & (placer.group == group)
@@ -394,7 +392,6 @@ class JointPlacer(Placer, Protocol):
 
 
 def start_jointly(cluster: ClusterState, placer: JointPlacer) -> None:
-    """Start every waiting job that may."""
     queue = cluster.scheduling.queue
     if queue == "backfill":
         while cluster.queue:
@@ -438,7 +435,6 @@ def _start_beginning(cluster: ClusterState, placer: JointPlacer) -> None:
 
 
 def _start_most(cluster: ClusterState, placer: JointPlacer, jobs: Sequence[int], free: Free) -> int:
-    """Start those of the jobs that use the most servers; how many."""
     count = int(np.count_nonzero(free))
     fit = [job for job in jobs if cluster.size[job] <= count]
     if not fit:
@@ -459,7 +455,6 @@ CHECK_EVERY = 64
 
 
 def start_waiting(cluster: ClusterState) -> None:
-    """Start every waiting job that may."""
     if isinstance(cluster.placer, JointPlacer):
         start_jointly(cluster, cluster.placer)
         return

@@ -76,7 +76,6 @@ def job_loads(links: SharedLinks, job_class: JobClass, servers: Ints) -> tuple[I
 
 
 def _even_loads(servers: Ints, ring: float, pair: float, half: int, racks: int, load: Floats) -> None:
-    """Add the traffic that leaves each rack and pod."""
     k = len(servers)
     for size, base in ((half, 0), (half * half, racks)):
         block, inside = np.unique(servers // size, return_counts=True)
@@ -237,7 +236,6 @@ class WorkShared:
         raise AssertionError("a job on a shared fabric was moved")
 
     def _reserve(self, more: int) -> None:
-        """Make space for more loads: those of ended jobs are dropped, then the pool grows."""
         if self._used + more <= len(self._link):
             return
         kept = [np.arange(self._low[job], self._high[job]) for job in self._active]

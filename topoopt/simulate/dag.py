@@ -94,7 +94,6 @@ class NamedSteps:
 
 
 def _arcs(pods: Sequence[int]) -> list[tuple[int, int]]:
-    """(source, target) of a ring, one way round, then the other; a ring of two is one pair."""
     directions = (1,) if len(pods) == 2 else (1, -1)
     return [(pods[k], pods[(k + direction) % len(pods)]) for direction in directions for k in range(len(pods))]
 
@@ -145,13 +144,11 @@ def _title(graph: TaskGraph, task: int) -> str:
 
 
 def _ring(graph: TaskGraph, task: int) -> tuple[int, ...]:
-    """Servers of an AllReduce that goes over links; none for other tasks."""
     reduces = graph.kind[task] == TaskKind.ALLREDUCE and graph.group[task] >= 0 and graph.bytes[task] > 0
     return graph.groups[int(graph.group[task])] if reduces else ()
 
 
 def _ends(graph: TaskGraph, task: int) -> list[str]:
-    """Names of the steps that a task ends with."""
     title, ring = _title(graph, task), _ring(graph, task)
     return NamedSteps.ring_names(title, ring) if ring else [title]
 

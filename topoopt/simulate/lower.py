@@ -107,7 +107,6 @@ class GraphArrays(NamedTuple):
 
 
 def strategy_arrays(strategy: Strategy) -> tuple[Ints, Ints]:
-    """(split, offset) arrays of a strategy."""
     return (
         np.array([placement.split for placement in strategy.placements], dtype=np.int64),
         np.array([placement.offset for placement in strategy.placements], dtype=np.int64),
@@ -134,11 +133,6 @@ def build_task_graph(cluster: Cluster, workload: Workload, strategy: Strategy) -
 
 
 def _require_covered(graph: TaskGraph, network: Network, group: Int32s) -> None:
-    """Refuse AllReduces with neither rings nor a schedule for their payload.
-
-    Raises:
-        ValueError: there are some.
-    """
     bare = np.append(np.diff(network.group_ptr) == 0, False)
     left = np.flatnonzero(bare[group] & (group >= 0))
     own = network.schedules

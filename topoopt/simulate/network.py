@@ -319,7 +319,6 @@ def network_arrays(network: Network) -> NetworkArrays:
 
 
 def _ids_of(nodes: Int32s, table: Int32s, starts: Ints) -> Int32s:
-    """Link ids of consecutive nodes of concatenated paths; `starts` are the path starts after the first."""
     if len(nodes) < 2:
         return np.zeros(0, dtype=np.int32)
     keep = np.ones(len(nodes) - 1, dtype=bool)

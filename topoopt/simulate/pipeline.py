@@ -77,19 +77,16 @@ class _Rank:
         return first + done[s] - 1, stage
 
     def forward(self, s: int, kind: int = FORWARD) -> None:
-        """Of the next micro-batch of a stream."""
         self.passes.append((kind, *self._next(self._there, s)))
 
     def backward(self, s: int) -> None:
         self.passes.append((BACKWARD, *self._next(self._back, s)))
 
     def inputs(self, s: int) -> None:
-        """The weights of this one wait in a queue."""
         self.waiting.append(self._next(self._back, s))
         self.passes.append((INPUTS, *self.waiting[-1]))
 
     def weights(self) -> None:
-        """Of the one that waits longest."""
         self.passes.append((WEIGHTS, *self.waiting.popleft()))
 
 

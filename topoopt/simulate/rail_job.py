@@ -100,7 +100,6 @@ def rail_job(problem: LlmTrainingProblem, strategy: ParallelStrategy, settings: 
 
 
 def _inside(strategy: ParallelStrategy, stages: StagePasses, groups: float, experts: float) -> PortUse | None:
-    """What passes exchange over the rail."""
     if experts > 1 and stages.routed.any():
         return PortUse.EXPERT
     return PortUse.DATA if strategy.zero >= 3 and groups > 1 else None
@@ -109,11 +108,7 @@ def _inside(strategy: ParallelStrategy, stages: StagePasses, groups: float, expe
 def _problems(
     problem: LlmTrainingProblem, strategy: ParallelStrategy, beside: dict[D, Floats], expert_beside: float
 ) -> Iterator[Problem]:
-    """Why a strategy cannot stand on rails.
-
-    Args:
-        beside, expert_beside: ranks on a server, of each dimension and of those that share out experts.
-    """
+    """Why a strategy cannot stand on rails."""
     cluster, g = problem.cluster, problem.cluster.gpus_per_server
     for name in ("tensor", "context"):
         ranks = getattr(strategy, name)
@@ -145,7 +140,6 @@ def _short(job: RailJob) -> Iterator[Problem]:
 def _tokens(
     problem: LlmTrainingProblem, columns: StrategyColumns, stages: StagePasses, rates: GroupRates
 ) -> tuple[RailExchange, ...]:
-    """Of tokens, to experts and back in every layer of them."""
     cluster, slow, traffic = problem.cluster, problem.cluster.slowdown, layer_traffic(problem, columns)
     shown = slow * (1.0 - problem.overlap.expert)
     crossing = shown * float(traffic.expert_crossing[0] / rates.expert[0])
@@ -167,7 +161,6 @@ def _tokens(
 def _weights(
     problem: LlmTrainingProblem, strategy: ParallelStrategy, stages: StagePasses, rates: GroupRates
 ) -> tuple[RailExchange, ...]:
-    """Of weights in every pass, and of gradients in backward ones (ZeRO 3)."""
     unit, slow = np.ones(1), problem.cluster.slowdown
     replicas = strategy.data * strategy.context * unit
     of_experts = strategy.gpus / strategy.pipeline / (strategy.expert * strategy.expert_tensor) * unit
@@ -212,7 +205,6 @@ def layout(job: RailJob, rank: int, split: PortSplit, before: Sequence[Layout]) 
 
 
 def layouts(job: RailJob, rank: int, ports: StagePorts) -> dict[PortSplit, Layout]:
-    """Of all splits of a stage."""
     layout_of: dict[PortSplit, Layout] = {}
     for split in (ports.pipeline, ports.inside, ports.data):
         if split not in layout_of:
@@ -319,7 +311,6 @@ def _wanted(
 
 
 def _pairs(job: RailJob) -> list[tuple[int, int]]:
-    """Stages that are joined: chunks go back from the last to the first."""
     pairs = [(rank, rank + 1) for rank in range(job.ranks - 1)]
     return [*pairs, (job.ranks - 1, 0)] if job.chunks > 1 and job.ranks > 2 else pairs
 
@@ -335,7 +326,6 @@ def _times(step: SwitchedStep, rank: int, step_ns: int) -> list[tuple[int, PortS
 
 
 def _served(times: list[tuple[int, PortSplit]], only: PortSplit, at: int) -> PortSplit:
-    """What the ports of a stage serve, or are set for, from a time on."""
     return times[bisect_right(times, at, key=lambda row: row[0]) - 1][1] if times else only
 
 
@@ -352,7 +342,6 @@ def _states(want: list[bool], cuts: list[int], step_ns: int, delay_ns: int) -> l
 
 
 def _joined(phases: Iterator[RailPhase]) -> Iterator[RailPhase]:
-    """Phases that differ in nothing are one."""
     last: RailPhase | None = None
     for phase in phases:
         if last is not None and (last.lit, last.dark) == (phase.lit, phase.dark):

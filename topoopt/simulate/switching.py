@@ -289,7 +289,6 @@ def electrical_s(job: RailJob, orders: RailOrders) -> float:
 
 
 def _durations(job: RailJob, passes: Int32s, rank_of_stage: Ints, shares: RailShares) -> tuple[Floats, Floats]:
-    """Seconds of each pass, and of what stands before and behind its exchange."""
     kind, stage = passes[:, 0], passes[:, 2]
     table = np.stack(
         [
@@ -383,7 +382,6 @@ NAMES = {kind: kind.name.lower() for kind in PassKind}
 def events_of(
     job: RailJob, orders: RailOrders, plan: Sequence[StagePorts], delays: Delays, step: FollowedStep
 ) -> tuple[RailEvent, ...]:
-    """All events, by rank and begin."""
     events = [*_passes(orders, step), *_ends(job, step)]
     for rank, ports in enumerate(plan):
         events += _switches(job, orders, rank, ports, delays, step)
@@ -402,7 +400,6 @@ def _passes(orders: RailOrders, step: FollowedStep) -> Iterator[RailEvent]:
 
 
 def _ends(job: RailJob, step: FollowedStep) -> Iterator[RailEvent]:
-    """What stands before and behind the passes."""
     for rank in range(job.ranks):
         if step.gathered[rank] > 0.0:
             yield RailEvent(rank, "gather", 0.0, float(step.gathered[rank]))
@@ -415,8 +412,6 @@ def _ends(job: RailJob, step: FollowedStep) -> Iterator[RailEvent]:
 def _switches(
     job: RailJob, orders: RailOrders, rank: int, ports: StagePorts, delays: Delays, step: FollowedStep
 ) -> Iterator[RailEvent]:
-    """Ports of a stage that are set anew."""
-
     def event(begin_s: float, where: Boundary, before: PortSplit, after: PortSplit) -> RailEvent:
         end_s = begin_s + delays[where]
         return RailEvent(rank, "switch", begin_s, end_s, before=before, after=after, boundary=where)
@@ -445,7 +440,6 @@ def _switches(
 
 
 def _takes(source: np.ndarray, owner: np.ndarray, index: int) -> bool:
-    """Whether a pass waits for another rank."""
     return bool(source[index] >= 0 and owner[source[index]] != owner[index])
 
 

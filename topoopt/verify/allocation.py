@@ -157,7 +157,6 @@ def priced_bound(problem: AllocationProblem, certificate: Certificate) -> tuple[
 
 
 def _entries(certificate: Certificate, indices: str, numbers: str, count: int) -> dict[int, Fraction]:
-    """Return the positive entries of a sparse vector of a certificate."""
     index, number = int_array(certificate[indices], 1), float_array(certificate[numbers], 1)
     if index is None or number is None or len(index) != len(number):
         raise ValueError(f"{indices} and {numbers} are not vectors of equal length")

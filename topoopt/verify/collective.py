@@ -114,7 +114,6 @@ def front_consistent(problem: CollectiveProblem, plan: CollectivePlan) -> Iterat
 
 
 def _takes_over(slow: TimeLine, fast: TimeLine) -> int:
-    """Whole bytes from which the second takes no more time than the first."""
     return max(math.ceil((fast.latency_us - slow.latency_us) / (slow.us_per_mbyte - fast.us_per_mbyte) * 1e6), 1)
 
 
@@ -168,16 +167,11 @@ def _step_time_us(problem: CollectiveProblem, plan: CollectivePlan) -> float:
 # Bounds.
 
 
-def copies_count(problem: CollectiveProblem) -> bool:
-    """Return whether switches that copy could do better than sets of trees or straight paths: then cuts alone bound."""
-    return problem.multicast and problem.collective is not CollectiveOp.ALL_TO_ALL
-
-
 def expected_certificates(problem: CollectiveProblem) -> tuple[Argument, ...]:
     """Return the arguments of the certificates of a problem; the first one bounds what bytes take."""
     if problem.collective is CollectiveOp.ALL_TO_ALL or not (problem.relaying or problem.multicast):
         return (Argument.PAIR_LENGTHS,)
-    if problem.collective is CollectiveOp.ALLREDUCE and not copies_count(problem):
+    if problem.collective is CollectiveOp.ALLREDUCE and not problem.multicast:
         return Argument.ALLREDUCE_ROOTS, Argument.NETWORK_CUT
     return (Argument.NETWORK_CUT,)
 
@@ -239,7 +233,6 @@ def bandwidth_us(problem: CollectiveProblem, certificates: Limits) -> Fraction:
 
 
 def _cut(certificate: Certificate) -> list[int]:
-    """Return the nodes of a cut, in ascending order."""
     (nodes,) = _vectors(certificate, "nodes")
     if sorted(set(nodes)) != nodes:
         raise ValueError("the nodes of a cut ascend")
@@ -251,7 +244,6 @@ def _lengths(certificate: Certificate) -> list[int]:
 
 
 def _multipliers(certificate: Certificate) -> AllReduceProof:
-    """Return the sets and potentials of an AllReduce."""
     size, nodes, reduces, weight, weight_over, potential, potential_over = _vectors(certificate, *ROOTS_ARRAYS)
     count = sum(flag == 0 for flag in reduces)
     if min(weight_over + potential_over, default=1) < 1 or min(size, default=0) < 0 or sum(size) != len(nodes):
@@ -273,13 +265,6 @@ def _fractions(numerators: list[int], denominators: list[int]) -> tuple[Fraction
 
 
 def _vectors(certificate: Certificate, *names: str) -> list[list[int]]:
-    """Return the vectors of a certificate, which has no others, as whole numbers of Python.
-
-    Raises
-    ------
-    ValueError
-        A vector is missing, one too many, or not of whole numbers.
-    """
     vectors = [int_array(certificate[name], 1) for name in names]
     if set(certificate.arrays) != set(names) or any(vector is None for vector in vectors):
         raise ValueError(f"vectors of whole numbers expected: {', '.join(names)}")
@@ -303,7 +288,6 @@ def slowest_message_us(problem: CollectiveProblem) -> float:
 
 
 def _farthest(problem: CollectiveProblem, lengths: list[int] | list[float]) -> float:
-    """Return the largest of the distances that the collective must cover."""
     network, collective = problem.network, problem.collective
     root = int(network.ranks[problem.root])
     rooted = collective in (CollectiveOp.BROADCAST, CollectiveOp.REDUCE)
@@ -390,7 +374,6 @@ def _prices(
     *,
     leaving: bool,
 ) -> list[Fraction]:
-    """Price of one unit on each arc; the weights of sets are added to `cover`."""
     if len(potential) != network.nodes or any(potential[rank] != 0 for rank in network.ranks):
         raise ValueError("one potential for each node expected, 0 at ranks")
     arcs = network.arcs.tolist()

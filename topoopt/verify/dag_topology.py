@@ -193,7 +193,6 @@ class Boxes:
 
     @cached_property
     def _channels(self) -> list[list[int]]:
-        """Transfers of each direction of each pair: two lists a pair."""
         index = {pair: k for k, pair in enumerate(self.problem.pairs)}
         lists: list[list[int]] = [[] for _ in range(2 * len(index))]
         for m, move in enumerate(self.problem.transfers):
@@ -203,7 +202,6 @@ class Boxes:
 
     @cached_property
     def _sides(self) -> list[tuple[int, list[int]]]:
-        """(pod, transfers that leave it) and (pod, transfers that enter it), those that there are."""
         out: dict[tuple[int, bool], list[int]] = {}
         for m, move in enumerate(self.problem.transfers):
             out.setdefault((move.source, True), []).append(m)
@@ -237,7 +235,6 @@ class Boxes:
             least = raised
 
     def _windows(self, most: Sequence[int]) -> tuple[list[float], list[float], list[float]]:
-        """(head, length, tail) of all steps."""
         problem = self.problem
         length = [0.0] * len(problem.transfers) + [task.duration for task in problem.tasks]
         for k, members in enumerate(self._channels):
@@ -247,7 +244,6 @@ class Boxes:
         return head, length, tail
 
     def _around(self, length: Sequence[float]) -> tuple[list[float], list[float]]:
-        """Before each step, and after it, the longest path."""
         head, tail = [0.0] * len(length), [0.0] * len(length)
         for step in self._order:
             for follower in self._later[step]:
@@ -305,11 +301,7 @@ class Means:
 
     @cached_property
     def _lengths(self) -> list[tuple[float, list[float]]]:
-        """(tasks, time over one circuit by pair) of every path.
-
-        Raises:
-            ValueError: something is no path.
-        """
+        """(tasks, time over one circuit by pair) of every path."""
         return [self._length(number, path) for number, path in enumerate(self._paths)]
 
     def _length(self, number: int, path: StepPath) -> tuple[float, list[float]]:
@@ -336,7 +328,6 @@ class Means:
         return fixed, moved
 
     def _sum(self, number: int) -> tuple[float, float, list[float]]:
-        """Weights, tasks and time over one circuit by pair of a mean."""
         if number not in self._added:
             mean, pairs = self._means[number], len(self._problem.pairs)
             fine = [*(weight for _, weight in mean.weights), *mean.prices]
@@ -512,7 +503,6 @@ def _plans(plan: DagTopologyPlan) -> list[tuple[str, Any]]:
 
 
 def makespan_of(problem: DagTopologyProblem, plan: DagTopologyPlan) -> float:
-    """Return when the last step ends."""
     return max(follow(problem, plan.circuits.tolist())[1])
 
 

@@ -275,13 +275,11 @@ def terms_of(job: HierarchicalWorkload) -> int:
 
 
 def _terms(design: Design, proof: BandwidthProof) -> int:
-    """Terms of the sums that a certificate puts together."""
     paths = sum(terms_of(design.workloads[path.job]) + 4 for path in proof.paths)
     return paths + (8 + 2 * len(design.network.dimensions)) * len(proof.shares)
 
 
 def _limit_weight(problem: HierarchicalProblem, design: Design, work: CertifiedWork) -> float:
-    """eta: how often the certificate uses that the time limit holds."""
     parts = [own / job.weight for own, job in zip(work[2], design.workloads, strict=True)]
     return sum(parts) if problem.fleet == "worst-case" else max(parts)
 
@@ -348,7 +346,6 @@ def follow(
 
 
 def _moves(phase: LayerPhase, job: HierarchicalWorkload) -> bool:
-    """Whether the collectives of a phase move anything."""
     return any(
         any(rank > 1 for rank in job.communicators[item.communicator].ranks) and item.size_bytes > 0
         for item in phase.communications
@@ -404,7 +401,6 @@ def _homogeneous(
 
 
 def _ceilings(rows: Sequence[LinearRow], low: Sequence[float], high: Sequence[float]) -> list[float]:
-    """Upper bounds of the columns that the rows imply."""
     one_sided = [(coefficients, most) for coefficients, _, most in rows if most < INFINITE]
     one_sided += [(tuple(-c for c in coefficients), -least) for coefficients, least, _ in rows if least > -INFINITE]
     ceiling = list(high)
@@ -592,13 +588,6 @@ def _byte_sums(problem: HierarchicalProblem) -> list[float]:
 
 
 def _prices(problem: HierarchicalProblem, certificates: Sequence[Certificate]) -> list[float]:
-    """Return a bound for each design, by its certificate or by sums of bytes.
-
-    Raises
-    ------
-    ValueError
-        A certificate proves nothing, or two are of the same design.
-    """
     bounds = _byte_sums(problem)
     proofs = [BandwidthProof.of(problem, certificate) for certificate in certificates]
     proofs = [proof for proof in proofs if proof.point is None]
@@ -610,7 +599,6 @@ def _prices(problem: HierarchicalProblem, certificates: Sequence[Certificate]) -
 
 
 def _certified(problem: HierarchicalProblem, proof: BandwidthProof) -> float:
-    """Return what a proof says of the objective of its design."""
     design = problem.designs[proof.design]
     if not proof.too_slow:
         best = math.inf if proof.cutoff is None else proof.cutoff
@@ -623,7 +611,6 @@ def _certified(problem: HierarchicalProblem, proof: BandwidthProof) -> float:
 
 
 def _speeds(problem: HierarchicalProblem, certificates: Sequence[Certificate]) -> list[float]:
-    """Return a bound for each design, all combinations tried where it has a list of speeds."""
     least = (least_by_speeds(problem, design) if has_catalogue(design) else -math.inf for design in problem.designs)
     return [max(pair) for pair in zip(_prices(problem, certificates), least, strict=True)]
 
@@ -706,7 +693,6 @@ SPEEDS_CHECKER = replace(CHECKER, claims=(Argument.SPEED_BRANCHING,), optimal=To
 
 
 def checker_of(problem: HierarchicalProblem, plan: HierarchicalPlan) -> Checker:
-    """Return the checker of a plan."""
     listed = [has_catalogue(design) for design in problem.designs]
     chosen = listed[plan.design] if plan.design in range(len(listed)) else False
     return SPEEDS_CHECKER if chosen else replace(CHECKER, claims=SPEEDS_CHECKER.claims if any(listed) else ())
@@ -715,5 +701,4 @@ def checker_of(problem: HierarchicalProblem, plan: HierarchicalPlan) -> Checker:
 def check(
     problem: HierarchicalProblem, result: Result[HierarchicalProblem, HierarchicalPlan], depth: CheckDepth
 ) -> CheckFindings:
-    """Check a result; see `Checker`."""
     return checker_of(problem, result.plan)(problem, result, depth)

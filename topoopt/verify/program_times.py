@@ -97,7 +97,6 @@ def routed(program: ChunkProgram, network: RatedNetwork, node: Ints, switch: dic
 
 
 def _joined(network: RatedNetwork, number: dict[tuple[int, int], int], stops: list[int]) -> list[int] | None:
-    """The way from stop to stop, through switches that are not named where there is no link; None: there is none."""
     path = stops[:1]
     for hop in itertools.pairwise(stops):
         between = _through_switches(network, number, *hop)
@@ -110,7 +109,6 @@ def _joined(network: RatedNetwork, number: dict[tuple[int, int], int], stops: li
 def _through_switches(
     network: RatedNetwork, number: dict[tuple[int, int], int], tail: int, head: int
 ) -> list[int] | None:
-    """Nodes of the way with fewest switches, of these that with most rate; None: there is none."""
     if (tail, head) in number:
         return [tail, head]
     units = network.units.tolist()
@@ -386,7 +384,6 @@ def _fullest(starts: Ints, kappa: Ints, unit_us: Floats, epoch_us: float) -> dic
 
 
 def _latency_us(network: RatedNetwork, epoch_us: float) -> Floats:
-    """float64[m], latencies that count beside an epoch."""
     return np.where(network.latency_us <= NEGLIGIBLE * epoch_us, 0.0, network.latency_us)
 
 

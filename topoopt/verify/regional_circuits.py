@@ -95,7 +95,6 @@ def step_seconds(problem: RegionalCircuitsProblem, demand: Floats, circuits: Map
 
 
 def _server_seconds(problem: RegionalCircuitsProblem, sent: Sequence[tuple[float, int]]) -> float:
-    """Return the seconds of what a server sends, or of what reaches it: (bytes, circuits) by peer."""
     rate, electrical = problem.circuit_rate, problem.electrical_rate
     if not problem.split:
         wired = sum(amount for amount, count in sent if not count) / electrical

@@ -70,7 +70,6 @@ class CommType(IntEnum):
 
 
 def _message(file: Any, name: str, fields: Iterable[tuple[str, int, int, int, str]]) -> Any:
-    """Add a message; fields are (name, number, type, label, message type)."""
     message = file.message_type.add(name=name)
     for field, number, kind, label, of in fields:
         added = message.field.add(name=field, number=number, type=kind, label=label)
@@ -80,7 +79,6 @@ def _message(file: Any, name: str, fields: Iterable[tuple[str, int, int, int, st
 
 
 def _describe() -> Any:
-    """All messages as a file descriptor."""
     file = descriptor_pb2.FileDescriptorProto(name="topoopt/chakra.proto", package=PACKAGE, syntax="proto3")
     text, whole, nested = _Field.TYPE_STRING, _Field.TYPE_UINT64, _Field.TYPE_MESSAGE
     attribute = _message(file, "Attribute", (("name", 1, text, _OPTIONAL, ""), ("doc", 2, text, _OPTIONAL, "")))
@@ -165,7 +163,6 @@ def node(number: int, name: str, kind: NodeType, after: Iterable[int] = (), dura
 def collective_node(
     number: int, name: str, kind: CommType, size_bytes: int, after: Iterable[int] = (), group: str | None = None
 ) -> Any:
-    """A collective; no group: all ranks."""
     made = node(number, name, NodeType.COMM_COLL, after)
     made.attr.add(name="comm_type", int64_val=kind)
     made.attr.add(name="comm_size", int64_val=size_bytes)

@@ -80,7 +80,6 @@ def read_schedule(path: Path, options: ScheduleOptions) -> ChunkProgram:
 
 
 def attributes(message: Any) -> dict[str, Any]:
-    """Attributes of a message by name."""
     return {
         attribute.name: getattr(attribute, attribute.WhichOneof("value"))
         for attribute in message.attr
@@ -166,7 +165,6 @@ def _nodes(work: _Read, rank: int, stream: Any, left_over: LeftOver) -> None:
 
 
 def _cells(work: _Read, rank: int, given: Mapping[str, Any], number: int) -> list[int]:
-    """Cells of the chunks that a node is about."""
     if not work.exact or "chunk_first" not in given:
         return []
     base, count = work.first.get((rank, str(given.get("chunk_buffer"))), (0, 0))

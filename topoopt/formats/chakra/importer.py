@@ -141,10 +141,6 @@ def _ring(kind: CommType, s: float, p: int) -> float:
     return {CommType.ALL_REDUCE: 2 * (p - 1) * s / p, CommType.ALL_GATHER: (p - 1) * s}.get(kind, (p - 1) * s / p)
 
 
-def _direct(kind: CommType, s: float, p: int) -> float:
-    return {CommType.ALL_REDUCE: 2 * s / p, CommType.ALL_GATHER: s}.get(kind, s / p)
-
-
 def block(kind: CommType, size_bytes: float, p: int, algorithm: Algorithm) -> Floats:
     """float64[p, p]: bytes from member to member of one call.
 
@@ -163,7 +159,7 @@ def block(kind: CommType, size_bytes: float, p: int, algorithm: Algorithm) -> Fl
     if algorithm is Algorithm.RING:
         out[here, (here + 1) % p] = _ring(kind, size_bytes, p)
     elif algorithm is Algorithm.DIRECT or kind is CommType.ALL_TO_ALL:
-        out[:] = _direct(kind, size_bytes, p)
+        out[:] = {CommType.ALL_REDUCE: 2 * size_bytes / p, CommType.ALL_GATHER: size_bytes}.get(kind, size_bytes / p)
     else:
         if p & (p - 1):
             message = "halving-doubling needs groups of a power of two"

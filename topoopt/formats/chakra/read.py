@@ -137,7 +137,6 @@ class _Issues:
 
 
 def _whole(node: Any, values: Mapping[str, Any], key: str, most: int, issues: _Issues) -> int | None:
-    """A whole number 0..most, None with a fault if it is none."""
     value = values.get(key)
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most:
         return value
@@ -386,13 +385,11 @@ def read_chakra(
 
 
 def _first_few(notes: list[str]) -> list[str]:
-    """Notes of ranks, which often say the same."""
     more = len(notes) - SHOWN_RANKS
     return [*notes[:SHOWN_RANKS], *([f"{more} more traces have such dependencies"] if more > 0 else [])]
 
 
 def _disagreements(content: TraceContent, received: Ints) -> list[str]:
-    """What the ranks do not agree about."""
     notes = []
     odd = [use for use in content.uses if len(set(use.calls)) > 1]
     if odd:
@@ -409,7 +406,6 @@ def _disagreements(content: TraceContent, received: Ints) -> list[str]:
 
 
 def _replicated(content: TraceContent, rank: int, file: str) -> TraceContent:
-    """The same for every rank, from the trace of one."""
     n = content.ranks
     uses: list[CollectiveUse] = []
     for use in content.uses:

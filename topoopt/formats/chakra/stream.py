@@ -164,7 +164,6 @@ class LeftOver:
         return f"Node.attr.{attribute.name}"
 
     def _count(self) -> None:
-        """Add nodes that have the same fields to what is not used."""
         for (kind, *paths), count in self._alike.items():
             for path in map(str, paths):
                 if self.table.get(path, ("noted",))[0] != "used":
@@ -174,7 +173,6 @@ class LeftOver:
         self._alike.clear()
 
     def _unknown(self, message: Any, name: str) -> None:
-        """Fields of a protobuf message that its description does not have, in it or in what is in it."""
         data = message.SerializeToString()
         message.DiscardUnknownFields()
         if message.ByteSize() == len(data):
@@ -258,7 +256,6 @@ def _bad(message: str, file: str, *, value: object = None, allowed: str | None =
 
 
 def _length(stream: BinaryIO, file: str, count: int) -> int | None:
-    """Length of the next message, None at the end of the file."""
     number = 0
     for index in range(MAX_LENGTH_BYTES):
         byte = stream.read(1)

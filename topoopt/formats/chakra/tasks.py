@@ -115,8 +115,6 @@ SpansOf = Callable[[Any, dict[str, Any]], Spans | None]
 
 
 class _Nodes:
-    """Columns of all nodes in the order of the file."""
-
     def __init__(self) -> None:
         self.index: dict[int, int] = {}
         self.ns = array("d")
@@ -168,11 +166,7 @@ def _add_communication(nodes: _Nodes, index: int, node: Any, spans_of: SpansOf) 
 
 
 def _order(nodes: _Nodes, file: FilePath) -> tuple[list[int], list[list[int]]]:
-    """Places in topological order, and the places every node waits for; a node that is not there is not waited for.
-
-    Raises:
-        InputError: a cycle.
-    """
+    """Places in topological order, and the places every node waits for; a node that is not there is not waited for."""
     n = len(nodes.ns)
     before: list[list[int]] = []
     users: list[list[int]] = [[] for _ in range(n)]

@@ -251,7 +251,6 @@ KEYS = {
 
 
 def _add(nodes: list[Any], made: Any, position: tuple[str, int], count: int) -> int:
-    """A node of a rank, with the chunks that it is about; its number."""
     made.attr.add(name="chunk_buffer", string_val=position[0])
     made.attr.add(name="chunk_first", int64_val=position[1])
     made.attr.add(name="chunk_count", int64_val=count)

@@ -85,7 +85,6 @@ class BufferTables:
     at: Positions
 
     def _field(self, slot: int) -> tuple[Bools, Positions]:
-        """Which rows have the field, and where it is in those rows."""
         vtable = self.at - self.buffer.integers(self.at, np.int32)
         size = self.buffer.integers(vtable, np.uint16)
         entry = 4 + 2 * slot
@@ -111,7 +110,6 @@ class BufferTables:
         return out
 
     def _vectors(self, slot: int, width: int) -> tuple[Positions, Positions]:
-        """Position of the first element and number of elements of a vector field, 0 elements where absent."""
         present, where = self._field(slot)
         vector = where + self.buffer.integers(where, np.uint32)
         start = np.zeros(len(self.at), dtype=np.int64)
@@ -461,7 +459,6 @@ def _decode(data: bytes, problems: list[Problem]) -> FlexnetFile | None:
 
 
 def _index_of(ids: NDArray[np.uint64], wanted: NDArray[np.uint64], what: str, problems: list[Problem]) -> Ints:
-    """Row of each wanted id, -1 where there is none; ids are process addresses, unique but otherwise meaningless."""
     order = np.argsort(ids, kind="stable")
     ordered = ids[order]
     if (ordered[1:] == ordered[:-1]).any():
@@ -555,7 +552,6 @@ def _groups(
 
 
 def _acyclic(pointer: Ints, successor: Ints) -> bool:
-    """Whether all tasks can be ordered so that each stands before its successors."""
     waiting = np.bincount(successor, minlength=len(pointer) - 1).tolist()
     start, following = pointer.tolist(), successor.tolist()
     stack = [task for task, count in enumerate(waiting) if count == 0]

@@ -64,28 +64,20 @@ class _Names:
     gpus: int
 
     def shapes(self, pattern: str) -> list[tuple[int, ...]]:
-        """Numbers in all names that match, ascending."""
         matches = (re.fullmatch(pattern, name) for name in self.profile.operators)
         return sorted(tuple(int(group) for group in match.groups()) for match in matches if match)
 
     @property
     def dense(self) -> list[tuple[int, ...]]:
-        """(in, out) of the dense layers."""
         return self.shapes(r"Dense_(\d{1,9})_(\d{1,9})")
 
     def memory(self, key: str) -> tuple[int, int]:
-        """Bytes on one GPU and samples of that GPU, for the largest split measured."""
         table = self.profile.operators[key]
         parts = max(table)
         return table[parts].gpu_memory_bytes, self.profile.samples // (parts * self.gpus)
 
 
 def _one(values: list[int], what: str) -> int:
-    """The only candidate.
-
-    Raises:
-        ValueError: none or several.
-    """
     distinct = sorted(set(values))
     if len(distinct) != 1:
         raise ValueError(f"{what}: candidates {distinct[:10]}")
@@ -93,7 +85,6 @@ def _one(values: list[int], what: str) -> int:
 
 
 def _lookups(names: _Names, rows: int, dim: int) -> int:
-    """Indices per sample of a table: its memory less weights and outputs, 16 bytes an index."""
     memory = names.profile.operators[f"Embed_{rows}x{dim}"][1].gpu_memory_bytes
     samples = names.profile.samples
     lookups, rest = divmod(memory - 8 * rows * dim - 8 * samples * dim, 16 * samples)
@@ -214,11 +205,6 @@ def infer_sizes(model: str, profile: Profile, *, gpus_per_server: int = 4) -> di
     return {**sizes, "global_batch": profile.samples, **LAYER_COUNTS[model].get(profile.servers, {})}
 
 
-def missing_counts(model: str, sizes: Mapping[str, int]) -> list[str]:
-    """Counts a profile does not tell and `sizes` lacks."""
-    return [name for name in COUNT_NAMES.get(model, ()) if name not in sizes]
-
-
 def workload_from_profile(
     model: str,
     profile: Profile,
@@ -240,7 +226,7 @@ def workload_from_profile(
         InputError: layer counts that neither the profile nor `sizes` gives, operators the profile lacks.
     """
     inferred = {**infer_sizes(model, profile, gpus_per_server=gpus_per_server), **(sizes or {})}
-    missing = missing_counts(model, inferred)
+    missing = [name for name in COUNT_NAMES.get(model, ()) if name not in inferred]
     if missing:
         raise InputError(
             [
@@ -263,7 +249,6 @@ def workload_from_profile(
 
 
 def _sizes(texts: Sequence[str]) -> dict[str, int]:
-    """`name=value` options."""
     sizes: dict[str, int] = {}
     problems = []
     for text in texts:
@@ -411,7 +396,6 @@ def workload_of_taskgraph(file: FlexnetFile, name: str = "task-graph") -> Worklo
 
 
 def _group_parts(graph: TaskGraph, predecessors: list[list[int]]) -> tuple[list[_Recovered], dict[int, int]]:
-    """Forward tasks of each operator, and the operator of every compute task."""
     owner: dict[int, int] = {}  # backward task -> first AllReduce that waits for it
     for waiting in np.flatnonzero(graph.kind == TaskKind.ALLREDUCE).tolist():
         for before in predecessors[waiting]:
@@ -485,7 +469,6 @@ def _add_inputs(
 
 
 def _topological(operators: list[_Recovered]) -> list[int]:
-    """Operators in an order in which producers come first, otherwise as in the file."""
     order: list[int] = []
     placed: set[int] = set()
     waiting = list(range(len(operators)))
@@ -533,7 +516,6 @@ def _operator(
 
 
 def _import_taskgraph(file: Path, degree: int, link_gbps: float, links: str, name: str | None) -> Imported:
-    """A job whose strategy is already chosen."""
     require_positive("--link-gbps", link_gbps)
     content = read_flexnet_taskgraph(file)
     workload = workload_of_taskgraph(content)

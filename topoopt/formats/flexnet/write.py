@@ -122,8 +122,6 @@ ANY_NODE = 2**64 - 1
 
 
 class _Writer:
-    """A file in the making: tables from the leaves up."""
-
     def __init__(self) -> None:
         self.builder: Any = flatbuffers.Builder(1 << 20)
 
@@ -137,7 +135,6 @@ class _Writer:
         return self.numbers(tables, "PrependUOffsetTRelative", 4)
 
     def table(self, slots: int, fill: Callable[[Any], None]) -> int:
-        """A table whose slots `fill` sets."""
         self.builder.StartObject(slots)
         fill(self.builder)
         return int(self.builder.EndObject())
@@ -153,7 +150,9 @@ def encode(cluster: Cluster, graph: TaskGraph, topology: Topology, paths: Sequen
     ]
     connections = out.offsets([_connection(out, row) for row in joined])
     devices, device_of = _devices(out, graph, n)
-    alone = _alone(graph)
+    owner = np.repeat(np.arange(graph.tasks), np.diff(graph.successor_ptr))
+    reduce = (graph.kind[graph.successor] == TaskKind.ALLREDUCE) & (graph.group[graph.successor] < 0)
+    alone = dict(zip(graph.successor[reduce].tolist(), graph.source[owner[reduce]].tolist(), strict=True))
     tasks = out.offsets([_task(out, graph, task, device_of, alone) for task in range(graph.tasks)])
     path_of = {(path.source, path.target): path.nodes for path in paths}
     routes = out.offsets([_route(out, i, j, path_of.get((i, j))) for i in range(n) for j in range(n)])
@@ -213,13 +212,6 @@ def _devices(out: _Writer, graph: TaskGraph, n: int) -> tuple[int, dict[tuple[in
         return out.table(5, fill)
 
     return out.offsets([row(key) for key in keys]), number
-
-
-def _alone(graph: TaskGraph) -> dict[int, int]:
-    """Server of each AllReduce that one server holds alone: the one whose backward task releases it."""
-    owner = np.repeat(np.arange(graph.tasks), np.diff(graph.successor_ptr))
-    reduce = (graph.kind[graph.successor] == TaskKind.ALLREDUCE) & (graph.group[graph.successor] < 0)
-    return dict(zip(graph.successor[reduce].tolist(), graph.source[owner[reduce]].tolist(), strict=True))
 
 
 def _task(

@@ -143,7 +143,6 @@ def fitted(rates: HostRates) -> HostRates:
 
 
 def _without_trifles(rates: tuple[LinkRate, ...]) -> list[LinkRate]:
-    """Shares too small to guarantee left out; a pair left with none keeps its first route."""
     kept = {(r.source, r.destination): False for r in rates}
     for r in rates:
         kept[r.source, r.destination] |= r.rate_bps >= DEFAULT_QUEUE_BPS

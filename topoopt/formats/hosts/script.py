@@ -314,5 +314,4 @@ def shares_script(rendering: str, host: Host, tools: str, checks: list[Command],
 
 
 def run_all(commands: Iterable[Command]) -> list[Command]:
-    """Commands that a dry run prints."""
     return [["run", *command] for command in commands]

@@ -371,7 +371,6 @@ def buffers(builder: ProgramBuilder, algorithm: MscclAlgorithm) -> Place:
 
 
 def _sizes(algorithm: MscclAlgorithm, share: int, given: object) -> dict[str, int]:
-    """Chunks of input and output by the file; where it says 0, as the collective has it."""
     declared = dict(given)  # type: ignore[call-overload]
     sizes = {"i": algorithm.chunks, "o": algorithm.chunks}
     if algorithm.collective is CollectiveOp.ALLGATHER:
@@ -424,8 +423,6 @@ def _one_step(
     action: int,
     where: str,
 ) -> None:
-    """Cells that a step reads and writes; what it sends and receives is joined when all steps are known."""
-
     def cells(end: tuple[str, int]) -> list[int]:
         cells_read = [cell(rank, end[0], end[1] + k) for k in range(step.count)]
         if None in cells_read:

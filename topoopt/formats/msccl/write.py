@@ -55,7 +55,6 @@ class _Left:
                 self.at.setdefault(rank, []).append(number)
 
     def about(self, *ranks: int) -> list[int]:
-        """Numbers of those that begin or end at ranks, in order."""
         return sorted({number for rank in ranks for number in self.at.get(rank, ()) if not self.gone[number]})
 
 
@@ -98,7 +97,6 @@ def fused_chains(schedule: RankSchedule, blocks: Sequence[PlacedBlock], pairs: P
 
 
 def _passed_on(left: _Left, came: Hop, target: int | None) -> int | None:
-    """The next message of a block from where one came, if nothing that is left must stand between."""
     rank = came[2]
     onward = next((number for number in left.about(rank) if left.hops[number][1] == rank), None)
     if onward is None or target is None or left.hops[onward][2] != target:
@@ -113,7 +111,6 @@ def _passed_on(left: _Left, came: Hop, target: int | None) -> int | None:
 
 
 def _kind(schedule: RankSchedule, block: PlacedBlock, left: _Left, came: Hop, onward: int) -> str:
-    """The type of a step that receives a message and sends another."""
     _, _, rank, adds = came
     if not adds:
         return "rcs"
@@ -426,11 +423,7 @@ def build(solution: Result[Any, Any], options: ExportOptions) -> Export:
 
 
 def _of_job(solution: Result[Any, Any], *, fused: bool) -> Export:
-    """One algorithm for each group that has rings, and for each schedule.
-
-    Raises:
-        InputError: no group of two or more servers, or too many steps.
-    """
+    """One algorithm for each group that has rings, and for each schedule."""
     groups = [group for group in solution.plan.rings if len(group.members) > 1]
     if not groups and not solution.plan.schedules:
         raise refuse("the plan has no AllReduce", allowed="a plan with rings or schedules")

@@ -177,11 +177,6 @@ def parsed(path: Path, options: ScheduleOptions) -> ExecutionPlan:
 
 
 def _operations(block: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Operations of a block, those of a pipeline one after the other.
-
-    Raises:
-        ValueError: a pipeline that is more than its operations, or another operation that has some.
-    """
     listed: list[Mapping[str, Any]] = []
     for given in block["ops"]:
         pipeline = given["name"] == "pipeline"
@@ -258,7 +253,6 @@ def _block(
     switches: Sequence[tuple[str, tuple[int, ...]]],
     parts: int,
 ) -> PlanBlock:
-    """Operations with what the block's own lists refer to."""
     channels = {
         str(channel["channel_type"]): [_whole(k) for k in channel["channel_ids"]]
         for channel in block.get("channels", ())
@@ -361,7 +355,6 @@ def _check_block(builder: ProgramBuilder, rank: int, block: int, channels: int, 
 
 
 def _buffers(builder: ProgramBuilder, plan: ExecutionPlan) -> Place:
-    """Buffers of all ranks; in place, the smaller of input and output is the rank's part of the larger."""
     first: dict[tuple[int, str], tuple[int, int]] = {}
     share = plan.chunks // len(plan.ranks)
     for rank, block_of_rank in enumerate(plan.ranks):
@@ -490,7 +483,6 @@ def _meet(builder: ProgramBuilder, plan: ExecutionPlan, meetings: Meetings) -> N
 
 
 def _barriers(builder: ProgramBuilder, meetings: Meetings) -> None:
-    """The n-th barrier of a block meets the n-th of every other block; what follows it comes after all of them."""
     chain = builder.actions.table()[:, 1].tolist()
     following: dict[int, int] = {}
     for action, before in builder.edges:

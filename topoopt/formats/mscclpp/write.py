@@ -33,26 +33,21 @@ def _ranges(end: tuple[str, int], count: int, remote: int | None = None) -> list
 
 
 class _Block:
-    """Operations of a thread block, with the peers it has channels to and the remote buffers it writes."""
-
     def __init__(self) -> None:
         self.operations: list[dict[str, Any]] = []
         self.peers: list[int] = []
         self.remote: list[tuple[int, str]] = []
 
     def channel(self, peer: int) -> int:
-        """Number of the channel to a peer in the list of the block."""
         if peer not in self.peers:
             self.peers.append(peer)
         return self.peers.index(peer)
 
     def sync(self) -> None:
-        """All threads of the block come this far."""
         if self.operations and self.operations[-1]["name"] != "nop":
             self.operations.append({"name": "nop"})
 
     def put(self, peer: int, source: tuple[str, int], target: tuple[str, int], count: int) -> None:
-        """Write into the memory of a peer, then tell it."""
         if (peer, target[0]) not in self.remote:
             self.remote.append((peer, target[0]))
         there = _ranges(target, count, self.remote.index((peer, target[0])))
@@ -64,7 +59,6 @@ class _Block:
         self.operations.append({"name": "signal", "channel_ids": [self.channel(peer)], "channel_type": "memory"})
 
     def take(self, peer: int, target: tuple[str, int], added: tuple[str, int] | None, count: int) -> None:
-        """Wait for what a peer writes, and add it up."""
         self.sync()
         self.operations.append({"name": "wait", "channel_ids": [self.channel(peer)], "channel_type": "memory"})
         if added is not None:
@@ -76,7 +70,6 @@ class _Block:
 
 
 def _operations(schedule: RankSchedule, members: Sequence[int], memory: ChunkMemory) -> list[_Block]:
-    """A thread block of each rank for some blocks of the vector."""
     made = [_Block() for _ in range(schedule.ranks)]
     hops: list[tuple[Hop, int]] = sorted((hop, member) for member in members for hop in schedule.blocks[member].hops)
     for (_, tail, head, adds), number in hops:
@@ -148,7 +141,6 @@ def _document(name: str, schedule: RankSchedule, memory: ChunkMemory, groups: li
 
 
 def _threadblocks(rank: int, made: list[_Block], memory: ChunkMemory) -> dict[str, Any]:
-    """Blocks of a rank, its channels (one a block and peer) and remote buffers."""
     used = [block for block in made if block.operations]
     own = _Block()
     for source, target, count in memory.own_copies(rank):

@@ -49,7 +49,6 @@ def number_table(lines: Sequence[str], pattern: re.Pattern[str], groups: Sequenc
 
 
 def _part_table(lines: Sequence[str], pattern: re.Pattern[str], groups: Sequence[int]) -> Ints:
-    """The same of some lines; places of errors are among these."""
     separator = next((index for index, line in enumerate(lines) if "\0" in line), None)
     if separator is not None:
         raise LineError(separator)
@@ -74,7 +73,6 @@ def _part_table(lines: Sequence[str], pattern: re.Pattern[str], groups: Sequence
 
 
 def _shapes(letters: NDArray[np.uint8], digit: Bools, first: Ints) -> list[str]:
-    """Every line with a 0 for each run of digits."""
     kept = ~digit
     kept[first] = True
     zeros = letters.copy()
@@ -83,7 +81,6 @@ def _shapes(letters: NDArray[np.uint8], digit: Bools, first: Ints) -> list[str]:
 
 
 def _places(match: re.Match[str] | None, shape: str, groups: Sequence[int]) -> tuple[int, ...]:
-    """Which run of digits of a line each group is; -1: it does not match."""
     return tuple(-1 if match is None else shape.count("0", 0, match.start(group)) for group in groups)
 
 
@@ -215,7 +212,6 @@ class ProgramBuilder:
         return self.actions[action][2:]
 
     def path_index(self, via: tuple[str, ...]) -> int:
-        """Number of a way through switches."""
         return self.paths.setdefault(via, len(self.paths))
 
     def message(
@@ -278,7 +274,6 @@ class ProgramBuilder:
 
 
 def _different(edges: Ints, actions: int) -> Ints:
-    """Each pair once, sorted."""
     return np.column_stack(np.divmod(distinct(edges[:, 0] * max(actions, 1) + edges[:, 1]), max(actions, 1)))
 
 
@@ -361,7 +356,6 @@ def add_sends(builder: ProgramBuilder, pieces: Sequence[Piece], sends: PieceSend
 def _copies(
     builder: ProgramBuilder, sends: PieceSends, units: Ints, filled: Sequence[int], first: Sequence[int], *, timed: bool
 ) -> int:
-    """Sends in order of their epochs, of pieces that are copied alone; how many bring nothing new."""
     base = builder.single_actions(sends.places, sends.tail)
     action = base + np.arange(len(sends.piece))
     epochs = sends.epoch if timed else UNKNOWN
@@ -377,12 +371,7 @@ def _copies(
 
 
 def _first_fills(source: Ints, target: Ints, epoch: Ints, filled: Sequence[int], cells: int) -> tuple[Ints, Ints]:
-    """Which sends fill a cell first, and int64[k] the send that each has its piece from, BEFORE or NOBODY.
-
-    Args:
-        source, target: int64[k], cells of each send, in the order of epochs.
-        filled: cells that are full before.
-    """
+    """Which sends fill a cell first, and int64[k] the send that each has its piece from, BEFORE or NOBODY."""
     holds = [NOBODY] * cells
     for cell in filled:
         holds[cell] = BEFORE
@@ -437,7 +426,6 @@ def _epoch(
     *,
     timed: bool,
 ) -> int:
-    """The sends of one epoch; how many bring nothing new. What is held goes by cells."""
     coming: list[tuple[int, int, int, int, Row, _Held]] = []
     readers: dict[int, list[int]] = {}
     for piece, tail, head, epoch, path, units, row_index in rows:

@@ -144,11 +144,9 @@ class Accesses(Generic[Step]):
         self._read: dict[tuple[int, int], set[Step]] = {}
 
     def before_read(self, key: tuple[int, int]) -> set[Step]:
-        """Steps that a reader waits for."""
         return self._written.get(key, set())
 
     def before_write(self, key: tuple[int, int]) -> set[Step]:
-        """Steps that a writer waits for."""
         return self._written.get(key, set()) | self._read.get(key, set())
 
     def add(self, key: tuple[int, int], step: Step, *, writes: bool) -> None:

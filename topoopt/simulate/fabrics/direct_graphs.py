@@ -93,7 +93,6 @@ def graph_network(
 
 
 def _rings(group: Group, orders: Sequence[Group], routes: PathTable) -> GroupRings:
-    """Rings of equal shares along the routes of the pairs, which list every ordered pair in order."""
     n = routes.nodes_total
 
     def path(source: int, target: int) -> tuple[int, ...]:
@@ -445,7 +444,6 @@ def _text(shape: Sequence[int]) -> str:
 
 
 def _parallel_torus(shape: Sequence[int], degree: int) -> list[int]:
-    """Links each way along every axis."""
     axes = len(shape)
     copies, spare = divmod(degree // 2, axes)
     longest_first = sorted(range(axes), key=lambda axis: (-shape[axis], axis))
@@ -453,13 +451,11 @@ def _parallel_torus(shape: Sequence[int], degree: int) -> list[int]:
 
 
 def _cycles_torus(steps: Ints, parallel: Sequence[int]) -> tuple[Group, ...]:
-    """Link-disjoint Hamiltonian cycles over the links of these axes."""
     both_sides = [np.column_stack((step, np.argsort(step))) for step in steps]
     return most_cycles(np.repeat(both_sides, parallel, axis=0))
 
 
 def _orders(shape: tuple[int, ...], parallel: Sequence[int], twisted: bool) -> dict[Group, list[Group]]:
-    """Ring orders of the groups that span the first axes, for as many of these as there are."""
     orders: dict[Group, list[Group]] = {}
     for axes in (len(shape),) if twisted else range(1, len(shape) + 1):
         stride = prod(shape[axes:])

@@ -116,14 +116,7 @@ def tree_network(
 def _uplinks_taken(
     n: int, half: int, source: Int32s, target: Int32s, racks: int, aggregations: int, options: FabricOptions
 ) -> tuple[Ints, Ints, Ints]:
-    """int64[m] paths of each pair, and int64[sum] of each path the uplink of its rack and that above it.
-
-    Args:
-        n, half: servers, and servers of a rack.
-        source, target: int32[m].
-        racks, aggregations: uplinks of a rack switch and of an aggregation switch.
-        options: seed and way.
-    """
+    """int64[m] paths of each pair, and int64[sum] of each path the uplink of its rack and that above it."""
     unit = np.ones(len(source), dtype=np.int64)
     if options.ecmp == "hashed":
         draws = Draws(options.seed)
@@ -181,13 +174,11 @@ def fat_tree(cluster: Cluster, groups: Sequence[Group], options: FabricOptions) 
     )
 
 
-def _whole(cluster: Cluster, options: FabricOptions) -> FabricOptions:
-    return replace(options, fat_tree_gbps=cluster.degree * cluster.link_gbps, oversubscription=1.0)
-
-
 def full_fat_tree(cluster: Cluster, groups: Sequence[Group], options: FabricOptions) -> Network:
     """The same without oversubscription, its one NIC as fast as all interfaces of a server together."""
-    return fat_tree(cluster, groups, _whole(cluster, options))
+    return fat_tree(
+        cluster, groups, replace(options, fat_tree_gbps=cluster.degree * cluster.link_gbps, oversubscription=1.0)
+    )
 
 
 def _describe_fat_tree(cluster: Cluster, options: FabricOptions) -> str:

@@ -66,7 +66,6 @@ def _copied_heads(model: LanguageModel, t: Column) -> Column:
 
 
 def _layer_on_rank(model: LanguageModel, own: LayerWeights, t: Column) -> Column:
-    """The same with norms, whole, and biases."""
     has = model.latent is None and (model.biases or model.attention_biases)
     copied = 2.0 * model.head_size * _copied_heads(model, t) if has else 0.0
     return matrices_on_rank(model, own, t) + (own.split_biases + copied) / t + own.small - own.split_biases
@@ -242,7 +241,6 @@ class LayerTimes:
         return [dense, routed, self.embedding(), self.head(), np.stack([fixed, fixed, none, none])]
 
     def layer(self, *, expert_layer: bool) -> PassTimes:
-        """One layer, dense or of experts."""
         attention = self._attention_products()
         core, core_back = self._core()
         other = self._between(expert_layer=expert_layer)
@@ -276,7 +274,6 @@ class LayerTimes:
         return np.stack([moved, np.zeros_like(moved), 2 * moved, np.zeros_like(moved)])
 
     def _product(self, rows: Column, inner: Column | float, columns: Column | float, rate: float) -> Column:
-        """A product of (rows, inner) by (inner, columns)."""
         work = 2.0 * rows * inner * columns
         moved = ELEMENT * (rows * inner + inner * columns + rows * columns)
         return np.asarray(np.maximum((work + self._half) / rate, moved / self._memory_rate))
@@ -305,7 +302,6 @@ class LayerTimes:
         return first + self._product(rows, share, model.hidden, self._rate)
 
     def _expert_products(self) -> Column:
-        """Router, shared experts, and routed ones with equally many tokens each."""
         model, columns = self._model, self._columns
         experts = model.experts
         assert experts is not None
@@ -332,7 +328,6 @@ class LayerTimes:
         return self._reached.expert_us * 1e-6 * experts.count / self._columns.expert
 
     def _core(self) -> tuple[Column, Column]:
-        """Scores and their sums, forward and backward."""
         model, columns = self._model, self._columns
         latent = model.latent
         both = 2 * model.head_size if latent is None else latent.plain_size + latent.rotary_size + latent.value_size
@@ -347,7 +342,6 @@ class LayerTimes:
         return forward, 2 * forward
 
     def _between(self, *, expert_layer: bool) -> Column:
-        """Norms and residuals, activation functions, and tokens that are sorted to experts."""
         model, columns = self._model, self._columns
         moved = self.tokens * model.hidden * 10 * ELEMENT / self._split
         per_inner = 3 if model.gated else 2
@@ -558,7 +552,6 @@ def total_bytes(held: Floats) -> Column:
 def _fullest_inside(
     problem: LlmTrainingProblem, columns: StrategyColumns, m: Column, layer: Column
 ) -> tuple[Column, Column]:
-    """Layers and place of the rank between the first and the last that holds most."""
     load, rank = columns.inner_layers, np.minimum(1.0, columns.pipeline - 1)
     if columns.stages is None:
         return load, rank

@@ -76,7 +76,6 @@ def rank_coordinates(strategy: ParallelStrategy) -> dict[D, Ints]:
 
 
 def family_groups(strategy: ParallelStrategy, gpus_per_server: int) -> FamilyGroups:
-    """Groups of all families between servers."""
     at, s, g = rank_coordinates(strategy), strategy, gpus_per_server
     t, c, d, p = (at[dimension] for dimension in (D.TENSOR, D.CONTEXT, D.DATA, D.PIPELINE))
     position = t + s.tensor * (c + s.context * d)

@@ -71,7 +71,6 @@ class TrainingPasses:
         return round(self.compute_s(kind, stage) * 1e6)
 
     def compute_s(self, kind: PassKind, stage: int) -> float:
-        """Of a pass, transfers left out."""
         forward, inputs, weights, again = self.stages.passes[:, stage]
         inputs = inputs + again
         value = {
@@ -88,7 +87,6 @@ class TrainingPasses:
         return round(self.optimizer_s() * 1e6)
 
     def optimizer_s(self) -> float:
-        """The step, on the fullest rank."""
         return float(self._problem.cluster.slowdown * optimizer_s(self._problem, self._strategy, self.stages))
 
     def exchanges(self, kind: PassKind, stage: int) -> tuple[GroupCall, ...]:
@@ -190,7 +188,6 @@ class TrainingProgram:
         self.orders: PassOrders = strategy_orders(problem, strategy)
 
     def _group(self, family: str, rank: int) -> int:
-        """The number of the group of a family that a rank is in; groups are numbered as they are met."""
         keys = self._keys[family]
         key = family, int(keys[rank])
         if key not in self._numbers:
@@ -252,7 +249,6 @@ class TrainingProgram:
         return steps
 
     def _ends(self, rank: int, kind: PassKind, stage: int) -> tuple[tuple[int, int] | None, tuple[int, int] | None]:
-        """Where activations or gradients come from and go to: rank, stage."""
         if kind is PassKind.WEIGHTS:
             return None, None
         before, after = int(self.orders.before[stage]), int(self.orders.after[stage])
@@ -283,7 +279,6 @@ class TrainingProgram:
         return RankTotals(rank, count + calls.total(), calls, sent, received, compute_us)
 
     def _called(self, stage: int, counts: Counter[PassKind]) -> Iterator[tuple[GroupCall, int]]:
-        """Collectives of all passes of a stage, with how often."""
         for kind, count in counts.items():
             yield from ((call, count) for call in self.costs.exchanges(kind, stage))
         in_all, weights = self.strategy.zero >= 3, counts[PassKind.WEIGHTS]
@@ -396,12 +391,10 @@ class _PodGraph:
         self.steps = NamedSteps()
 
     def build(self) -> None:
-        """All passes, then the step of the optimizer, which waits for all gradients."""
         done = [name for rank in range(self._strategy.pipeline) for name in self._rank(rank)]
         self.steps.task("optimizer", self._costs.optimizer_s(), done)
 
     def _rank(self, rank: int) -> list[str]:
-        """Passes of a pipeline rank in all its pods; names of what ends last."""
         pods = [rank * self.parts + part for part in range(self.parts)]
         start, all_passes = self._program.orders.start, self._program.orders.passes
         passes = all_passes[int(start[rank]) : int(start[rank + 1])].tolist()
@@ -435,7 +428,6 @@ class _PodGraph:
         return f"{'forward' if kind in AHEAD else kind.name.lower()} {batch}.{stage}"
 
     def _pass(self, kind: PassKind, batch: int, stage: int, pod: int, after: list[str]) -> list[str]:
-        """Computing, with what GPUs of the pod exchange and do not hide."""
         stages, ahead = self._costs.stages, kind in AHEAD
         seconds = self._costs.compute_s(kind, stage)
         if kind is not PassKind.WEIGHTS:

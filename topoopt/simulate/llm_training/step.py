@@ -140,7 +140,6 @@ class LinkSchedules:
         return shares
 
     def _lay(self, table: Floats, schedule: GroupSchedule, chosen: Bools, amount: Floats) -> None:
-        """Bytes of the messages chosen, on links and at the servers that begin them."""
         sends, routes = schedule.schedule.sends, schedule.schedule.routes
         links, n = len(self._graph.tail), self._graph.servers
         on_route = np.zeros((len(table), len(routes)))
@@ -431,7 +430,6 @@ def shared_rates(
 def _factors(
     problem: LlmTrainingProblem, strategy: ParallelStrategy, loads: Mapping[F, FamilyLoad], rates: GroupRates
 ) -> Mapping[F, float]:
-    """How much longer the transfers of each family take."""
     alone = tuple(float(getattr(rates, name)[0]) for name in RATE_OF.values())
     part, backward, reduced = _busy(problem, strategy, alone, rates.inside, rates.hops)
     meets: dict[F, tuple[F, ...]] = dict.fromkeys(EXCHANGES, (F.PIPELINE,))

@@ -76,7 +76,6 @@ class StrategyColumns:
 
     @property
     def expert_replicas(self) -> Column:
-        """Ranks that hold the same experts."""
         return self.tensor * self.replicas / (self.expert * self.expert_tensor)
 
     def rows(self, rows: Ints) -> StrategyColumns:

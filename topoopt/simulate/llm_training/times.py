@@ -375,7 +375,6 @@ def _program(shape: OrderShape, blocking: bool) -> tuple[PassOrders, pipeline.Pa
 
 
 def _fixed(shape: OrderShape) -> PassOrders:
-    """Of a schedule whose order is a rule."""
     sizes = PipelineShape(shape.pipeline, shape.micro_batches, shape.chunks)
     ticks = TickCosts.of(StageCosts.uniform(sizes, 1.0, 1.0, 1.0), shape.micro_batches)
     return pass_orders(shape.schedule, sizes, ticks, PipelineMemory.usual(shape.stages))
@@ -401,7 +400,6 @@ def _planned_program(
 
 
 def _planned(shape: OrderShape, passes: bytes, hop: float) -> PassOrders:
-    """The order that the greedy rounds come to."""
     forward, inputs, weights = np.frombuffer(passes).reshape(3, -1)
     costs = StageCosts(forward, inputs, weights, hop)
     ticks, sizes = TickCosts.of(costs, shape.micro_batches), PipelineShape(shape.pipeline, shape.micro_batches)

@@ -159,7 +159,6 @@ def _fewer_servers(spans: list[Span], critical: set[int]) -> tuple[list[Span], i
 
 
 def _merged_transfers(graph: TaskGraph, simulation: Simulation, moved: Ints) -> list[Span]:
-    """For every server the times in which it sends any of the transfers."""
     spans = []
     for server in range(graph.servers):
         own = moved[graph.source[moved] == server]
@@ -244,7 +243,6 @@ def bandwidth_tax(graph: TaskGraph, simulation: Simulation) -> float:
 
 
 def evaluate(graph: TaskGraph, network: Network, model: str = "rounds") -> Evaluation:
-    """Simulate an iteration and explain it."""
     simulation = simulate(graph, network, model)
     critical = critical_path(graph, simulation)
     timeline, servers_left_out = timeline_of(graph, simulation, critical)

@@ -25,7 +25,6 @@ from topoopt.simulate.time_models.evaluate import (
 
 
 def _simulate(graph: TaskGraph, network: Network, *, rounds: bool) -> Simulation:
-    """One iteration; see `TimeModel.run`."""
     require_paths(graph, network)
     arrays, links = graph_arrays(graph, network), network_arrays(network)
     return simulation_of(jobs.simulate(arrays, links, rounds, record=True), graph.tasks)
@@ -46,7 +45,6 @@ def rounds_within(graph: TaskGraph, network: Network, at_most_ms: float) -> floa
 
 
 def _first_iterations(graph: TaskGraph, network: Network, job_ptr: Ints, *, rounds: bool) -> Floats:
-    """Jobs together; see `TimeModel.first_iterations`."""
     arrays, links = graph_arrays(graph, network), network_arrays(network)
     return jobs.simulate(arrays, links, rounds, job_ptr=job_ptr, restart=len(job_ptr) > 2)[4]
 

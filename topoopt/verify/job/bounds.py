@@ -76,7 +76,6 @@ def instance_bounds(cluster: Cluster, workload: Workload) -> tuple[Bound, ...]:
 
 
 def _bound(total: float, argument: Argument) -> Bound:
-    """A sum of times, none negative, less its rounding."""
     return Bound(total * (1.0 - ROUNDING_MARGIN), argument)
 
 
@@ -151,7 +150,6 @@ def _work_and_wire(cluster: Cluster, workload: Workload, choices: tuple[Choices,
     ]
 
     def bound(opens: float, closes: float) -> float:
-        """Value for one window; what is not sure to flow inside it is left out."""
         reduced = tuple(
             choice.wire_bytes / capacity * float(released[o] >= opens and closes <= 0)
             for o, choice in enumerate(choices)
@@ -256,7 +254,6 @@ def _network_bounds(
 
     @cache
     def nearest(members: tuple[int, ...]) -> Floats:
-        """float64[k], least hops of each member to another."""
         if hops is None:
             return np.ones(len(members))
         among = hops[np.ix_(members, members)]
@@ -265,7 +262,6 @@ def _network_bounds(
         return least
 
     def add(start: Ints, end: Ints, *values: Floats) -> None:
-        """Rows of start -> end: release, tail, bytes, bytes times least hops."""
         sender.append(start)
         receiver.append(end)
         for column, value in zip(columns, values, strict=True):

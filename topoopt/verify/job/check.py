@@ -163,7 +163,6 @@ def _theta(carried: Floats, root: Floats) -> Floats:
 
 
 def _options(cluster: Cluster, workload: Workload, o: int) -> list[Parts]:
-    """Every legal placement of an operator."""
     operator, placements = workload.operators[o], []
     for index, split in enumerate(operator.splits):
         if split_problems(cluster, workload, operator, split):
@@ -247,13 +246,7 @@ def certified_bound(cluster: Cluster, workload: Workload, certificate: Certifica
 
 
 def _laws_to_weigh(cluster: Cluster, workload: Workload, classes: int) -> StrategyLaws | None:
-    """Return the laws that a certificate weighs; None where one server, or no legal split, leaves nothing to prove.
-
-    Raises
-    ------
-    ValueError
-        The servers are not divided into so many classes.
-    """
+    """Return the laws that a certificate weighs; None where one server, or no legal split, leaves nothing to prove."""
     if cluster.servers < 2 or any(not choice.splits for choice in choices_of(cluster, workload)):
         return None
     if classes not in CLASSES or cluster.servers % classes:
@@ -325,7 +318,6 @@ def _numbers(certificate: Certificate, name: str, length: int) -> Floats:
 
 
 def _split(array: NDArray[Any], ptr: Ints) -> list[NDArray[Any]]:
-    """Return the runs of an array between offsets."""
     if ptr[0] != 0 or ptr[-1] != len(array) or (np.diff(ptr) < 0).any():
         raise ValueError("offsets of the certificate do not fit its arrays")
     return np.split(array, ptr[1:-1])
@@ -476,18 +468,10 @@ SUPPLEMENTS = (Argument.STRATEGY_PROGRAM, Argument.LINK_TREE)
 
 @lru_cache(maxsize=4)
 def _free_bounds(cluster: Cluster, workload: Workload) -> tuple[Bound, ...]:
-    """Return the bounds that need no certificate."""
     return instance_bounds(cluster, workload)
 
 
 def _certified(problem: CoOptimisation, certificates: Sequence[Certificate]) -> float:
-    """Return what the strategy program proves.
-
-    Raises
-    ------
-    ValueError
-        There is no certificate of it, or it proves nothing.
-    """
     own = [certificate for certificate in certificates if certificate.argument is Argument.STRATEGY_PROGRAM]
     if not own:
         raise ValueError("there is no certificate")
@@ -562,7 +546,6 @@ class JobChecker(Checker):
     def _all_bounds(
         self, log: ViolationLog, problem: CoOptimisation, result: JobResult, seen: Inspection, lawful: bool
     ) -> None:
-        """Hold the objective against every bound of instance and plan, and the bound against its proof."""
         value, proven = as_float(result.objective.value), _free_bounds(problem.cluster, problem.workload)
         if seen.parts is not None and seen.traffic is not None:
             on_rings, links = not result.plan.schedules, seen.links if lawful else None

@@ -114,7 +114,6 @@ class EarliestStarts:
 
 
 def _wire_ms(edge: PlanTransfers, rates: Rates, back: bool) -> tuple[Floats, Floats]:
-    """Time of every transfer of an edge at its sender and at its receiver, forward or back."""
     sender, receiver = (edge.target, edge.source) if back else (edge.source, edge.target)
     return edge.bytes / rates.send[sender], edge.bytes / rates.receive[receiver]
 
@@ -202,7 +201,6 @@ def least_schedule(
 
 
 def _reduction_times(parts: tuple[Parts, ...], traffic: Traffic, rates: Rates, *, on_rings: bool) -> Times:
-    """Per part the least time from its backward end to the end of its AllReduces."""
     shards: dict[tuple[int, tuple[int, ...]], list[Reduction]] = {}
     for reduction in traffic.reductions:
         shards.setdefault((reduction.operator, reduction.parts), []).append(reduction)

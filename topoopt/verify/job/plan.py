@@ -351,7 +351,6 @@ class Inspection:
 
 
 def inspect_plan(findings: ViolationLog, cluster: Cluster, workload: Workload, plan: Plan) -> Inspection:
-    """Report everything wrong with the plan."""
     seen = Inspection()
 
     def strategy() -> None:

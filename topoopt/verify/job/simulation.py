@@ -537,7 +537,6 @@ class _Iteration:
                 heappush(self.events, (now + duration, self.first_flow[task] + index, 0, 0, what))
 
     def finish(self, task: int, at: float) -> None:
-        """A task is done, now or at a later time: those that waited for it alone are ready then."""
         self.times.end[task] = at
         self.done += 1
         for then in self.tasks.followers[task]:
@@ -548,7 +547,6 @@ class _Iteration:
                 heappush(self.events, (self.ready_at[then], then, 0, 0, READY))
 
     def flow_done(self, number: int, at: float) -> None:
-        """A flow has sent all; with the last one its task ends."""
         task = self.flows[number].task
         self.times.end[task] = max(self.times.end[task], at)
         self.left[task] -= 1
@@ -556,7 +554,6 @@ class _Iteration:
             self.finish(task, self.times.end[task])
 
     def segment(self, number: int, step: int, hop: int, now: float) -> None:
-        """A segment of a transfer asks for a link."""
         flow, hop_ms = self.flows[number], self.network.hop_ms
         loads = flow.at(step)
         link, size = loads[hop][0]

@@ -297,7 +297,10 @@ def operator_tables(
         "backward": tuple(c.backward_ms[s.split] for c, s in own),
         "reduction": tuple(c.reduction_ms[s.split] for c, s in own),
     }
-    whole = tuple(_uncut(c)[s.split] for c, s in own)
+    whole = tuple(
+        np.array([float(s.channel_ways * s.reduce_ways == 1) for s in c.splits], dtype=np.float64)[s.split]
+        for c, s in own
+    )
     for view in views:
         held = tuple(s.on_a_server(cluster.servers, view.servers) for s in states)
         sent = tuple(c.wire_bytes[s.split] / (s.parts * server_rate) * h for (c, s), h in zip(own, held, strict=True))
@@ -306,11 +309,6 @@ def operator_tables(
         tables[f"allreduce{view.load}"] = sent
         tables[f"whole allreduce{view.load}"] = tuple(w * u for w, u in zip(sent, whole, strict=True))
     return tables
-
-
-def _uncut(choice: Choices) -> Floats:
-    """1 for splits that do not cut the weights, else 0."""
-    return np.array([float(s.channel_ways * s.reduce_ways == 1) for s in choice.splits], dtype=np.float64)
 
 
 def pair_tables(
@@ -532,7 +530,6 @@ def _wide(graph: EventGraph, choices: tuple[Choices, ...], o: int, head_ms: floa
 
 
 def _around(graph: EventGraph, o: int, view: View) -> Iterable[Law]:
-    """Laws (12) from an operator back to itself."""
     below = tuple(x for x in bits(graph.after[o]) if x != o)
     out_of = graph.out_of(graph.after[o])
     ends, own = (graph.at("first", o), graph.at("turned", o)), ("forward", (o,))
@@ -544,7 +541,6 @@ def _around(graph: EventGraph, o: int, view: View) -> Iterable[Law]:
 
 
 def _between(graph: EventGraph, u: int, o: int, view: View) -> Iterable[Law]:
-    """Laws (12) of an operator and one before it."""
     members = graph.after[u] & graph.before[o]
     inner = tuple(x for x in bits(members) if x not in (u, o))
     moved = tuple(sorted({*graph.out_of(graph.after[u])} & {*graph.into(graph.before[o])}))

@@ -150,7 +150,6 @@ def _every_choice(rules: LinkRules, multipliers: int) -> list[Ints]:
 
 
 def _choices(rules: LinkRules, server: int) -> Ints:
-    """int64[o, n]: every choice of the links of a server, given those of the servers before it."""
     rows, first = np.zeros((1, len(rules.allowed)), dtype=np.int64), server + 1 if rules.both else 0
     for head in first + np.flatnonzero(rules.allowed[server, first:]):
         longer = [rows]

@@ -179,7 +179,6 @@ def _check_switches(findings: ViolationLog, cluster: Cluster, topology: Topology
 
 
 def _check_offsets(findings: ViolationLog, topology: Topology, links: Ints) -> None:
-    """Of a circulant its distances, ascending, or nothing; of any other topology nothing."""
     if not topology.offsets:
         return
     n = len(links)
@@ -407,7 +406,6 @@ def fabric_error(links: Ints, graph: FabricGraph, requested: RequestedFabric, cl
 
 
 def unlawful(links: Ints, cluster: Cluster, *, directed: bool = False) -> str:
-    """Why servers cannot be joined so."""
     if max(links.sum(axis=0).max(), links.sum(axis=1).max()) > cluster.degree:
         return f"more than {cluster.degree} links at a server"
     if not directed and not np.array_equal(links, links.T):
@@ -489,7 +487,6 @@ def torus_steps(sides: Sequence[int], *, twisted: bool) -> list[list[tuple[int, 
 
 
 def _shapes(servers: int, axes: int, least: int) -> Iterator[tuple[int, ...]]:
-    """Ascending sides of at least `least` with that product."""
     if axes == 1:
         yield from [(servers,)] if servers >= least else []
         return

@@ -29,7 +29,6 @@ Number = TypeVar("Number", np.int64, np.float64)
 
 
 def _moved(row: NDArray[Number], by: int, dims: Dims, sign: int = 1) -> NDArray[Number]:
-    """The values of a row (one a server) where a step takes them, or (sign -1) where they come from by it."""
     if not dims:
         return np.roll(row, sign * by)
     far = [sign * int(part) for part in np.unravel_index(by, dims)]
@@ -68,12 +67,6 @@ def steps_of(topology: Topology, classes: Ints, dims: Dims = ()) -> list[int]:
 def stepped(row: Floats, step: int, dims: Dims = ()) -> Floats:
     """float64[n]: what comes to each server where every server passes on its value of a row by a step."""
     return _moved(row, step, dims)
-
-
-def seen_from_itself(table: Floats, server: int, dims: Dims = ()) -> Floats:
-    """float64[n]: the row of a server in a table of pairs, itself first, then the others in the order they have for
-    server 0."""
-    return _moved(table[server], server, dims, -1)
 
 
 def turned_distances(topology: Topology, lengths: Ints, far: int, dims: Dims = ()) -> Ints | None:
@@ -175,7 +168,7 @@ def _check_turned(topology: Topology, demand: Floats, flow: SourceFlow, toleranc
     lost = 0
     for s in range(n):
         end_if_left()
-        wanted = seen_from_itself(demand, s, dims)
+        wanted = _moved(demand[s], s, dims, -1)
         wanted[0] = -demand[s].sum()
         wrong = np.flatnonzero(np.abs(stays - wanted) > tolerance * np.abs(wanted) + passing)
         for v in wrong[: max(5 - lost, 0)]:
@@ -287,7 +280,8 @@ def certified_theta_bound(
     """
     if topology.servers <= _EXACT_SERVERS:
         exact = exact_theta_bound(topology, demand, lengths, max_hops=max_hops, hop_price=hop_price)
-        return _rounded_down(exact)
+        value = float(exact)
+        return value if Fraction(value) <= exact else math.nextafter(value, -math.inf)
     price, distance = _priced_distances(topology, demand, lengths, max_hops, hop_price, dims)
     total = float(np.sum(np.where(demand > 0, demand * distance, 0.0)))
     n = topology.servers
@@ -409,11 +403,6 @@ def within_hops(topology: Topology, lengths: Ints, max_hops: int) -> Ints:
     return distance
 
 
-def _rounded_down(exact: Fraction) -> float:
-    value = float(exact)
-    return value if Fraction(value) <= exact else math.nextafter(value, -math.inf)
-
-
 SHARE_TOLERANCE = Tolerance.ROUNDING.relative
 
 
@@ -444,7 +433,6 @@ def check_rings(
 
 
 def _servers(values: Iterable[object], n: int) -> tuple[int, ...] | None:
-    """Servers named by `values`, or None if one is not a server."""
     numbers = tuple(as_int(value) for value in values)
     servers = tuple(number for number in numbers if number is not None and 0 <= number < n)
     return servers if len(servers) == len(numbers) else None
@@ -484,7 +472,6 @@ def _check_group(
 def _check_ring_paths(
     findings: ViolationLog, where: str, ring: Ring, order: tuple[int, ...], links: Ints
 ) -> list[tuple[int, int]]:
-    """Report bad paths; the hops of the good ones."""
     if len(ring.paths) != len(order):
         findings.add("ring-paths", f"{where} has {len(ring.paths)} paths for {len(order)} members")
         return []
@@ -630,7 +617,6 @@ def _whole_paths(path_of_node: Int32s) -> Iterator[slice]:
 
 
 def _loops(nodes: Ints | Int32s, paths: Int32s) -> Ints:
-    """Paths that visit a server twice, ascending."""
     by_path = np.lexsort((nodes, paths))
     twice = (np.diff(nodes[by_path]) == 0) & (np.diff(paths[by_path]) == 0)
     return np.unique(paths[by_path[1:][twice]]).astype(np.int64)

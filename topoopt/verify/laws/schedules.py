@@ -160,7 +160,6 @@ def results_arrive(problem: CollectiveProblem, schedule: CollectiveSchedule) -> 
 
 
 def _held_at_first(problem: CollectiveProblem, schedule: CollectiveSchedule) -> Bools:
-    """bool[b, V], only the owner of each block has it."""
     count = len(schedule.blocks.units)
     has = np.zeros((count, problem.network.nodes), dtype=np.bool_)
     has[np.arange(count), schedule.blocks.owner] = True
@@ -372,7 +371,6 @@ def _pairs(program: ChunkProgram, order: Order) -> tuple[Ints, Ints]:
 
 
 def _among(wanted: Ints, given: Ints) -> Bools:
-    """bool[w], which of the wanted values are given."""
     ordered = np.sort(given)
     index = np.searchsorted(ordered, wanted)
     among: Bools = np.zeros(len(wanted), dtype=np.bool_)
@@ -458,14 +456,12 @@ class _Values:
         self.wrong: list[str] = [""]
 
     def of(self, label: int, ranks: int) -> int:
-        """Number of a label with a set of ranks as bits."""
         number = self.number.setdefault((label, ranks), len(self.values))
         if number == len(self.values):
             self.values.append((label, ranks))
         return number
 
     def bad(self, why: str) -> int:
-        """A value that is wrong for a reason."""
         self.wrong.append(why)
         return 1 - len(self.wrong)
 
@@ -523,7 +519,6 @@ def _run(program: ChunkProgram, order: Order) -> list[Defect]:
 
 
 def _wrong_results(program: ChunkProgram, values: _Values, held: list[int]) -> Iterable[str]:
-    """What is not there at the end, or wrong."""
     everyone = (1 << len(program.ranks)) - 1
     right: dict[tuple[int, int], int | None] = {}
     for cell, label, rank in program.expected.tolist():
@@ -550,7 +545,6 @@ def _wrong_results(program: ChunkProgram, values: _Values, held: list[int]) -> I
 
 
 def _several(law: str, messages: Iterable[str]) -> list[Defect]:
-    """The first few, and how many more there are."""
     every = list(messages)
     hidden = len(every) - MOST_SHOWN
     return [
@@ -611,7 +605,6 @@ class ScheduleLoads:
     total: int
 
     def covers(self, members: tuple[int, ...], payload: int) -> bool:
-        """Whether an AllReduce runs on it."""
         below = self.below_bytes is None or payload < self.below_bytes
         return members == self.members and self.from_bytes <= payload and below
 

@@ -90,13 +90,7 @@ def check_llm_training(
 
 @dataclass
 class _Check:
-    """Parts of a check, each within the work that those before it left.
-
-    Attributes
-    ----------
-    ranked_s : seconds of the strategies ranked, on an ideal switch.
-    took_s : seconds of an iteration by fabric, as far as they were followed.
-    """
+    """Parts of a check, each within the work that those before it left."""
 
     problem: LlmTrainingProblem
     result: Result[LlmTrainingProblem, LlmTrainingPlan]
@@ -107,17 +101,14 @@ class _Check:
 
     @property
     def plan(self) -> LlmTrainingPlan:
-        """The decisions."""
         return self.result.plan
 
     @property
     def certificates(self) -> tuple[Certificate, ...]:
-        """Of the bounds."""
         return self.result.certificates
 
     @property
     def claimed(self) -> dict[str, float]:
-        """Bounds by fabric."""
         bounds = [self.result.bound.value, *shapes_of_certificates(self.certificates)["fabric_bounds_s"].tolist()]
         return dict(zip((plan.fabric for plan in self.plan.fabrics), bounds, strict=True))
 
@@ -150,7 +141,6 @@ class _Check:
             self.findings.add("objective", f"{objective.name} in {objective.unit} in place of iteration_time in s")
 
     def _sizes(self) -> None:
-        """Check that fabrics are those of the instance, and that lists are no longer than it allows."""
         problem, plan, add = self.problem, self.plan, self.findings.add
         shape_outcomes(self.certificates)  # raises where its arrays do not fit together, however little is recomputed
         names = tuple(row.fabric for row in plan.fabrics)
@@ -172,7 +162,6 @@ class _Check:
             self._form(row)
 
     def _form(self, plan: FabricPlan) -> None:
-        """Check that a plan has the decisions of its fabric, and no others."""
         fabric, network, add = plan.fabric, plan.network, self.findings.add
         if len(plan.next) > self.problem.top:
             add("fabrics", f"{len(plan.next)} more strategies on {fabric} than may be listed")
@@ -212,7 +201,6 @@ class _Check:
                     self.findings.add("memory", f"{where}: strategy {number} takes {held!r} bytes of {usable}")
 
     def _ranked(self) -> None:
-        """Follow the strategies ranked, which are in the order of their times."""
         take_followed(self.budget, self.problem, self.plan.ranked)
         times = [plan_seconds(self.problem, strategy) for strategy in self.plan.ranked]
         if any(beats(later, earlier, Tolerance.ROUNDING) for earlier, later in itertools.pairwise(times)):
@@ -220,7 +208,6 @@ class _Check:
         self.ranked_s = times
 
     def _fabric(self, plan: FabricPlan) -> None:
-        """Check a plan on a fabric, and follow an iteration on it."""
         findings, problem, budget = self.findings, self.problem, self.budget
         took: float | None = None
         if plan.fabric == PHOTONIC_RAILS:
@@ -237,7 +224,6 @@ class _Check:
             self.took_s[plan.fabric] = took
 
     def _rates(self, plan: FabricPlan) -> DimensionRates | None:
-        """Check the network of a plan, and return its rates; None: it is not sound."""
         if plan.fabric == IDEAL_SWITCH:
             return ideal_rates(self.problem, records_of([row_of(plan.strategy)]))
         check_drawn_links(self.findings, self.problem, plan.network, self.result.seed)
@@ -251,23 +237,14 @@ class _Check:
             self.findings.add("objective", f"the iteration takes {took!r} s, not {value!r}")
 
     def _timed(self) -> list[tuple[ParallelStrategy, float]]:
-        """Return the strategies ranked, with their times.
-
-        Raises
-        ------
-        BeyondWorkError
-            They were not followed.
-        """
         if not self.ranked_s:
             raise BeyondWorkError("strategies ranked were not followed")
         return list(zip(self.plan.ranked, self.ranked_s, strict=True))
 
     def _value(self, fabric: str) -> float | None:
-        """Return the seconds on a fabric; of the first one the objective, which is checked apart."""
         return self.result.objective.value if fabric == self.plan.fabrics[0].fabric else self.took_s.get(fabric)
 
     def _shapes(self) -> tuple[float, float]:
-        """Check the lines of the certificate; return the fastest on direct links, and of what the search left."""
         ranked, outcomes = self._timed(), shape_outcomes(self.certificates)
         direct = [self._value(plan.fabric) for plan in self.plan.fabrics if plan.fabric in DIRECT_FABRICS]
         if None in direct:
@@ -287,7 +264,6 @@ class _Check:
             check_rail_bounds(self.findings, self.problem, self._timed(), bounds_s, value, self.budget)
 
     def _proven(self, fabric: str, fastest: tuple[float, float]) -> float | None:
-        """Return what no strategy is below on a fabric, by the certificates; None: its plan was not followed."""
         value, claimed = self._value(fabric), self.claimed[fabric]
         if value is None:
             return None
@@ -327,7 +303,6 @@ class _Check:
                 findings.add("bound", f"the bound on {plan.fabric} is {proven!r}, not {figure!r}")
 
     def _status(self, *, optimal: bool) -> None:
-        """Check that the status is optimal if and only if the value is at its bound; what is claimed is not optimal."""
         findings, result = self.findings, self.result
         claimed = not result.bound.verified or bool(result.check.claimed)
         left_out = any(figure.decides is not Decides.NOTHING for figure in findings.left_out)

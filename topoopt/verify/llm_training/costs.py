@@ -186,12 +186,10 @@ class GpuSeconds:
         return total + self._mlp(float(experts.shared * experts.hidden)) if experts.shared > 0 else total
 
     def _local(self) -> Floats:
-        """Return the experts of a GPU in a layer."""
         experts = self.model.experts
         return np.zeros_like(self.r.x) if experts is None else experts.count / self.r.x
 
     def _core(self) -> tuple[Floats, Floats]:
-        """Return products of queries with keys and of scores with values: forward, backward."""
         problem, latent, length = self.problem, self.model.latent, self.problem.batch.length
         widths = 2 * self.model.head_size
         if latent is not None:
@@ -381,7 +379,6 @@ def transfers_of(problem: LlmTrainingProblem, r: Records, rates: DimensionRates)
 def _exchange(
     problem: LlmTrainingProblem, r: Records, activations: Floats, rates: DimensionRates
 ) -> tuple[Floats, Floats, Floats]:
-    """Return for tokens to experts in one layer and direction: seconds, bytes, bytes that leave the server."""
     experts, none = problem.model.experts, np.zeros_like(r.t)
     if experts is None:
         return none, none, none
@@ -433,7 +430,6 @@ class StageRows:
 
     @property
     def back(self) -> Floats:
-        """Both gradients."""
         return self.inputs + self.weights
 
 
@@ -690,7 +686,6 @@ def _activations(problem: LlmTrainingProblem, r: Records, without_scores: Bools)
 
 
 def _held_micro_batches(r: Records, m: Floats, rank: Floats) -> Floats:
-    """Return how many micro-batches, in all chunks, have activations on a rank at most."""
     warm_up = 2.0 * (r.p - rank - 1.0) + (r.v - 1.0) * r.p
     rules = {
         (S.INTERLEAVED,): np.minimum(m, (warm_up + 1.0) / r.v),

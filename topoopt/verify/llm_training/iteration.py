@@ -162,7 +162,6 @@ class _Rounds:
         self.order: list[list[Pass]] = [[] for _ in range(p)]
 
     def ready(self, kind: str, j: int) -> int:
-        """Return when the input of the next pass is there."""
         i = self.done[kind][j]
         if kind == "F" and j > 0:
             return self.ends["F"][j - 1][i] + self.hop
@@ -171,7 +170,6 @@ class _Rounds:
         return 0
 
     def do(self, kind: str, j: int) -> None:
-        """Append the next pass of a kind."""
         begin = max(self.free[j], self.ready(kind, j) if kind != "W" else 0)
         if self.done["F"][j]:
             self.idle[j] += begin - self.free[j]
@@ -185,7 +183,6 @@ class _Rounds:
         self.done[kind][j] += 1
 
     def warm_up(self) -> None:
-        """Append forward passes up to the first backward one."""
         p, m = self.p, self.m
         for j in range(p):
             self.do("F", j)
@@ -210,7 +207,6 @@ class _Rounds:
             self.do("I", j)
 
     def goes_ahead(self, j: int) -> bool:
-        """Return whether a forward pass comes in this round."""
         done = self.done
         if done["F"][j] >= self.m:
             return False
@@ -230,7 +226,6 @@ class _Rounds:
         return behind - self.free[j] > max(self.idle) - self.idle[j]
 
     def fill(self, kind: str, j: int) -> bool:
-        """Append gradients of weights before the next pass; return whether memory suffices."""
         done = self.done
         while self.held[j] + HELD[kind] > self.capacity:
             if done["W"][j] >= done["I"][j]:
@@ -245,7 +240,6 @@ class _Rounds:
         return True
 
     def run(self, least: int | None) -> bool:
-        """Append all passes; return whether memory suffices, and no rank needs as long as `least`."""
         self.warm_up()
         work = [self.m * sum(self.cost[kind][j] for kind in HELD) for j in range(self.p)]
         for _ in range(1, self.m):
@@ -455,7 +449,6 @@ class Iteration:
         return last
 
     def _ready(self) -> list[float]:
-        """Return before when no pass of a stage starts."""
         rows, ready = self.rows, [0.0] * len(self.rows.forward)
         gathered, forward, layers = (row[:, 0].tolist() for row in (rows.gathered, rows.forward, rows.layers))
         for held in self.held:
@@ -469,7 +462,6 @@ class Iteration:
         return ready
 
     def seconds(self) -> float:
-        """Return all of it."""
         return self.finished() + self.around() + fixed_seconds(self.problem)
 
 
@@ -600,8 +592,6 @@ def least_seconds(problem: LlmTrainingProblem, r: Records, rates: Rates | None =
 
 
 def _free_seconds(problem: LlmTrainingProblem, r: Records) -> Floats:
-    """Return lower bounds where gradients, weights and the optimizer take no time and nothing is recomputed."""
-
     def stages(part: Records, layers: Floats) -> StageRows:
         free = replace(part, zero=0.0 * part.zero, recompute=0.0 * part.recompute + RECOMPUTES.index(Recompute.NONE))
         rows = stage_rows(problem, free, layers, ideal_rates(problem, free))
@@ -686,7 +676,6 @@ class Fastest:
             self.insert([float(seconds_of(self.problem, r, self.rates)[0])])
 
     def insert(self, times: Iterable[float]) -> None:
-        """Add times."""
         self.times = sorted([*self.times, *times])[: self.count]
 
     @property

@@ -94,7 +94,6 @@ def groups_of(strategy: ParallelStrategy, places: tuple[int, ...], g: int) -> di
 
 
 def _members(strategy: ParallelStrategy) -> dict[F, list[list[int]]]:
-    """Return the ranks of every group in the order of its ring."""
     size = strategy.expert * strategy.expert_tensor
     members: dict[F, dict[object, list[int]]] = {family: defaultdict(list) for family in F}
     for rank, at in enumerate(rank_positions(strategy)):
@@ -160,7 +159,6 @@ def _same(links: Links, expected: Mapping[Arc, int]) -> str:
 
 
 def _in_both_directions(pairs: Iterable[Arc], count: int = 1) -> Counter[Arc]:
-    """Return so many links from either end of every pair to the other."""
     links = Counter[Arc]()
     for a, b in pairs:
         links[a, b] += count
@@ -173,7 +171,6 @@ def _spokes(n: int, count: int) -> Counter[Arc]:
 
 
 def _star(problem: LlmTrainingProblem, plan: FabricPlan, links: Links) -> str:
-    """All interfaces of every server lead to node n."""
     cluster = problem.cluster
     rate = _rate_error(plan.network, cluster.link_gbps)
     return rate or _same(links, _spokes(cluster.servers, cluster.degree))
@@ -217,7 +214,6 @@ def _cubes(problem: LlmTrainingProblem, plan: FabricPlan, links: Links) -> str:
 
 
 def _fat_tree(problem: LlmTrainingProblem, plan: FabricPlan, links: Links) -> str:
-    """Three tiers of switches of k ports, k even and k^3 / 4 at least the servers, which fill the racks in order."""
     cluster, n = problem.cluster, problem.cluster.servers
     half = next(half for half in itertools.count(1) if 2 * half**3 >= n)
     racks = 2 * half * half
@@ -230,7 +226,6 @@ def _fat_tree(problem: LlmTrainingProblem, plan: FabricPlan, links: Links) -> st
 
 
 def _wired(problem: LlmTrainingProblem, plan: FabricPlan, links: Links) -> str:
-    """Servers are joined to each other as in fabrics of the same name for any kind."""
     c, network = problem.cluster, plan.network
     cluster = Cluster(c.servers, c.gpus_per_server, c.degree, c.link_gbps, c.links)
     graph = FabricGraph(tuple((tail, head, count) for (tail, head), count in links.items()), ())
@@ -246,7 +241,6 @@ def _wired(problem: LlmTrainingProblem, plan: FabricPlan, links: Links) -> str:
 
 
 def _direct(problem: LlmTrainingProblem, plan: FabricPlan, links: Links) -> str:
-    """Links are within the interfaces, each of a family by the split."""
     cluster, network = problem.cluster, plan.network
     if any(max(arc) >= cluster.servers for arc in links):
         return "a switch"
@@ -293,7 +287,6 @@ def _split_error(problem: LlmTrainingProblem, network: NetworkPlan, strategy: Pa
 
 
 def _exchange(groups: Mapping[F, MemberGroups]) -> set[Arc]:
-    """Return the pairs of servers that exchange tokens."""
     on = groups[F.EXPERT].on if F.EXPERT in groups else {}
     return {arc for servers in on for arc in itertools.permutations(servers, 2)}
 
@@ -301,7 +294,6 @@ def _exchange(groups: Mapping[F, MemberGroups]) -> set[Arc]:
 def _ring_links(
     orders: Iterable[tuple[tuple[int, ...], ...]], interfaces: int, links: LinkDirection
 ) -> Counter[Arc] | None:
-    """Return links of rings through groups that have so many interfaces of a server; None: there is another number."""
     count = interfaces // 2 * 2 if links is LinkDirection.BIDIRECTIONAL else interfaces  # a ring both ways is two
     arcs = Counter[Arc]()
     for rings in orders:
@@ -415,7 +407,8 @@ def network_rates(
         return None
     places = network.places or tuple(servers)
     groups = groups_of(strategy, places, problem.cluster.gpus_per_server)
-    count = _rounds_count(problem, network)
+    switched = any(max(tail, head) >= problem.cluster.servers for tail, head, _ in network.links)
+    count = problem.search.allreduce is not AllReduceChoice.RINGS and not switched
     if network.schedules and not count:
         findings.add("schedules", f"{network.fabric}: AllReduces on schedules in place of rings")
     scheduled = {row.dimension for row in network.schedules} if count else set[F]()
@@ -436,7 +429,6 @@ def _on_routes(
     findings: ViolationLog, problem: LlmTrainingProblem, network: NetworkPlan, strategy: ParallelStrategy,
     places: tuple[int, ...], groups: dict[F, MemberGroups], on_schedules: set[F],
 ) -> Loads:  # fmt: skip
-    """Return loads of all families between servers, without those that reduce on schedules."""
     links = {(tail, head) for tail, head, _ in network.links}
     hub = max((head for _, head in links), default=0)
     regional = network.fabric == REGIONAL  # circuits are for tokens only
@@ -454,7 +446,6 @@ def _on_routes(
 
 
 def _sent(findings: ViolationLog, network: NetworkPlan, family: F, group: MemberGroups) -> Pairs:
-    """Return bytes from server to server."""
     sent: Pairs = defaultdict(float)
     if family not in RING_FAMILIES:
         for servers, count in group.on.items():
@@ -476,7 +467,6 @@ def _sent(findings: ViolationLog, network: NetworkPlan, family: F, group: Member
 
 
 def _paths(findings: ViolationLog, network: NetworkPlan, routes: Sequence[ServerRoute], links: set[Arc]) -> Paths:
-    """Return routes by their ends, every step of them a link, shares summing to 1; a link is the route of its ends."""
     paths: Paths = defaultdict(list)
     for route in routes:
         if any(step not in links for step in itertools.pairwise(route.path)):
@@ -498,7 +488,6 @@ def _relays(problem: LlmTrainingProblem, network: NetworkPlan) -> bool:
 
 
 def _arc_rates(problem: LlmTrainingProblem, network: NetworkPlan) -> tuple[dict[Arc, float], float]:
-    """Return bytes a second of links, and of the network inside a server."""
     cluster, reached = problem.cluster, problem.device.reached
     rate = network.link_gbps * BYTES_OF_GBIT * reached.network
     inside = cluster.gpus_per_server * cluster.intra_server_gbps * BYTES_OF_GBIT * reached.scale_up
@@ -547,7 +536,6 @@ itself, and the rounds that the closed form counts."""
 
 
 def _vector(problem: LlmTrainingProblem, s: ParallelStrategy, family: F) -> Vector:
-    """Return activations of a micro-batch, or gradients of a mean layer, which ZeRO holds as 16-bit weights."""
     model, size = problem.model, problem.formats.gradient_bytes
     if family is F.TENSOR:
         whole = 2.0 * s.micro_batch * problem.batch.length / s.context * model.hidden
@@ -557,12 +545,6 @@ def _vector(problem: LlmTrainingProblem, s: ParallelStrategy, family: F) -> Vect
     if family is F.DATA:
         weights = float(dense * rank.dense[0] + (model.layers - dense) * rank.routed[0]) / model.layers
     return weights * (min(size, 2) if s.zero else size), s.zero > 0, 0
-
-
-def _rounds_count(problem: LlmTrainingProblem, network: NetworkPlan) -> bool:
-    """Return whether AllReduces have a choice; otherwise they are on rings, whose rounds take no time of their own."""
-    switched = any(max(tail, head) >= problem.cluster.servers for tail, head, _ in network.links)
-    return problem.search.allreduce is not AllReduceChoice.RINGS and not switched
 
 
 def _with_rounds(
@@ -592,7 +574,6 @@ def _with_rounds(
 
 
 def _passed(vector: Vector, group: MemberGroups) -> float:
-    """Return the bytes that a GPU passes on on a ring, by which rates are counted."""
     return 2.0 * vector[0] * (1.0 - 1.0 / group.ranks)
 
 
@@ -652,7 +633,6 @@ def padding(made: GroupSchedule) -> str:
 
 
 def _schedule_work(made: GroupSchedule, servers: int, links: int) -> float:
-    """Return the events that executing a schedule takes; inf where its arrays would be too large."""
     routes, blocks = made.schedule.routes, len(made.schedule.blocks.units)
     hops = sum(map(len, routes)) + len(made.schedule.sends) * max(map(len, routes), default=0)
     entries = blocks * servers + 2 * (made.schedule.steps + made.pieces) * (links + servers)
@@ -717,12 +697,10 @@ def in_pieces(units: Ints, pieces: int) -> Ints:
 
 
 def _named(family: F) -> str:
-    """Return the name of the rate of a family."""
     return family.value.replace("-", "_")
 
 
 def _rates_alone(problem: LlmTrainingProblem, strategy: ParallelStrategy, loads: Loads) -> dict[F, float]:
-    """Return bytes a second of a GPU when no other family sends; at most those on an ideal switch."""
     ideal = costs.ideal_rates(problem, records_of([row_of(strategy)]))
     limits = {family: float(getattr(ideal, _named(family))[0]) for family in F}
     if strategy.order != RANK_ORDER:
@@ -735,7 +713,6 @@ def _rates_alone(problem: LlmTrainingProblem, strategy: ParallelStrategy, loads:
 def _as_rates(
     problem: LlmTrainingProblem, strategy: ParallelStrategy, rates: Mapping[F, float], loads: Loads
 ) -> costs.DimensionRates:
-    """Return rates for the time model; families inside servers have the rate of their links."""
     ideal = costs.ideal_rates(problem, records_of([row_of(strategy)]))
     inside, own = np.full_like(ideal.tensor, ideal.inside), (F.EXPERT, F.PIPELINE)
     changes: dict[str, Any] = {_named(family): inside for family in F if family not in own}

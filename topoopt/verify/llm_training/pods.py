@@ -129,7 +129,6 @@ class _Graph:
     table: dict[str, Step] = field(default_factory=dict)
 
     def steps(self) -> dict[str, Step]:
-        """Return the steps by name."""
         s = self.strategy
         self.parts = s.gpus // s.pipeline // self.gpus
         self.spread = max(1, s.expert * s.expert_tensor // self.gpus)
@@ -173,7 +172,6 @@ class _Graph:
             self.tokens = (token * rows.routed[:, 0]).tolist()
 
     def _rank(self, rank: int, order: Sequence[Pass]) -> list[str]:
-        """Add a rank's passes in each of its pods; return what ends last."""
         pods = range(rank * self.parts, (rank + 1) * self.parts)
         behind: dict[int, set[str]] = {pod: set() for pod in pods}
         closing = {stage: at for at, (kind, _, stage) in enumerate(order) if kind in ("B", "W")}
@@ -199,14 +197,12 @@ class _Graph:
         return sorted(reduced.union(*behind.values()))
 
     def _came(self, rank: int, kind: str, i: int, stage: int, part: int) -> set[str]:
-        """Return what a pass needs from another rank."""
         source = stage - 1 if kind in "FJ" else stage + 1
         if kind == "W" or source not in self.home or self.home[source] == rank:
             return set()
         return {f"{'activations' if kind in 'FJ' else 'errors'} {i}.{source} part {part}"}
 
     def _send(self, rank: int, kind: str, i: int, stage: int, behind: dict[int, set[str]]) -> None:
-        """Add what a pass sends to another rank."""
         holder = self.home.get(stage + 1 if kind in "FJ" else stage - 1, rank)
         if holder == rank:
             return
@@ -217,7 +213,6 @@ class _Graph:
                 behind[pod] = {name}
 
     def _exchange(self, word: str, stage: int, pods: range, behind: dict[int, set[str]]) -> None:
-        """Add tokens between the pods that share out the experts of a layer."""
         volume = self.tokens[stage] * self.gpus / self.spread
         if self.spread == 1 or not volume:
             return
@@ -231,7 +226,6 @@ class _Graph:
     def _rings(
         self, name: str, pods: range, sizes: dict[str, list[float]], stage: int, after: set[str]
     ) -> dict[int, set[str]]:
-        """Add rings of the pods that hold the same; return what each pod waits for."""
         waits: dict[int, set[str]] = {pod: set() for pod in pods}
         for kind, size in sizes.items():
             apart = self.spread if kind == "experts" else 1
@@ -253,7 +247,6 @@ class _Graph:
 
 
 def _graph_work(problem: LlmTrainingProblem, s: ParallelStrategy, gpus: int) -> float:
-    """Return the events that writing down a graph takes; inf where it is too large for memory."""
     parts, spread = s.gpus // s.pipeline // gpus, max(1, s.expert * s.expert_tensor // gpus)
     passes = 2.0 * (problem.batch.sequences // (s.data * s.micro_batch)) * s.pipeline * s.chunks * parts
     steps = passes * (2 + (spread if spread > 1 else 0) + (4 if s.zero == 3 else 0))
@@ -284,7 +277,6 @@ def _pod_rows(hidden: LlmTrainingProblem, r: Records, layers: Floats) -> costs.S
     all_ports = pods.ports * pods.circuit_gbps * 1e9 / 8
 
     def rate(ranks: Floats, holders: Floats) -> Floats:
-        """Return bytes a second as if a GPU passed round all replicas what its pod passes on once."""
         others = of_stage / np.maximum(holders, pods.gpus)  # pods that pass these round
         lonely = others < 1.5
         share = (1.0 - 1.0 / np.maximum(ranks, 1.0)) / np.where(lonely, 1.0, 1.0 - 1.0 / np.maximum(others, 1.5))
@@ -307,7 +299,6 @@ def _pod_rows(hidden: LlmTrainingProblem, r: Records, layers: Floats) -> costs.S
 
 
 def _held(findings: ViolationLog, graph: DagTopologyProblem, counts: Sequence[int], where: str) -> bool:
-    """Return whether there is a circuit for every pair, and a port for every end."""
     plan = DagTopologyPlan(np.array(counts))
     for code, constraint in (("circuits", circuits_fit), ("ports", ports_suffice)):
         texts = list(constraint(graph, plan))
@@ -498,7 +489,6 @@ class PodChecks:
         self.took = took
 
     def check_candidates(self) -> None:
-        """Check every candidate."""
         records = records_of([row_in(self.problem, candidate.strategy) for candidate in self.decisions.candidates])
         self.budget.take(bounding_work(records))
         for number, floor in enumerate(pod_seconds(self.problem, records).tolist()):

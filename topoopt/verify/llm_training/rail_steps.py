@@ -81,7 +81,6 @@ def _exchanged(row: RailExchange) -> tuple[float, ...]:
 
 
 def _near(figure: object, value: object) -> bool:
-    """Return whether numbers are the same but for rounding, and all else is."""
     if not isinstance(value, tuple | float) or not isinstance(figure, tuple | float):
         return figure == value
     a, b = np.ravel(figure), np.ravel(value)
@@ -163,7 +162,6 @@ def _check_events(findings: ViolationLog, follower: rails.Follower, step: Switch
 
 
 def _exchange(follower: rails.Follower, kind: str, stage: int, rank: int, end: float) -> tuple[float, float]:
-    """Return when a pass that ends then begins to exchange something, and when that ends."""
     head, tail = follower.lead(kind, stage)
     return end - follower.takes(kind, stage, follower.ranks[rank].rates) + head, end - tail
 
@@ -298,7 +296,6 @@ class _Lights:
         self.joined, self.has = cache(self._joined), cache(self._has)
 
     def check(self, findings: ViolationLog) -> None:
-        """Check all that the step exchanges."""
         begins = [phase.begin_ns for phase in self.timetable.phases]
         for use, stages, begin, end in self._exchanges():
             first = bisect_right(begins, begin * NS_PER_S + SLACK_NS) - 1
@@ -308,7 +305,6 @@ class _Lights:
                 findings.add("dark", f"{use.value} of stage {where}, {begin!r} to {end!r} s, has no circuits")
 
     def _exchanges(self) -> Iterator[tuple[PortUse, tuple[int, ...], float, float]]:
-        """Yield use, stages, begin and end in seconds."""
         job, p, followed = self.job, self.job.ranks, self.follower
         for (kind, _, stage), times in followed.sends.items():
             yield PortUse.PIPELINE, (stage % p, (stage + 1 if kind == "F" else stage - 1) % p), *times
@@ -334,7 +330,6 @@ class _Lights:
         return all(min(1.0, count * self.job.circuit_share) >= rate and count for count in lit)
 
     def _joined(self, phase: int, use: PortUse) -> list[Joined]:
-        """Return the circuits that are lit, by rail."""
         joined, ports = [Joined() for _ in range(self.timetable.rails)], self.timetable.ports
         for group in (self.timetable.groups[number] for number in self.timetable.phases[phase].lit):
             for rail, port, peer in group.circuits if group.use is use else ():
@@ -343,7 +338,6 @@ class _Lights:
         return joined
 
     def _round(self, joined: Joined, use: PortUse, stage: int, servers: tuple[int, ...]) -> bool:
-        """Return whether lit circuits make a ring through all, as often as the rate needs."""
         if len(servers) < 2:
             return True
         rate = self.rates[stage].inside if use is self.job.inside else self.rates[stage].ring

@@ -113,7 +113,6 @@ class PortRates:
     inside: float
 
     def no_slower(self, other: PortRates) -> bool:
-        """Return whether no rate is lower."""
         return self.hop >= other.hop and self.ring >= other.ring and self.inside >= other.inside
 
 
@@ -202,7 +201,6 @@ def all_plans(job: RailJob, rank: int) -> list[StagePorts]:
 
 
 def _undominated(job: RailJob, rank: int) -> list[StagePorts]:
-    """Return the plans that can be fastest: of two that set ports at the same points the one of higher rates."""
     best: dict[tuple[bool, ...], list[tuple[PortRates, StagePorts]]] = {}
     for ports in all_plans(job, rank):
         last = ports.pipeline if rank and job.inside is not None else ports.inside
@@ -230,8 +228,6 @@ def orders_of(job: RailJob) -> Orders:
 
 @dataclass
 class _Rank:
-    """State of a stage."""
-
     rank: int
     order: Sequence[Pass]
     ports: StagePorts | None
@@ -247,7 +243,6 @@ class _Rank:
 
     @property
     def switches_inside(self) -> bool:
-        """Whether ports serve something else inside passes than between them."""
         return self.ports is not None and self.ports.inside != self.ports.pipeline
 
 
@@ -320,7 +315,6 @@ class Follower:
         return ports.pipeline if rank and self.job.inside is not None else ports.inside
 
     def _gather(self, rank: int, rate: PortRates) -> float:
-        """Take when weights come, chunk by chunk; return since when the ports serve nothing of that."""
         job, came = self.job, 0.0
         stages = range(rank, job.ranks * job.chunks, job.ranks)
         for stage in stages:
@@ -337,7 +331,6 @@ class Follower:
         return came
 
     def takes(self, kind: str, stage: int, rate: PortRates) -> float:
-        """Return the seconds of a pass."""
         job = self.job
         if kind == "W":
             return job.weights_s[stage]
@@ -357,7 +350,6 @@ class Follower:
         return (exchange.head_s, 0.0) if kind == "F" else (0.0, exchange.tail_s)
 
     def _pass(self, state: _Rank) -> bool:
-        """Do the next pass of a rank; return whether all it waits for had a time."""
         job = self.job
         kind, batch, stage = state.order[state.at]
         begin, used = max(state.free, self.needed[stage] if kind == "F" and batch == 0 else 0.0), NEVER
@@ -396,7 +388,6 @@ class Follower:
         return True
 
     def _lit_inside(self, state: _Rank, needed: float, used: float) -> float:
-        """Return when the circuits of what a pass exchanges are there."""
         assert state.ports is not None
         if used > NEVER:
             return self._set(state, "pipeline-to-inside", state.ports.inside, used, needed)
@@ -405,7 +396,6 @@ class Follower:
         return NEVER
 
     def _lit_pipeline(self, state: _Rank, needed: float, _: float = NEVER) -> float:
-        """Return when the circuits to neighbours are there."""
         if state.switches_inside and state.passed > NEVER:
             return self._to_pipeline(state)
         if state.ports is None or state.held == state.ports.pipeline:
@@ -419,7 +409,6 @@ class Follower:
         return self._set(state, "inside-to-pipeline", state.ports.pipeline, state.idle, state.passed)
 
     def _set(self, state: _Rank, boundary: Boundary, after: PortSplit, idle: float, needed: float) -> float:
-        """Return when circuits are there that are set as soon as ports are idle, or on demand when they are needed."""
         begin = (needed if boundary == "inside-to-pipeline" else max(idle, needed)) if self.demand else idle
         self.changes.add((state.rank, boundary, after, begin))
         return begin + self.delay
@@ -433,7 +422,6 @@ class Follower:
         source.last_sent, target.last_sent = max(source.last_sent, end), max(target.last_sent, end)
 
     def _reduce(self, state: _Rank) -> float:
-        """Return when the gradients of a rank are reduced; those of layers that are through first go first."""
         job, stages = self.job, range(state.rank, self.job.ranks * self.job.chunks, self.job.ranks)
         done = dict.fromkeys(stages, NEVER)
         for kind, i, stage in state.order:
@@ -458,7 +446,6 @@ class Follower:
         return at
 
     def _lit_ring(self, state: _Rank, needed: float) -> float:
-        """Return when the ring of the replicas is there: what it cuts has to be idle."""
         if state.ports is None or not self.job.reduces:
             return NEVER
         if self._final(state.rank, state.ports) == state.ports.data:

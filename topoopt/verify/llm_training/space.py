@@ -126,7 +126,6 @@ def rank_positions(strategy: ParallelStrategy) -> Iterator[dict[D, int]]:
 
 
 def divisors(number: int) -> list[int]:
-    """Return all divisors, ascending."""
     small = [k for k in range(1, math.isqrt(number) + 1) if number % k == 0]
     return sorted({*small, *(number // k for k in small)})
 
@@ -153,7 +152,6 @@ def shapes_of(problem: LlmTrainingProblem) -> Iterator[StrategyShape]:
 
 
 def _in_pods(problem: LlmTrainingProblem, inner: int, of_stage: int, x: int, y: int) -> bool:
-    """Return whether borders of pods cut no inner group and no group of experts, and a pod has one stage."""
     if problem.pods is None:
         return True
     gpus = problem.pods.gpus
@@ -194,7 +192,6 @@ def even_ends(layers: int, p: int, v: int) -> tuple[int, int, int]:
 
 
 def _uneven_ends(problem: LlmTrainingProblem, p: int, v: int) -> list[tuple[int, int, int]]:
-    """Return the same for all numbers of layers that the instance allows the ends to be short of."""
     layers, triples = problem.model.layers, set()
     for i, j in product(problem.space.short_ends, repeat=2):
         inner = -(-(layers + i + j) // p)
@@ -261,7 +258,6 @@ def _splits(problem: LlmTrainingProblem, t: int, tokens: int) -> tuple[int, ...]
 
 
 def _on_rails(problem: LlmTrainingProblem, r: Records) -> Bools:
-    """Return which strategies can stand on rails: no group that the rails would split, ports enough, no two copies."""
     assert problem.switching is not None
     near = beside(problem, r)
     inner = near[D.TENSOR] * near[D.CONTEXT] == r.t * r.c
@@ -273,7 +269,6 @@ def _on_rails(problem: LlmTrainingProblem, r: Records) -> Bools:
 
 
 def _beside(sizes: Mapping[D, float] | Mapping[D, Floats], order: Sequence[D], gpus: int) -> dict[D, Floats]:
-    """Return the ranks of each dimension on a server of so many GPUs, for one order of ranks."""
     near, before = {}, np.asarray(1.0)
     for dimension in order:
         near[dimension] = np.minimum(sizes[dimension], np.maximum(1.0, gpus / before))

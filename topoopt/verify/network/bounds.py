@@ -598,7 +598,6 @@ def at_most(row: Floats, column: Floats, pair: Floats, d: int, limit: float) -> 
 
 
 def _packed(parts: list[tuple[Ints, Floats, Floats]]) -> list[tuple[Ints, Floats, Floats]]:
-    """The same sets in few large arrays."""
     packed, waiting, size = [], [], 0
     for part in parts:
         waiting.append(part)
@@ -612,7 +611,6 @@ def _packed(parts: list[tuple[Ints, Floats, Floats]]) -> list[tuple[Ints, Floats
 
 
 def _sum_of_largest(values: Floats, d: int) -> Floats:
-    """float64[sets]: sum of the d largest positive values of each row."""
     values = np.maximum(values, 0.0)
     if values.shape[1] > d:
         values = np.partition(values, values.shape[1] - d, axis=1)[:, -d:]

@@ -178,7 +178,6 @@ def common_thetas(
 
 
 def objective_name(problem: NetworkProblem) -> tuple[str, str]:
-    """Name and unit of the objective."""
     if isinstance(problem, RoutingProblem) and problem.hop_price:
         return "completion-time", "time of a unit of demand on a link"
     return ("worst-theta" if problem.several else "theta"), "link capacity"
@@ -221,7 +220,6 @@ def routing_bound(problem: NetworkProblem, topology: Topology, certificates: Seq
 
 
 def _box(topology: Topology, proof: Certificate) -> tuple[int, ...]:
-    """Sizes of the box that saves time; none where they are not those of the servers."""
     sizes = proof.integers("box", -1).tolist() if "box" in proof.arrays else []
     return tuple(sizes) if all(size > 0 for size in sizes) and math.prod(sizes) == topology.servers else ()
 
@@ -485,7 +483,6 @@ def remaining(topology: Topology, link: Sequence[int]) -> Ints:
 
 
 def _part(topology: Topology, links: Ints) -> Topology:
-    """The arcs that are not dark."""
     arcs = links > 0
     dark = np.full_like(topology.switches, -1)
     return Topology(
@@ -494,7 +491,6 @@ def _part(topology: Topology, links: Ints) -> Topology:
 
 
 def _theta_after(topology: Topology, links: Ints, demand: Floats, flow: Floats) -> tuple[float, tuple[str, ...]]:
-    """theta of a routing over the links that are not dark, and what is wrong with it."""
     arcs = links > 0
     if flow.shape != (topology.servers, len(links)) or flow[:, ~arcs].any():
         return np.inf, ("a flow of the wrong size, or over the dark link",)

@@ -101,7 +101,7 @@ def blocks_bound(problem: TopologyProblem, proof: BlockTree) -> float:
     rows = _rows(proof, n)
     children: list[set[int]] = [set() for _ in rows]
     for node in range(1, len(rows)):
-        children[int(proof.parent[node])].add(_number(pairs, proof.heads[node]))
+        children[int(proof.parent[node])].add(int(np.flatnonzero((pairs == np.sort(proof.heads[node])).all(axis=1))[0]))
     for start in range(0, len(rows), _BATCH):
         end_if_left()
         part = slice(start, start + _BATCH)
@@ -155,11 +155,7 @@ def _refuse(problem: TopologyProblem, proof: BlockTree) -> None:
 
 
 def _rows(proof: BlockTree, n: int) -> Ints:
-    """int64[k, n, 2]: heads that each server has chosen at every node, -1 where none.
-
-    Raises:
-        InputError: a server divides a node twice on the way to it, or one that is closed.
-    """
+    """int64[k, n, 2]: heads that each server has chosen at every node, -1 where none."""
     rows = np.full((len(proof.parent), n, DEGREE), -1, dtype=np.int64)
     for node in range(1, len(rows)):
         parent = int(proof.parent[node])
@@ -174,12 +170,7 @@ def _rows(proof: BlockTree, n: int) -> Ints:
     return rows
 
 
-def _number(pairs: Ints, heads: Ints) -> int:
-    return int(np.flatnonzero((pairs == np.sort(heads)).all(axis=1))[0])
-
-
 def _left(rows: Ints, pairs: Ints) -> Open:
-    """What the nodes with these choices leave."""
     count, n = rows.shape[:2]
     chosen = rows[:, :, 0] >= 0
     servers = np.arange(n)

@@ -119,7 +119,6 @@ def _fastest(problem: PlacementProblem) -> list[float]:
 
 
 def _least_transfer(problem: PlacementProblem, size_bytes: int) -> float:
-    """Of a tensor between any two devices, alone."""
     per_ms = 1e9 / 8 / 1e3
     servers: dict[int, int] = {}
     for device in problem.devices:
@@ -277,7 +276,6 @@ class SharedServers:
 
 
 def _crossing(forced: list[Forced], bytes_per_ms: float, latency_ms: float) -> float:
-    """The bound of the module text, best over all sets that are cut off by a least head and a least tail."""
     best = 0.0
     by_tail = sorted(forced, key=lambda row: -row[2])
     heads = sorted({head_ms for _, head_ms, _ in forced})
@@ -340,5 +338,4 @@ def port_bounds(
 
 
 def _links(problem: PlacementProblem, server: int) -> float:
-    """Bytes per ms of all links of a server."""
     return sum(link.gbps for link in problem.servers[server].links) * 1e9 / 8 / 1e3

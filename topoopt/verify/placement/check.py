@@ -429,7 +429,6 @@ def fair_rates(flows: Sequence[tuple[int, int]], capacity: Sequence[float]) -> l
 
 
 def _lanes(problem: PlacementProblem, plan: PlacementPlan) -> dict[int, list[int]]:
-    """Return the operators that take time by device, ascending by start."""
     times = _times(problem, plan)
     lanes: dict[int, list[int]] = defaultdict(list)
     for i, d in enumerate(times.device.tolist()):
@@ -443,7 +442,6 @@ def _lanes(problem: PlacementProblem, plan: PlacementPlan) -> dict[int, list[int
 def _queues(
     problem: PlacementProblem, plan: PlacementPlan, times: ScheduledStep
 ) -> dict[tuple[str, int, int], list[TensorTransfer]]:
-    """Return the transfers that queue, by port or pair, ascending by start."""
     queues: dict[tuple[str, int, int], list[TensorTransfer]] = defaultdict(list)
     for key in queued_transfers(problem, plan.device):
         s, t = _servers(problem, plan, *key)
@@ -465,13 +463,11 @@ def _links_gbps(problem: PlacementProblem, server: int) -> float:
 
 
 def _servers(problem: PlacementProblem, plan: PlacementPlan, tensor: int, target: int) -> tuple[int, int]:
-    """Return the servers that a transfer leads from and to."""
     source = int(plan.device[problem.tensors[tensor].producer])
     return problem.devices[source].server, problem.devices[target].server
 
 
 def _rates_gbps(problem: PlacementProblem, plan: PlacementPlan) -> Floats:
-    """Return float64[servers, servers], the shares of all links of each pair."""
     rates = np.zeros((len(problem.servers), len(problem.servers)))
     for share in plan.link_shares:
         rates[share.source, share.target] += share.gbps

@@ -82,7 +82,6 @@ class _PartialAssignments:
 
 
 def _needed_first(time: Floats, edges: list[tuple[int, int]]) -> list[int]:
-    """Groups, the needed ones first; of those that may come next, and in a circle of needs, the one of most work."""
     weight = np.where(np.isfinite(time), time, 0.0).sum(axis=0).mean(axis=1).tolist()
     left, order = set(range(len(weight))), list[int]()
     while left:
@@ -129,7 +128,6 @@ class _AssignmentTables:
         self.alike = [] if settings.stages == "interleaved" else self._like_devices()
 
     def _like_devices(self) -> list[tuple[int, int]]:
-        """Pairs of devices of which the first is used first, as their exchange changes nothing."""
         tables = [table for ends in self.ends for *_, table in ends]
         pairs = []
         for d, e in combinations(range(self.k), 2):
@@ -141,7 +139,6 @@ class _AssignmentTables:
         return pairs
 
     def first(self) -> _PartialAssignments:
-        """The partial assignment in which no group has a device."""
         none, idle = np.zeros((1, 0), dtype=np.int64), np.zeros((1, 2, self.k))
         return _PartialAssignments(
             none, idle, idle, np.zeros((1, self.k), np.int64), np.zeros((1, self.k, self.k), dtype=bool)
@@ -178,7 +175,6 @@ class _AssignmentTables:
         return extended.some(self.value(extended, self.left[:, g]) < limit)
 
     def _charge(self, rows: _PartialAssignments, home: int, users: list[int], phase: int, table: Floats) -> None:
-        """Add what one tensor costs: every other device with a consumer, and the sender for its slowest copy."""
         index = np.arange(len(rows.device))
         goes = np.zeros((len(index), self.k), dtype=bool)
         for user in users:
@@ -190,7 +186,6 @@ class _AssignmentTables:
         rows.sent[:, phase] += np.where(self.host, 0.0, times)
 
     def _ordered(self, rows: _PartialAssignments, g: int) -> Bools:
-        """bool[rows]: whether stages of what is placed can be ordered as the settings ask."""
         if self.settings.stages == "contiguous":
             return self._acyclic(rows, g)
         if self.settings.stages == "interleaved":
@@ -280,20 +275,13 @@ def _closed_sets(groups: int, edges: set[tuple[int, int]], most: int) -> list[fr
 
 
 def _equal_links(problem: PlacementProblem) -> bool:
-    """Whether all transfers that somebody pays for cost the same."""
     host = np.array([entry.host for entry in problem.devices])
     paid = ~np.eye(len(host), dtype=bool) & ~np.logical_and.outer(host, host)
     return all(len(set(transfer_table(problem, size)[paid].tolist())) <= 1 for size in (0, 10**9))
 
 
 class _PipelineTables:
-    """Tables of one problem by kind of device: sums over every closed set, of which those of a stage are differences.
-
-    Raises
-    ------
-    ValueError
-        There are too many ways to use the devices, or too many closed sets.
-    """
+    """Tables of one problem by kind of device: sums over closed sets, of which those of a stage are differences."""
 
     def __init__(self, problem: PlacementProblem, settings: Throughput, max_sets: int) -> None:
         groups = problem.colocated()
@@ -468,7 +456,6 @@ class _ScheduleTables:
         self.peers = [[e for e in range(d) if self._alike(e, d)] for d in range(self.k)]
 
     def _durations(self, size_bytes: int) -> Floats:
-        """float64[devices, devices]: least ms of a transfer."""
         problem, table = self.problem, np.zeros((self.k, self.k))
         links = [sum(link.gbps for link in server.links) for server in problem.servers]
         for d, first in enumerate(problem.devices):
@@ -483,7 +470,6 @@ class _ScheduleTables:
         return table
 
     def _alike(self, d: int, e: int) -> bool:
-        """Whether two devices can be exchanged: also their servers, if these have no other devices."""
         first, other = self.problem.devices[d], self.problem.devices[e]
         if (first.class_index, first.memory_bytes) != (other.class_index, other.memory_bytes):
             return False
@@ -519,7 +505,6 @@ class _ScheduleTables:
         return rows.some(self._promising(rows, limit))
 
     def _promising(self, rows: _PartialSchedules, limit: float) -> Bools:
-        """Whether all that is to come may end below the limit."""
         good = np.ones(len(rows.last), dtype=bool)
         todo = rows.device < 0
         for i in range(self.n):

@@ -94,7 +94,6 @@ class CheckedPlan:
 
     @cached_property
     def traffic(self) -> Any:
-        """Transfers and AllReduces of an iteration."""
         if self.seen is not None and self.seen.traffic is not None:
             return self.seen.traffic
         return recompute_traffic(self.job.cluster, self.job.workload, self.parts)
@@ -161,7 +160,6 @@ class Case:
 
     @cached_property
     def budget(self) -> EventBudget:
-        """Events that are left to simulations."""
         return EventBudget.of(self.depth)
 
     @cached_property
@@ -226,7 +224,6 @@ class Case:
 
     @cached_property
     def jobs(self) -> JobTable:
-        """The jobs that arrive, drawn again."""
         assert self.timed is not None
         return drawn_jobs(self.timed)
 
@@ -440,7 +437,6 @@ def _times(index: np.ndarray, classes: Sequence[JobClass], draws: Draws) -> np.n
 
 
 def _lengths(problem: SharedCluster, index: np.ndarray, times: np.ndarray) -> list[float]:
-    """Iterations that its class gives each job, not rounded."""
     rows = [problem.classes[number] for number in index]
     return [
         float(row.iterations or 0) if row.duration_s is None else row.duration_s / (time * 1e-3)
@@ -510,7 +506,6 @@ def objective_value(case: Case, plan: SharedClusterPlan) -> float:
 
 
 def _mean_of_run(checked: CheckedRun) -> float:
-    """Return the mean over the finished jobs, by exact sums."""
     stays, jobs = checked.run.stays, checked.jobs
     done = np.flatnonzero(checked.run.finished).tolist()
     if checked.problem.goal == "mean-completion-time":
@@ -552,7 +547,6 @@ def single_iterations(classes: Sequence[int], iteration_ms: Sequence[float]) -> 
 
 
 def _alone_on_first(case: Case) -> dict[int, float] | None:
-    """Return the time of each planned class on a shard of its own; None where it is not simulated."""
     for index, _ in case.planned:
         if index not in case.alone:
             time = case.alone_on_shard(index, case.problem.time_model, Decides.VALUE)
@@ -563,7 +557,6 @@ def _alone_on_first(case: Case) -> dict[int, float] | None:
 
 
 def _flows_on_first(case: Case, draw: Draw) -> list[float] | None:
-    """Simulate the flows of a draw on a shared fabric; None, and noted, where that is not done."""
     problem, fabric, figures = case.problem, case.problem.fabrics[0], "times of planned classes together"
     if problem.time_model != FLUID or fabric.kind not in SWITCHED:
         what = f"model {problem.time_model}" if problem.time_model != FLUID else f"fabric {fabric.kind}"
@@ -586,7 +579,6 @@ def _flows_on_first(case: Case, draw: Draw) -> list[float] | None:
 def _shared_network(
     case: Case, fabric: Fabric, routes_seed: int, placed: Sequence[tuple[IterationTasks, Sequence[int]]]
 ) -> SimulatedNetwork | None:
-    """Return a fabric of switches, with paths and rings for all jobs of a draw."""
     choice = FabricChoice(
         fabric=fabric.kind,
         nic_gbps=fabric.server_gbps,
@@ -628,7 +620,6 @@ def arguments(case: Case) -> Mapping[Argument, Derivation]:
 
 
 def _mean_of_bounds(case: Case, problem: SharedCluster) -> float:
-    """Return the mean of what no plan of its class beats on the first fabric, over the jobs of the largest load."""
     largest = max(load for load, _ in case.draws)
     rows = [drawn_together(problem, load, repetition)[0] for load, repetition in case.draws if load == largest]
     least = {index: _least_ms(case, problem, index) for index in {index for row in rows for index in row}}
@@ -732,13 +723,6 @@ def _case(problem: SharedCluster, result: SharedResult, depth: CheckDepth, book:
 
 
 def _rated(problem: SharedCluster, fabric: Fabric, book: PriceBook | None) -> Fabric:
-    """Return a fabric with the rate of its servers.
-
-    Raises
-    ------
-    ValueError
-        It is that of equal cost, and there are no prices.
-    """
     if fabric.server_gbps is not None:
         return fabric
     if book is None:

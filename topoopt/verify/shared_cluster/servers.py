@@ -163,7 +163,6 @@ class CheckedRun:
 
     @property
     def moves(self) -> bool:
-        """Whether running jobs may be moved."""
         allowed = self.partitioned and self.run.fabric.placement not in ACROSS_GROUPS
         return self.problem.scheduling.defragment and allowed
 
@@ -347,14 +346,12 @@ def _sweep(checked: CheckedRun, looked_at: int, fixed: bool) -> Iterator[str]:
 
 
 def _largest(fabric: Fabric, free: Bools, group: Ints) -> int:
-    """Most servers that a job could get."""
     if fabric.kind != PARTITIONED:
         return int(free.sum())
     return int(np.bincount(group[free], minlength=1).max())
 
 
 def _servers(fabric: Fabric, free: Bools, group: Ints, count: int) -> Ints | None:
-    """The servers a job gets: the lowest of all, or of the first group, or of the fullest one with enough."""
     if fabric.kind != PARTITIONED:
         return np.flatnonzero(free)[:count]
     remaining = np.bincount(group[free], minlength=int(group.max()) + 1)
@@ -518,7 +515,6 @@ def placing_bound(layer: OpticalLayer, free: Bools, shapes: Sequence[ShardShape]
 
 
 def _joining_all(arcs: Int32s) -> int:
-    """Interfaces along whose arcs every rank reaches every other, directions left aside."""
     count, n = 0, arcs.shape[1]
     for row in arcs:
         linked = np.zeros((n, n), dtype=np.bool_)
@@ -543,7 +539,6 @@ def _pieces(switch_of: Int32s, whole: int) -> Ints:
 
 
 def _most(jobs: Sequence[tuple[int, float]], capacity: int) -> float:
-    """Largest worth of jobs that together take no more than so many servers."""
     best = {0: 0.0}
     for servers, gain in jobs:
         for taken, value in list(best.items()):

@@ -51,12 +51,10 @@ class _Route:
     touched: bool = False
 
     def carry(self, now: float) -> None:
-        """Let it give its flows their rate until now."""
         self.clock += self.rate * max(0.0, now - self.since)
         self.since = now
 
     def next_end(self, now: float) -> float:
-        """When its first flow ends at this rate."""
         return now + (self.flows[0][0] - self.clock) / self.rate if self.rate > 0 else inf
 
 
@@ -146,24 +144,16 @@ class _Fluid:
         return self.routes[key]
 
     def announce(self, at: float, task: int, what: int) -> None:
-        """Put an event on the list."""
         self.serial += 1
         heappush(self.events, (at, self.serial, task, what))
 
     def begin(self, first: int, last: int) -> None:
-        """Announce the tasks of a job that wait for nothing."""
         for task in range(first, last):
             if not self.waiting[task]:
                 self.announce(self.ready[task], task, READY)
 
     def run(self) -> list[float]:
-        """Return the end of the first iteration of each job.
-
-        Raises
-        ------
-        ValueError
-            Tasks wait for each other in a circle.
-        """
+        """Return the end of the first iteration of each job."""
         self.begin(0, len(self.tasks))
         while min(self.first) < 0:
             upcoming = min((route.ends_at for route in self.active), default=inf)
@@ -207,7 +197,6 @@ class _Fluid:
                 self.announce(self.end[task], task, DONE)
 
     def handle(self, at: float, task: int, what: int) -> bool:
-        """Do what an event says; return whether every job has done its first iteration."""
         if what == READY:
             then = at + self.tasks.duration_ms[task]
             if self.tasks.kind[task] < TRANSFER:
@@ -264,7 +253,6 @@ class _Fluid:
         return False
 
     def settle(self) -> None:
-        """Compute the rates anew, since flows came or went."""
         self.changed = False
         if not self.active:
             return
@@ -430,7 +418,6 @@ def _least_seconds(problem: SharedCluster, fabric: Fabric, jobs: JobTable, alone
 
 
 def _arrivals_by_plans(problem: SharedCluster) -> bool:
-    """Whether jobs arrive at a rate that follows from times of plans."""
     jobs = problem.jobs
     if not isinstance(jobs, DrawnJobs) or jobs.load is None:
         return False
@@ -544,7 +531,6 @@ def _among(loads: Loads, kept: Bools) -> Loads:
 
 
 def _on_links(loads: Loads, rate: Floats, links: int) -> Floats:
-    """Load of every link when the rows have these rates."""
     row, link, part = loads
     return np.bincount(link, part * rate[row], minlength=links).astype(np.float64)
 
@@ -590,7 +576,6 @@ class _Follower:
         self.limit = np.minimum(gbps, self.wire / self.alone) if self.interleaved else np.full(len(jobs), gbps)
 
     def parts(self, stay: int) -> dict[Link, float]:
-        """Loads of the job of a stay."""
         end_if_left()
         job_class = self.classes[self.run.stays.job[stay]]
         servers = self.run.stays.servers_of(stay)
@@ -605,7 +590,6 @@ class _Follower:
         return even_parts(self.tree, servers, ring, pairs)
 
     def loads(self, stays: Iterable[int]) -> tuple[Loads, Floats]:
-        """Loads of the jobs of some stays, a row each, and the capacity of the links they use."""
         tables = [self.parts(stay) for stay in stays]
         number = {link: index for index, link in enumerate(dict.fromkeys(link for table in tables for link in table))}
         entries = [(row, number[link], part) for row, table in enumerate(tables) for link, part in table.items()]
