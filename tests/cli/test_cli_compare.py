@@ -194,7 +194,7 @@ def test_a_kind_with_one_method_is_compared_by_it(tmp_path: Path, contest: Calla
         ("--output", "plot.png", ".html, .svg"),
         ("--output", "nowhere/plot.svg", "cannot be written"),
         ("--output", "nowhere/table.csv", "cannot be written"),
-        ("--output", ".", "unknown format"),
+        ("--output", ".", "cannot be written"),
     ],
 )
 def test_files_that_cannot_be_written_are_refused_first(

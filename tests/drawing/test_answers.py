@@ -69,7 +69,7 @@ def test_what_the_checker_rejects_answers_nothing(case: str) -> None:
 
 def test_an_answer_begins_the_terminal(tmp_path: Path) -> None:
     """The same sentence in the terminal, before all else, and in the JSON object."""
-    command = ("solve", INSTANCES / "networks" / "k4-4.yaml", "--output", tmp_path)
+    command = ("solve", INSTANCES / "networks" / "k4-4.yaml", "--output", tmp_path, "--force")
     said = "The demand does not fit: the busiest link would need 250 % of its capacity"
     assert flat(run(*command).stdout).startswith(said)
     assert run(*command, "--json").json["answer"].startswith(said)

@@ -27,7 +27,7 @@ QUESTIONS: Mapping[str, tuple[str, ...]] = {
         "reconfigure", "{job}", "--delays", "1us,10ms", "--output", "{page}",
     ),
     "outages": ("resilience", "{training}", "--days", "349", "--set", "spares=0,1", "--output", "{page}"),
-    "traffic": ("report", "{job}", "--output", "{page}"),
+    "traffic": ("report", "{instances}/tiny-6.yaml", "--output", "{page}"),
     "collective find": ("collective", "find", "--servers", "8", "--degree", "2", "--output", "{page}"),
 }  # fmt: skip
 """Commands that write a page; `{job}`, `{topology}` and `{training}` are solution files."""
@@ -84,7 +84,8 @@ def _asked(name: str, folder: Path, page: Path, *more: str) -> str:
         "{page}": lambda: page,
     }
     words = [str(given[word]()) if word in given else word for word in QUESTIONS[name]]
-    found = run(*(word.replace("{instances}", str(INSTANCES)) for word in words), *more)
+    again = ["--force"] if "{page}" in QUESTIONS[name] else []
+    found = run(*(word.replace("{instances}", str(INSTANCES)) for word in words), *again, *more)
     assert found.code == 0, found.stderr
     return str(found.stdout)
 

@@ -89,7 +89,7 @@ def test_memory_that_does_not_fit_is_told(tmp_path: Path) -> None:
     assert "; but it does not fit: the fullest GPU would hold " in found["answer"]
     assert found["answer"].endswith(" GiB of 0.0001 GiB.")
     for words, full in (((), False), (("--verbose",), True)):
-        text = run("evaluate", tmp_path / "x.json", *words)
+        text = run("llm", "evaluate", tmp_path / "x.json", *words)
         assert text.code == 3
         assert (" ".join(text.stdout.split()) != found["answer"]) == full
 
@@ -211,7 +211,7 @@ def test_a_value_that_stands_twice_counts_once(tmp_path: Path) -> None:
     for strategy in (once, {key: [*values, *values] for key, values in once.items()}):
         document = instance(strategy=strategy, fabrics=["ideal-switch"], search={"top": 8})
         (tmp_path / "case.json").write_text(json.dumps(document))
-        result = run("solve", tmp_path / "case.json", "--output", tmp_path / "out", "--json")
+        result = run("solve", tmp_path / "case.json", "--output", tmp_path / "out", "--force", "--json")
         assert result.code == 0, result.stdout + result.stderr
         found.append(json.loads((tmp_path / "out" / "solution.json").read_text()))
     assert found[0]["plan"]["ranked"] == found[1]["plan"]["ranked"]
