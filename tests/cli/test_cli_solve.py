@@ -200,7 +200,7 @@ def no_search(*_: Any, **__: Any) -> None:
 def test_place_that_cannot_be_written_is_refused_before_the_search(
     tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """--out at a file, below a file, where solution.json is a folder, with too long a name: exit code 2 at once."""
+    """--output at a file, below a file, where solution.json is a folder, with too long a name: exit code 2 at once."""
     monkeypatch.setattr("topoopt.kinds.pipeline.solve", no_search)
     (tmp_path / "file").write_text("mine")
     (tmp_path / "occupied" / "solution.json").mkdir(parents=True)

@@ -113,7 +113,7 @@ def test_every_table_of_results_has_its_command_and_date() -> None:
 def test_a_block_that_is_wrong_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Options that do not exist, invalid files, output never printed, unknown languages, commands in plain text."""
     wrong = {
-        "```sh\ntopoopt solve instances/tiny-4.yaml --nonsense 3 --out out\n```": "nonsense",
+        "```sh\ntopoopt solve instances/tiny-4.yaml --nonsense 3 -o out\n```": "nonsense",
         "<!-- test: heavy -->\n```sh\ntopoopt sovle instances/tiny-4.yaml\n```": "sovle",
         "```sh\ntopoopt validate instances/absent.yaml\n```": "exit code 2",
         "<!-- test: part of instances/tiny-4.yaml -->\n```yaml\ncluster: {degree: none}\n```": "exit code 2",

@@ -214,7 +214,7 @@ def test_a_language_model_without_memory_is_infeasible(tmp_path: Path, gpu_memor
     path = tmp_path / "gpt.yaml"
     text = (INSTANCES / "gpt-16.yaml").read_text()
     path.write_text(text.replace("gpu_memory_gib: 80", f"gpu_memory_gib: {gpu_memory_gib}"))
-    for words in (("solve", path, "--budget", 1, "--out", tmp_path / "out"), ("methods", path)):
+    for words in (("solve", path, "--budget", 1, "--output", tmp_path / "out"), ("describe", path)):
         result = run(*words)
         assert (result.code, len(result.stderr.splitlines())) == (3, 1)
         assert "does not fit the memory" in result.stderr

@@ -163,9 +163,9 @@ def test_a_study_by_an_executor_of_the_user(tmp_path: Path, written: Callable[..
 def test_a_solve_by_an_executor_of_the_user(tmp_path: Path) -> None:
     """Its parts are given out by the same loop, and the solution is that of one process."""
     instance = write(tmp_path, job(6, 2, chain(6, 3), search={"budget": 60, "method": "alternating"}))
-    assert run("solve", instance, "--out", tmp_path / "here").code == 0
+    assert run("solve", instance, "--output", tmp_path / "here").code == 0
     words = ("--jobs", 2, "--executor", FAKE, "--executor-option", "loses=1", "--json")
-    result = run("solve", instance, "--out", tmp_path / "there", *words)
+    result = run("solve", instance, "--output", tmp_path / "there", *words)
     assert result.code == 0, result.stderr
     assert sum(FakeExecutor.submitted) > 1
     assert (tmp_path / "there" / "solution.json").read_bytes() == (tmp_path / "here" / "solution.json").read_bytes()

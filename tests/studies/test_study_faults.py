@@ -147,7 +147,7 @@ def test_a_folder_of_an_earlier_format_is_refused(done: tuple[Path, Path, Path])
     plan = json.loads((out / "study.json").read_text())
     (out / "study.json").write_text(json.dumps({**plan, "schema_version": 1}))
     before = kept.read_bytes()
-    for words in (("run", file, "--out", out), ("report", out)):
+    for words in (("run", file, "--output", out), ("report", out)):
         result = run("study", *words, "--json")
         assert result.code == 2
         assert "a study of an earlier version, which is not gone on with" in result.json["error"]
