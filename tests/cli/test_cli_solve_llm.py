@@ -51,7 +51,7 @@ def test_the_best_and_what_comes_next(few: Path, tmp_path: Path) -> None:
 
 def test_the_answer_comes_first(few: Path, tmp_path: Path) -> None:
     """One sentence that says what to do and how sure that is; the check of the solution alone passes."""
-    text = run("solve", few, "-o", tmp_path).stdout
+    text = run("solve", few, "-o", tmp_path, "--verbose").stdout
     said = " ".join(text.split())
     assert said.startswith("Train llama3-70b on 64 GPUs with tensor ")
     assert "no strategy of the space is faster (proven)." in said
@@ -172,7 +172,6 @@ def test_exports_of_a_plan(tmp_path: Path) -> None:
         "direct-connect-64.0.et",
         "direct-connect-64.63.et",
     ]
-    assert "not the instance that was solved" in run(*to_chakra, "--force").stderr
 
 
 def test_circuits_of_regions_are_exported(tmp_path: Path) -> None:

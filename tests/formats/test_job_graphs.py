@@ -121,8 +121,8 @@ def test_written_and_solved(tmp_path: Path) -> None:
     run("solve", SMALL, "--output", tmp_path / "plan")
     solution = tmp_path / "plan" / "solution.json"
     words = ("export", solution, "--to", "dag")
-    assert "--pod-gpus: needed" in run(*words).stderr
-    assert "--pod-gpus: needed" in run(*words).stderr
+    assert "--set pod_gpus: needed" in run(*words).stderr
+    assert "--set pod_gpus: needed" in run(*words).stderr
     said = run(
         *words,
         "--set",

@@ -79,7 +79,7 @@ def test_prices_of_libra_in_any_case_of_letters(tmp_path: Path) -> None:
 
 def _taskgraph(folder: Path, data: bytes) -> tuple[object, tuple[str, ...]]:
     (folder / "g.fbuf").write_bytes(data)
-    made = IMPORTERS["flexnet-taskgraph"](folder / "g.fbuf")
+    made = IMPORTERS["flexnet"](folder / "g.fbuf")
     return plain(made.document), made.notes
 
 

@@ -23,8 +23,7 @@ OTHERS = {"Chakra: traces of a job", "ASTRA-sim: custom collective (Chakra)", "F
 
 
 FORMATS = {
-    "flexnet-profile": {"FlexNet: measured profile"},
-    "flexnet-taskgraph": {"FlexNet: task graph"},
+    "flexnet": {"FlexNet: measured profile", "FlexNet: task graph"},
     "chakra": {"Chakra: traces of a job", "Chakra: process groups", "ASTRA-sim: custom collective (Chakra)"},
     "astrasim-network": {"ASTRA-sim: analytical network"},
     "astrasim-collective": {"ASTRA-sim: custom collective (Chakra)"},

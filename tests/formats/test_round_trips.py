@@ -19,6 +19,7 @@ ELSEWHERE = {
     ("megatron", "llm-training"): "its schedule is not one of Megatron-LM",
     ("ovs", "placement"): "the smallest allocates no rates",
     ("patch-list", "llm-training"): "the smallest has no links",
+    ("trace", "placement"),
 }
 """Smallest solutions that these refuse; each has round trips in the tests of its format."""
 

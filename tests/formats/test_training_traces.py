@@ -188,7 +188,7 @@ def test_ranks_are_chosen(ranks: str, written: list[int], tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("ranks", ["16", "3-1", "a", "", "1,,2", "-1"])
 def test_ranks_that_there_are_not_are_refused(ranks: str) -> None:
-    with pytest.raises(InputError, match=r"--ranks.*not ranks of the strategy"):
+    with pytest.raises(InputError, match=r"--set ranks.*not ranks of the strategy"):
         exported(ranks, pipeline=4, data=4)
 
 

@@ -117,7 +117,7 @@ def make(data: Path, instances: Path) -> None:
         for gbps in (100, 400):
             file = flexnet / "taskgraphs" / f"{gbps}{graph}_16.fbuf"
             out = measured / f"{model}-16-fixed-{gbps}gbps.yaml"
-            imported(["flexnet-taskgraph", file], out)
+            imported(["flexnet", file], out)
             # The file states the rate of its search; the packet simulator ran it at the rate in its name.
             out.write_text(out.read_text().replace("link_gbps: 100.0,", f"link_gbps: {gbps}.0,", 1))
     (measured / "operator-times.csv").write_text(operator_times(data))

@@ -29,7 +29,7 @@ from ruamel.yaml import YAML
 from typer.testing import CliRunner
 
 from tests.support.paths import INSTANCES, ROOT
-from topoopt.cli.app import app
+from topoopt.cli.app import EVERYWHERE, app
 
 PAGES = (*sorted(ROOT.glob("*.md")), INSTANCES / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 
@@ -249,7 +249,7 @@ def parse_command(words: list[str], place: str) -> None:
     """Every command and option exists, and every value may stand there; nothing is run."""
     command: Any = typer.main.get_command(app)
     context = None
-    rest, name = list(words), "topoopt"
+    rest, name = [word for word in words if word not in EVERYWHERE], "topoopt"
     try:
         while True:
             context = command.make_context(name, rest, parent=context)
