@@ -19,7 +19,7 @@ ELSEWHERE = {
     ("megatron", "llm-training"): "its schedule is not one of Megatron-LM",
     ("ovs", "placement"): "the smallest allocates no rates",
     ("patch-list", "llm-training"): "the smallest has no links",
-    ("trace", "placement"),
+    ("trace", "placement"): "the smallest is for throughput, whose loads have no times",
 }
 """Smallest solutions that these refuse; each has round trips in the tests of its format."""
 
