@@ -231,7 +231,7 @@ def test_full_disk_of_solve(small_disk: Path) -> None:
             assert path.name == "solution.json", path  # what there was room for is whole
             assert json.loads(path.read_bytes())["check"]["ok"] is True
         ballast.unlink()
-        finished(*words)
+        finished(*words, "--force")
         assert (small_disk / "out/solution.json").exists()
     finally:
         subprocess.run(["umount", "-l", str(small_disk)], check=False, capture_output=True)
@@ -246,12 +246,12 @@ def test_full_disk_of_the_table(small_disk: Path, tmp_path: Path) -> None:
         finished(*words, calm)
         finished("study", "report", calm)
         true = rows(calm / "results.parquet")
-        shutil.copytree(calm, out, ignore=shutil.ignore_patterns("results.*", "report.*"))
+        shutil.copytree(calm, out, ignore=shutil.ignore_patterns("results.parquet", "report.*"))
         for old in (False, True):
             before = sorted(path.name for path in out.iterdir())
             fill(ballast)
             done = subprocess.run(
-                command("study", "report", out),
+                command("study", "report", out, "--force"),
                 cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S, check=False,
             )  # fmt: skip
             assert done.returncode == 7, done.stderr
@@ -261,7 +261,7 @@ def test_full_disk_of_the_table(small_disk: Path, tmp_path: Path) -> None:
             if old:
                 same(rows(out / "results.parquet"), true)
             ballast.unlink()
-            finished("study", "report", out)
+            finished("study", "report", out, "--force")
             same(rows(out / "results.parquet"), true)
             assert not leftovers(out)
     finally:
