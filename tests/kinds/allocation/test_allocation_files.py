@@ -115,7 +115,9 @@ def test_transfers_of_a_routing(tmp_path: Path) -> None:
         # theta 3 (see the table of well-known networks): 1 GB a pair at 100/3 Gbit/s
         assert len(document["rates_gbps"]) == 72
         assert document["completion_time_s"] == pytest.approx(8 * 3 / 100, rel=1e-5)
-    code, text = run("solve", written(tmp_path, transfers=None, transfers_from=source), "--output", tmp_path, "--json")
+    code, text = run(
+        "solve", written(tmp_path, transfers=None, transfers_from=source), "--output", tmp_path, "--force", "--json"
+    )
     assert code == 2
     assert "other links" in json.loads(text)["error"]
 
