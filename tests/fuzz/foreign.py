@@ -194,7 +194,7 @@ IMPORTS: dict[str, Callable[[Path], list[Callable[[], Imported]]]] = {
         for objective in ("throughput", "latency")
     ],
     "profile.json": lambda path: [
-        lambda model=model: IMPORTERS["flexnet-profile"](path, model=model) for model in ("dlrm", "vgg")
+        lambda model=model: IMPORTERS["flexnet"](path, model=model) for model in ("dlrm", "vgg")
     ],
     "job.0.et": lambda path: [
         lambda kind=kind: IMPORTERS["chakra"](
@@ -203,7 +203,7 @@ IMPORTS: dict[str, Callable[[Path], list[Callable[[], Imported]]]] = {
         for kind in ("co-optimisation", "topology", "hierarchical-bandwidth")
     ],
     "ring.yml": lambda path: [lambda: IMPORTERS["astrasim-network"](path)],
-    "graph.fbuf": lambda path: [lambda: IMPORTERS["flexnet-taskgraph"](path)],
+    "graph.fbuf": lambda path: [lambda: IMPORTERS["flexnet"](path)],
     "input.teccl": lambda path: [lambda: IMPORTERS["teccl"](path)],
     "ring.sccl": lambda path: [lambda: IMPORTERS["sccl"](path)],
     **dict.fromkeys(LIBRA, _libra),

@@ -86,7 +86,7 @@ def instance(folder: Path, **fields: Any) -> Path:
 def solved(folder: Path, *options: str, **fields: Any) -> dict[str, Any]:
     """JSON of a solve that ends well, its solution checked again."""
     path = instance(folder, **fields)
-    code, text = run("solve", path, "--output", folder / "out", "--json", *options)
+    code, text = run("solve", path, "--output", folder / "out", "--force", "--json", *options)
     document = json.loads(text)
     assert code == 0, document
     assert run("check", path, folder / "out" / "solution.json")[0] == 0

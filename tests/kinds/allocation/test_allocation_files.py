@@ -57,7 +57,7 @@ def run(*words: str | Path) -> tuple[int, str]:
 def solved(folder: Path, *options: str, code: int = 0, **changes: Any) -> dict[str, Any]:
     """JSON of a solve; a solution is checked again."""
     path = written(folder, **changes)
-    got, text = run("solve", path, "--output", folder / "out", "--json", *options)
+    got, text = run("solve", path, "--output", folder / "out", "--force", "--json", *options)
     document = json.loads(text)
     assert got == code, document
     if got == 0:
@@ -195,7 +195,7 @@ def test_solve_prints_and_writes_everything(tmp_path: Path) -> None:
     assert "https://" not in page
     assert run("report", document["solution"], "--output", tmp_path / "again.html")[0] == 0
     assert (tmp_path / "again.html").read_text() == page
-    code, text = run("solve", tmp_path / "case.json", "--output", tmp_path / "out")
+    code, text = run("solve", tmp_path / "case.json", "--output", tmp_path / "out", "--force")
     assert code == 0
     assert "link 0 → 1" in text
 

@@ -265,7 +265,7 @@ def test_slack_at_the_command_line(tmp_path: Path) -> None:
     assert run("check", tmp_path / "out" / "solution.json").code == 0
     other = run("solve", INSTANCES / "tiny-4.yaml", "--set", "slack_percent=10", "--output", tmp_path / "other")
     assert other.code == 2
-    assert "--slack: instances of kind co-optimisation have no slack_percent" in other.stderr
+    assert "--set slack_percent: instances of kind co-optimisation have no slack_percent" in other.stderr
     assert not (tmp_path / "other").exists()
 
 

@@ -42,7 +42,7 @@ def test_json_has_all_keys_and_the_check_passes(tmp_path: Path) -> None:
 
 def test_text_names_what_matters(tmp_path: Path) -> None:
     """Dimensions with bandwidths, what bounds the collectives, the gains over the equal split."""
-    found = solve(tmp_path, random_instance(2))
+    found = solve(tmp_path, random_instance(2), "--verbose")
     for text in ("d0", "GB/s per NPU", "held up by", "over the equal split", "performance per cost", "at the margin"):
         assert text in " ".join(found.stdout.split())
 

@@ -196,6 +196,6 @@ def test_published_files_are_read(tmp_path: Path) -> None:
                 *("--set", f"communicator={SHARED / 'communicator' / f'{model}_{shape}.yml'}"),
                 *("--set", f"cost_model={SHARED / 'cost_model' / f'{shape}_cost_model.yml'}"),
                 *("--set", "total_gbytes_per_s=500"),
-                *("-o", tmp_path / "case.yaml", "--json"),
+                *("-o", tmp_path / "case.yaml", "--force", "--json"),
             )
             assert found.json["layers"] == count
