@@ -255,7 +255,7 @@ def test_circuits_that_follow_demand_beside_fabrics_that_stay(tmp_path: Path) ->
     with table.open(encoding="utf-8") as stream:
         assert [line["time_model"] for line in csv.DictReader(stream)] == [row["time_model"] for row in rows.values()]
     assert run("compare", instance, "--fabrics", "sip-ml", *SEARCH).json["rows"][0]["proposals"] == 40
-    faster = run(*words, "--fabrics", "sip-ml", "--delays", "silicon-photonics").json
+    faster = run(*words, "--force", "--fabrics", "sip-ml", "--delays", "silicon-photonics").json
     assert faster["reconfiguration_delay_ms"] == pytest.approx(900e-6)
     assert rows_of(faster)["sip-ml"]["iteration_time_ms"] < rows["sip-ml"]["iteration_time_ms"]
     plain = run("compare", instance, "--fabrics", "ideal-switch", *SEARCH).json
