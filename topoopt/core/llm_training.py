@@ -87,7 +87,7 @@ FixedCost = Annotated[float, Ge(0), Le(1e7)]
 
 @dataclass(frozen=True)
 class ReachedRates:
-    """How much of its peaks a GPU reaches, as `topoopt calibrate` prints it."""
+    """How much of its peaks a GPU reaches, as `topoopt llm calibrate` prints it."""
 
     __pydantic_config__ = STRICT
 
