@@ -51,9 +51,6 @@ class SafeConsole(Console):
                 yield Segment(shown(segment.text), segment.style)
 
 
-JsonOption = typer.Option("--json", help="Print one JSON object on standard output, all else on standard error.")
-
-
 EXIT_OF_STOP = {StopReason.TIME: 4, StopReason.MEMORY: 4, StopReason.INTERRUPTED: INTERRUPTED}
 """Exit codes of a run that ended early with a plan; all others are 0."""
 
