@@ -44,6 +44,9 @@ MAX_CELLS = 1 << 24
 FEW_GROUPS = 6
 """With fewer groups than this, graphs with more servers are tried as well."""
 
+MANY = 1024
+"""Servers above which one race is made: listing the groups takes seconds."""
+
 LARGER = 16
 """Servers that are removed at most."""
 
@@ -60,10 +63,10 @@ def is_uniform(demand: Floats) -> bool:
     return unit > 0 and int(np.count_nonzero(demand == unit)) == demand.size - len(demand) and not np.diag(demand).any()
 
 
-def work_s(n: int, d: int) -> tuple[float, float]:
-    """Processor seconds of a first race, and of one where the first is not close to the bound."""
-    full = min(90.0 if d <= 4 else 45.0, (n * d) ** 2 / 800.0) if n <= 1024 else 15.0
-    return min(4.0, full / 4.0), full
+def work_s(n: int, d: int) -> tuple[float, ...]:
+    """Processor seconds of a first race, and of another where that is not close to the bound; many servers have one."""
+    full = min(90.0 if d <= 4 else 45.0, (n * d) ** 2 / 800.0)
+    return (15.0,) if n > MANY else (min(4.0, full / 4.0), full)
 
 
 def search_uniform(
@@ -109,16 +112,15 @@ class _Search:
         self.steps: list[tuple[str, float, float]] = []
 
     def run(self) -> TopologySearchResult:
-        short, full = (self.scale * work for work in work_s(self.n, self.d))
-        for number, work in enumerate((short, full)):
+        for number, work in enumerate(work_s(self.n, self.d)):
             lifts: list[Lift] = []
-            for lifts in race(self.n, self.d, self.links, work, 2 * self.seed + number, self.stop):
+            for lifts in race(self.n, self.d, self.links, self.scale * work, 2 * self.seed + number, self.stop):
                 if self.best is None:
                     self._offer(self._entries(lifts[:1]))
             self._offer(self._entries(lifts))
             self._offer(self._kautz())
             if number == 0:
-                self._offer(self._trimmed(short))
+                self._offer(self._trimmed(self.scale * work))
             if self.stop.reason() is not None or (self.best and self.best[1].theta <= CLOSE * self.bound):
                 break
         if self.best is None:
