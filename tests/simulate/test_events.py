@@ -134,7 +134,7 @@ def random_cases(draw):
 
 @pytest.mark.parametrize("sharing", LinkSharing)
 @pytest.mark.parametrize("model", ["rounds", "hop"])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(case=random_cases())
 def test_equal_to_the_plain_version(model, sharing, case):
     """Compiled and plain-Python simulators agree to the last bit on random graphs and fabrics."""
@@ -149,7 +149,7 @@ def test_equal_to_the_plain_version(model, sharing, case):
     assert outcome.iteration_time_ms == max(end for _, end in plain.values())
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(case=random_cases(), part=st.floats(0.0, 2.0))
 def test_a_time_is_told_up_to_what_is_asked(case, part):
     """The time of the whole simulation at or below what is asked, itself included; above, that or infinity."""
@@ -163,7 +163,7 @@ def test_a_time_is_told_up_to_what_is_asked(case, part):
     assert rounds_within(graph, network, -1.0) == np.inf
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(case=random_cases())
 def test_breakdown_sums_to_the_iteration_time(case):
     """Critical path: its parts sum to the iteration time, nothing is left over."""
@@ -177,7 +177,7 @@ def test_breakdown_sums_to_the_iteration_time(case):
     assert parts.idle_ms == pytest.approx(0.0, abs=1e-9)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(case=random_cases(), factor=st.sampled_from([0.25, 2.0, 8.0]))
 def test_scaling_everything_scales_time(case, factor):
     """Rates and computing speed times f, latencies divided by f: every time is divided by f (f a power of two)."""

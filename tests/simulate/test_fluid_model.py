@@ -38,7 +38,7 @@ def test_a_link_used_twice_counts_twice() -> None:
 
 
 @given(st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_rates_are_max_min_fair(data: st.DataObject) -> None:
     """No link is overfull, and every flow has a full link on which no flow is faster (the definition of max-min)."""
     capacity = data.draw(st.lists(st.floats(0.1, 100.0), min_size=1, max_size=6))
@@ -57,7 +57,7 @@ def test_rates_are_max_min_fair(data: st.DataObject) -> None:
 
 
 @given(seed=st.integers(0, 10**9))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_compiled_agrees_with_plain_on_random_graphs(seed: int) -> None:
     """Compiled and plain simulations give the same times up to rounding."""
     graph, network = cases.random_case(seed, False)
@@ -104,7 +104,7 @@ def test_compute_is_serial_per_server() -> None:
 
 
 @given(seed=st.integers(0, 10**9), factor=st.sampled_from([0.25, 2.0, 3.0, 10.0]))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_scaling_all_speeds_scales_time(seed: int, factor: float) -> None:
     """With all rates times c, all durations and latencies over c, every time is divided by c."""
     graph, network = cases.random_case(seed, False)
