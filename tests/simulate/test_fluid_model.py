@@ -1,4 +1,4 @@
-"""Max-min fair flows: closed forms, the certificate of max-min fairness, plain Python, the reference's figures."""
+"""Max-min fair flows: closed forms, the certificate of max-min fairness, the checker, the reference's figures."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support import plain_cases as cases
-from tests.support import plain_fluid as plain
+from tests.support.checked_times import checked_fluid
 from tests.support.simulated import times
 from topoopt.core.errors import InputError
 from topoopt.core.routing import GroupRings, Ring
@@ -58,11 +58,11 @@ def test_rates_are_max_min_fair(data: st.DataObject) -> None:
 
 @given(seed=st.integers(0, 10**9))
 @settings(max_examples=60)
-def test_compiled_agrees_with_plain_on_random_graphs(seed: int) -> None:
-    """Compiled and plain simulations give the same times up to rounding."""
+def test_compiled_agrees_with_the_checker_on_random_graphs(seed: int) -> None:
+    """Compiled simulation and checker give the same times up to rounding."""
     graph, network = cases.random_case(seed, False)
     start, end = times(graph, network, "fluid")
-    expected_start, expected_end = plain.plain_fluid_times(graph, network)
+    expected_start, expected_end = checked_fluid(graph, network)
     np.testing.assert_allclose(start, expected_start, rtol=1e-9, atol=1e-8)
     np.testing.assert_allclose(end, expected_end, rtol=1e-9, atol=1e-8)
 

@@ -99,7 +99,9 @@ class _Fluid:
         self.tasks, self.starts, self.network = tasks, starts, network
         count = len(tasks)
         self.rate = np.array(network.rate, dtype=np.float64)
-        self.routes: dict[object, _Route] = {}
+        self.routes: dict[
+            tuple[int, tuple[int, ...], int], _Route
+        ] = {}  # by kind: a pair may be a group of two as well
         self.flows = [self._flows(task) for task in range(count)]
         self.indegree = [0] * count
         for followers in tasks.followers:
@@ -126,19 +128,19 @@ class _Fluid:
         if kind == TRANSFER:
             pair = (tasks.lane[task], tasks.target[task])
             return [
-                (self._route((pair, index), links), size * share, len(links) * network.hop_ms)
+                (self._route((kind, pair, index), links), size * share, len(links) * network.hop_ms)
                 for index, (share, links) in enumerate(network.paths[pair])
             ]
         if kind == ALLREDUCE and members:
             k = len(members)
             amount, tail = 2.0 * (k - 1.0) / k * size, 2.0 * (k - 1.0) * network.round_ms
             return [
-                (self._route((members, index), [link for path in ring for link in path]), amount * share, tail)
+                (self._route((kind, members, index), [link for path in ring for link in path]), amount * share, tail)
                 for index, (share, ring) in enumerate(network.rings[members])
             ]
         return []
 
-    def _route(self, key: object, links: Sequence[int]) -> _Route:
+    def _route(self, key: tuple[int, tuple[int, ...], int], links: Sequence[int]) -> _Route:
         if key not in self.routes:
             self.routes[key] = _Route(list(links), len(self.routes))
         return self.routes[key]
