@@ -99,9 +99,7 @@ class _Fluid:
         self.tasks, self.starts, self.network = tasks, starts, network
         count = len(tasks)
         self.rate = np.array(network.rate, dtype=np.float64)
-        self.routes: dict[
-            tuple[int, tuple[int, ...], int], _Route
-        ] = {}  # by kind: a pair may be a group of two as well
+        self.routes: dict[object, _Route] = {}  # by kind too: an AllReduce of two is not the pair of them
         self.flows = [self._flows(task) for task in range(count)]
         self.indegree = [0] * count
         for followers in tasks.followers:
@@ -140,7 +138,7 @@ class _Fluid:
             ]
         return []
 
-    def _route(self, key: tuple[int, tuple[int, ...], int], links: Sequence[int]) -> _Route:
+    def _route(self, key: object, links: Sequence[int]) -> _Route:
         if key not in self.routes:
             self.routes[key] = _Route(list(links), len(self.routes))
         return self.routes[key]
