@@ -7,6 +7,7 @@ slow cases run only where the quick ones left a mutant alive. Files of the steps
 from __future__ import annotations
 
 import json
+import math
 import sys
 from pathlib import Path
 
@@ -43,9 +44,49 @@ def step(name: str, cases: str, sites: list[Site]) -> int:
     return int(pytest.main(words, plugins=[plugin]))
 
 
+def wilson_lower(hits: int, trials: int, z: float = 1.96) -> float:
+    """Lower end of the interval of Wilson (1927) for a share, at 95 % with this z."""
+    share, square = hits / trials, z * z
+    spread = z * math.sqrt(share * (1 - share) / trials + square / (4 * trials**2))
+    return (share + square / (2 * trials) - spread) / (1 + square / trials)
+
+
+def table(sites: list[Site]) -> str:
+    """What the cases killed, and each survivor, in Markdown."""
+    quick, slow = read_outcomes("quick"), read_outcomes("slow")
+    executed = set(Recorded.read(FOLDER / "quick-record.json").hits)
+    executed |= set(Recorded.read(FOLDER / "slow-record.json").hits) if slow else set()
+    by_quick = {n for n, row in quick.items() if row["kind"] not in ALIVE}
+    by_slow = {n for n, row in slow.items() if row["kind"] not in ALIVE}
+    both = by_quick | by_slow
+    lines = [
+        "| mutants | |",
+        "|---|---|",
+        f"| drawn | {len(sites)} |",
+        f"| executed by a case | {len(executed)} |",
+        f"| killed by quick cases | {len(by_quick)} |",
+        f"| killed by any case | {len(both)} |",
+        f"| share of the quick ones | {len(by_quick) / len(both):.3f} |",
+        f"| at least, at 95 % | {wilson_lower(len(by_quick), len(both)):.3f} |",
+        "",
+        "| survivor | line | change |",
+        "|---|---|---|",
+    ]
+    for n, site in enumerate(sites):
+        if n not in both:
+            text = f"`{site.before}` to `{site.after}`" + ("" if n in executed else " (no case executes it)")
+            lines.append(f"| `{site.module}` | {site.line} | {text.replace('|', chr(92) + '|')} |")
+    lines += ["", "Killed by slow cases alone:", ""]
+    lines += [f"- `{sites[n].module}` {sites[n].line}: `{slow[n]['case']}`" for n in sorted(by_slow)]
+    return "\n".join(lines)
+
+
 def main() -> int:
     """One step, by the words of the command line."""
     match sys.argv[1:]:
+        case ["table"]:
+            print(table(draw(MUTANTS, SEED)))
+            return 0
         case [("record" | "run") as name, ("quick" | "slow") as cases]:
             return step(name, cases, draw(MUTANTS, SEED))
         case _:
