@@ -109,7 +109,7 @@ def brute_force_tree(servers: int, up: int, core_up: int) -> tuple[int, int, set
 
 
 @given(servers=st.integers(1, 300), rack=st.sampled_from([1.0, 1.5, 2.0, 4.0]), core=st.sampled_from([1.0, 2.0, 3.0]))
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60)
 def test_trees_that_are_not_full(servers: int, rack: float, core: float) -> None:
     """Switches and cables are those of a tree wired server by server; no switch has more cables than ports."""
     tree = k_ary_tree(servers, rack, core)
@@ -174,7 +174,7 @@ def test_torus_and_hypercube_take_the_interfaces_they_need() -> None:
 
 
 @given(degree=st.integers(1, 12), gbps=st.floats(1.0, 800.0))
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=100)
 def test_cost_equivalent_rate_spends_the_same(degree: int, gbps: float) -> None:
     """The fat-tree at this rate costs as much as direct connect, has its full rate for less, or is share of a port."""
     rate = cost_equivalent_fat_tree_gbps(degree, gbps)
@@ -203,7 +203,7 @@ def test_cost_equivalent_rate_by_hand() -> None:
     servers=st.integers(2, 1500),
     gbps=st.floats(10.0, 900.0),
 )
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=80)
 def test_any_fabric_against_any(fabric: str, other: str, counting: Counting, servers: int, gbps: float) -> None:
     """At the rate of equal cost both bills are equal; without one, the slowest listed rate costs more."""
     stated = ClosStatement(servers=servers, degree=4, link_gbps=100, radix=128, planes=2, breakout=4)

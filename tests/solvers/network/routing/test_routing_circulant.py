@@ -35,7 +35,7 @@ def test_published_values_at_1024(offsets: tuple[int, ...], theta: float) -> Non
 
 
 @given(st.integers(4, 48), st.data())
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=6)
 def test_equals_the_full_program(n: int, data: st.DataObject) -> None:
     """The collapsed program and the arc formulation by interior point agree on random circulants and demands."""
     more = data.draw(st.lists(st.integers(2, n - 1), max_size=3 if n < 20 else 2, unique=True))
