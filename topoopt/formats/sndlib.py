@@ -197,7 +197,9 @@ def _xml(file: Path, text: str, refuse: Refuse) -> Content:
         content.nodes = [node.attrib["id"] for node in root.findall("networkStructure/nodes/node")]
         for link in root.findall("networkStructure/links/link"):
             installed = link.findtext("preInstalledModule/capacity", "0")
-            numbers = [exact(text) for text in (installed, *(m.findtext("capacity", "") for m in link.iter("addModule")))]
+            numbers = [
+                exact(text) for text in (installed, *(m.findtext("capacity", "") for m in link.iter("addModule")))
+            ]
             if any(number is None for number in numbers):
                 refuse("not a link", None, link.get("id"), "capacities, 0 or more")
                 continue
