@@ -14,9 +14,9 @@ from pydantic import Discriminator, Field, Strict, Tag
 from topoopt.core.clos import ClosStatement, clos_fabric
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.rated_network import PRESETS, RatedNetwork
-from topoopt.files.fields import MAX_SERVERS, FileModel
+from topoopt.files.fields import MAX_SERVERS, FileModel, LatencyUs, is_none
 from topoopt.files.findings import within
-from topoopt.files.graph_files import ListedGraph, read_graph
+from topoopt.files.graph_files import ListedGraph, ListedLink, read_graph
 from topoopt.files.issues import nearest_text
 from topoopt.files.sections import RATE_ATTRIBUTE, FamilyTopology, RateAttribute, Server, Servers, existing_file
 from topoopt.files.topology_families import family_arcs, family_text
@@ -25,6 +25,7 @@ MAX_LINKS = 200_000
 GBPS_PER_GBYTES = 8
 LinkRate = Annotated[float, Field(ge=1e-6, le=1e6)]
 RatedRow = Annotated[tuple[Server, Server, LinkRate], Strict(False)]
+NodeName = Annotated[str, Field(min_length=1, max_length=200)]
 
 
 class PresetNetwork(FileModel):
@@ -50,6 +51,12 @@ class LinksNetwork(FileModel):
     nodes: Servers | None = Field(default=None, description="default: the highest number in use, plus one")
     switches: Annotated[list[Server], Field(max_length=MAX_SERVERS)] = Field(
         default_factory=list, description="numbers of the nodes that do not compute"
+    )
+    names: Annotated[list[NodeName], Field(max_length=MAX_SERVERS)] | None = Field(
+        default=None, exclude_if=is_none, description="of all nodes; default: their numbers"
+    )
+    latencies_us: Annotated[list[LatencyUs], Field(max_length=MAX_LINKS)] | None = Field(
+        default=None, exclude_if=is_none, description="us of each row of links; default: latency_us.link for all"
     )
 
 
@@ -118,19 +125,7 @@ def network_of(
         links = [(tail, head, rate) for tail, head in made.arcs.tolist()]
         return checked([False] * made.servers, links, latency_us, (), family_text(section.family, given))
     if isinstance(section, LinksNetwork):
-        links = [(tail, head, Fraction(str(rate))) for tail, head, rate in section.links]
-        links += [] if section.directed else [(head, tail, rate) for tail, head, rate in links]
-        n = section.nodes or max(max(link[:2]) for link in links) + 1
-        problems = [
-            Problem("no such node", path=key, value=str(node), allowed=f"0 to {n - 1}")
-            for key, nodes in (("links", {end for link in links for end in link[:2]}), ("switches", section.switches))
-            for node in sorted(nodes)
-            if node >= n
-        ]
-        if problems:
-            raise InputError(problems[:20])
-        switches = set(section.switches)
-        return checked([node in switches for node in range(n)], links, latency_us, (), "links of the instance")
+        return _of_links(section, latency_us)
     graph = read_graph(
         existing_file(folder, section.file),
         "rates",
@@ -143,6 +138,32 @@ def network_of(
     return _of_file(graph, FilePath(section.file).name, latency_us)
 
 
+def _of_links(section: LinksNetwork, latency_us: float) -> RatedNetwork:
+    rows, latencies, names = section.links, section.latencies_us, section.names
+    n = section.nodes or max(max(row[:2]) for row in rows) + 1
+    problems = [
+        Problem("no such node", path=key, value=str(node), allowed=f"0 to {n - 1}")
+        for key, nodes in (("links", {end for row in rows for end in row[:2]}), ("switches", section.switches))
+        for node in sorted(nodes)
+        if node >= n
+    ]
+    problems += [
+        Problem(f"wrong number of {key}", path=key, value=str(len(listed)), allowed=f"{count}, one for each {what}")
+        for key, listed, count, what in (("names", names, n, "node"), ("latencies_us", latencies, len(rows), "link"))
+        if listed is not None and len(listed) != count
+    ]
+    if problems:
+        raise InputError(problems[:20])
+    links = tuple(
+        ListedLink(tail, head, 1, Fraction(str(rate)) * GBPS_PER_GBYTES, None if latencies is None else latencies[row])
+        for row, (tail, head, rate) in enumerate(rows)
+    )
+    switches = set(section.switches)
+    is_switch = tuple(node in switches for node in range(n))
+    graph = ListedGraph(n, links, section.directed, tuple(names or ()), is_switch)
+    return _of_file(graph, "links of the instance", latency_us)
+
+
 def _of_file(graph: ListedGraph, name: str, latency_us: float) -> RatedNetwork:
     """The network of a file, with its own latencies where it states them."""
     links: list[tuple[int, int, Fraction]] = []
@@ -153,7 +174,7 @@ def _of_file(graph: ListedGraph, name: str, latency_us: float) -> RatedNetwork:
             links.append((*arc, (link.rate or Fraction(0)) * link.parallel / GBPS_PER_GBYTES))
             if link.latency_us is not None and latency.setdefault(arc, link.latency_us) != link.latency_us:
                 shown = f"{latency[arc]:g} and {link.latency_us:g} us"
-                raise InputError([Problem("parallel links of different latency", path="file", value=shown)])
+                raise InputError([Problem("parallel links of different latency", value=shown)])
     network = checked(graph.is_switch, tuple(links), latency_us, graph.names, name)
     if not latency:
         return network
