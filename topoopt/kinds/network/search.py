@@ -201,7 +201,7 @@ def _offer_first(problem: TopologyProblem, effort: Effort) -> None:
     def keep(best: Callable[[], RoutingResult]) -> None:
         effort.keep(partial(_first, topology, best, cut), rough=True)
 
-    method = "circulant" if shift_invariant(problem.demand) else "frank-wolfe"
+    method = "orbits" if shift_invariant(problem.demand) and topology.offsets else "frank-wolfe"
     route(topology, problem.demand, method=method, accuracy=1.0, stop=effort.stop, on_incumbent=keep)
 
 
