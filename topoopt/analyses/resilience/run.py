@@ -441,8 +441,8 @@ def _solved(problem: TopologyProblem, seed: int, stop: Stop) -> NetworkResult | 
     return None
 
 
-Progress = Callable[[str, int], None]
-"""Called with (what is done, failures evaluated since the last call)."""
+Progress = Callable[[str, int, int | None], None]
+"""Called with (what is done, failures evaluated of it, and of how many; None: nobody knows)."""
 
 
 @dataclass(frozen=True)
@@ -474,7 +474,7 @@ def study(
         InputError: a failure of what does not exist, or more failures than parts.
         LimitError: a limit came before anything was evaluated.
     """
-    return _Study(subject, question, stop or Stop(), progress or (lambda phase, done: None)).run()
+    return _Study(subject, question, stop or Stop(), progress or (lambda phase, done, total: None)).run()
 
 
 class _Study:
@@ -482,6 +482,12 @@ class _Study:
         self.subject, self.question, self.stop, self.progress = subject, question, stop, progress
         self.checked: dict[Failure, tuple[str, ...]] = {}
         self.complete = True
+        self.evaluated: Counter[str] = Counter()
+
+    def _step(self, phase: str, total: int | None = None) -> None:
+        """One more failure of a phase is evaluated."""
+        self.evaluated[phase] += 1
+        self.progress(phase, self.evaluated[phase], total)
 
     def run(self) -> Resilience:
         question, evaluator = self.question, self.subject.evaluator
@@ -541,14 +547,14 @@ class _Study:
         for failure in wanted:
             if self.stop.reason() is not None:
                 break
-            self.progress(f"re-wiring after {failure.label}", 0)
+            self.progress(f"re-wiring after {failure.label}", 0, None)
             rewiring = rewire(self.subject, failure, question.rewire or 0, seed=question.seed, stop=self.stop)
             rewirings += [] if rewiring is None else [rewiring]
         return tuple(rewirings)
 
     def _one(self, blank: Resilience, failure: Failure) -> Resilience:
         outcome = self.subject.evaluator.outcome(failure)
-        self.progress(failure.label, 1)
+        self._step(failure.label, 1)
         if failure.planes:
             return replace(blank, planes=(outcome,))
         if failure.servers and not failure.links:
@@ -586,7 +592,7 @@ class _Study:
             count,
             seed=question.seed,
             stop=self.stop,
-            step=lambda: self.progress(f"worst {count} {part}", 1),
+            step=lambda: self._step(f"worst {count} {part}"),
         )
 
     def _sampled(self, part: str, count: int) -> SampledFailures:
@@ -598,7 +604,7 @@ class _Study:
             question.samples,
             seed=question.seed,
             stop=self.stop,
-            step=lambda: self.progress(f"{count} random {part}", 1),
+            step=lambda: self._step(f"{count} random {part}", question.samples),
         )
 
     def _outcomes(self, phase: str, failures: Sequence[Failure]) -> tuple[FailureOutcome, ...]:
@@ -608,7 +614,7 @@ class _Study:
                 break
             outcomes.append(self.subject.evaluator.outcome(failure))
             self._check(failure)  # here, so that a time limit counts it
-            self.progress(phase, 1)
+            self._step(f"failures of {phase}", len(failures))
         return tuple(outcomes)
 
     def _check(self, failure: Failure) -> None:
