@@ -174,7 +174,7 @@ def _network(path: Path, fabric: str | None, stop: Stop) -> tuple[Subject, Topol
 
     _refuse_fabric(fabric)
     solution = read_solution(path, ("routing", "topology"))
-    subject = network_subject(solution, None, stop)
+    subject = network_subject(solution, stop)
     return subject, subject.evaluator.topology
 
 
