@@ -132,9 +132,7 @@ class Symmetry:
     dims: tuple[int, ...] = ()
 
     @classmethod
-    def of(
-        cls, arcs: Int32s | Ints, servers: int, generators: Int32s, dims: tuple[int, ...] = ()
-    ) -> Symmetry | None:
+    def of(cls, arcs: Int32s | Ints, servers: int, generators: Int32s, dims: tuple[int, ...] = ()) -> Symmetry | None:
         """The group that permutations generate; None where it does not keep the arcs, or leaves a server in place.
 
         Args:

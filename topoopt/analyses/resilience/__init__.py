@@ -14,13 +14,12 @@ import typer
 from annotated_types import Ge, Le
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import Progress, TextColumn, TimeElapsedColumn
 
 from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.failures import Failure, FailureOutcome, Resilience
 from topoopt.core.proofs import StopReason
 from topoopt.page import options
-from topoopt.page.long_run import memory_bytes
+from topoopt.page.long_run import memory_bytes, solving_bar
 from topoopt.page.output import EXIT_OF_STOP, Output
 from topoopt.page.process import verbose
 from topoopt.page.render import TerminalTable
@@ -156,15 +155,8 @@ def _failure(texts: list[str], topology: Topology) -> Failure:
 def _run(output: Output, subject: Subject, question: ResilienceQuestion, run: AttendedRun) -> Resilience:
     from topoopt.analyses.resilience.run import study
 
-    columns = (TextColumn("{task.fields[phase]}"), TextColumn("{task.completed} failures"), TimeElapsedColumn())
-    with Progress(*columns, console=output.remarks, transient=True, disable=not output.remarks.is_terminal) as bar:
-        task = bar.add_task("resilience", total=None, phase="compile")
-
-        def tell(phase: str, done: int) -> None:
-            run.doing = phase
-            bar.update(task, advance=done, phase=phase)
-
-        return study(subject, question, stop=run.timing.stop, progress=tell)
+    with solving_bar(output) as bar:
+        return study(subject, question, stop=run.timing.stop, progress=run.telling(bar))
 
 
 def _refuse_fabric(fabric: str | None) -> None:
@@ -188,7 +180,7 @@ def _network(path: Path, fabric: str | None, stop: Stop) -> tuple[Subject, Topol
 
     _refuse_fabric(fabric)
     solution = read_solution(path, ("routing", "topology"))
-    subject = network_subject(solution, None, stop)
+    subject = network_subject(solution, stop)
     return subject, subject.evaluator.topology
 
 

@@ -10,10 +10,9 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from topoopt.core.arrays import Floats, Int32s, Ints
 from topoopt.core.errors import InfeasibleError, InputError
@@ -23,6 +22,7 @@ from topoopt.core.proofs import Tolerance
 from topoopt.core.routing import GroupRings, PathTable, Ring
 from topoopt.core.topology import Topology
 from topoopt.verify.checker import ViolationLog, as_float, as_int, float_array, int_array
+
 
 @dataclass(frozen=True, eq=False)
 class Orbits:

@@ -213,7 +213,12 @@ def routing_bound(problem: NetworkProblem, topology: Topology, certificates: Seq
         raise ValueError(f"lengths for {len(proofs)} demands, {len(problem.demands)} expected")
     return max(
         certified_theta_bound(
-            topology, demand, proof.floats("lengths", -1), max_hops=limit, hop_price=price, moves=_moves(topology.servers, proof)
+            topology,
+            demand,
+            proof.floats("lengths", -1),
+            max_hops=limit,
+            hop_price=price,
+            moves=_moves(topology.servers, proof),
         )
         for demand, proof in zip(problem.demands, proofs, strict=True)
     )
