@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.fabric_cases import clusters
+from topoopt.core.clos import fat_tree_arity
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.errors import InputError
-from topoopt.core.graphs import fat_tree_arity
 from topoopt.core.routing import GroupRings, PathTable, Ring
 from topoopt.core.topology import Topology
 from topoopt.costs.bills import cost_equivalent_fat_tree_gbps

@@ -55,9 +55,9 @@ def test_the_row_is_the_optimum_of_the_full_program(sizes: list[int], seed: int)
     """Theta and bound of interior points on all sources; the row says what a table of all sources says."""
     dims = tuple(sizes)
     topology, demand = network(dims, seed)
-    found, full = route(topology, demand, method="cayley"), route(topology, demand, method="ipx")
+    found, full = route(topology, demand, method="orbits"), route(topology, demand, method="ipx")
     assert found.theta == pytest.approx(full.theta, rel=1e-6)
-    assert found.flow.turned
+    assert found.flow.by_orbits
     table = SourceFlow(np.array(list(found.flow.rows(topology))))
     np.testing.assert_allclose(found.flow.load(topology), table.flow.sum(axis=0), rtol=1e-12)
     for flow in (found.flow, table):
@@ -110,9 +110,9 @@ def test_another_box_is_rejected(tmp_path: Path, box: list[int]) -> None:
     """Of other sizes than the torus has, or of another number of places."""
     instance, file = write(tmp_path, torus(16, 4)), tmp_path / "solution.json"
     problem = topoopt.read_instance(instance)
-    found = route(problem.topology, problem.demand, method="cayley")
+    found = route(problem.topology, problem.demand, method="orbits")
     assert found.flow.dims == (16, 4)
-    problem = topoopt.read_instance(write(tmp_path, {**torus(16, 4), "search": {"method": "cayley"}}))
+    problem = topoopt.read_instance(write(tmp_path, {**torus(16, 4), "search": {"method": "orbits"}}))
     topoopt.write_solution(topoopt.solve(problem), file)
     stated = json.loads(file.read_text())
     assert stated["plan"]["flows"][0]["dims"] == [16, 4]

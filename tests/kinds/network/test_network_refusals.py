@@ -284,7 +284,7 @@ def test_topologies_that_are_too_large_become_circulants(tmp_path: Path, monkeyp
     problem = load(tmp_path, with_(TOPOLOGY, **fields))
     monkeypatch.setattr(reader, "MOST_ROUTE_ENTRIES", 2 * 16 * 15 - 1)
     solution = topoopt.solve(problem)
-    assert solution.plan.flows[0].turned
+    assert solution.plan.flows[0].by_orbits
     assert solution.check.ok
     with pytest.raises(InputError, match="more than a solution file holds"):
         topoopt.solve(problem, method="kautz")

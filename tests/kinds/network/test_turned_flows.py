@@ -84,8 +84,8 @@ def _circulant(n: int, seed: int) -> tuple[Topology, np.ndarray]:
 def test_both_forms_have_the_same_figures(n: int, seed: int) -> None:
     """Loads, what stays and passes, theta and what is wrong: of the row as of the table."""
     topology, demand = _circulant(n, seed)
-    turned = route(topology, demand, method="circulant").flow
-    assert turned.turned
+    turned = route(topology, demand, method="orbits").flow
+    assert turned.by_orbits
     table = SourceFlow(np.array(list(turned.rows(topology))))
     assert table.flow.shape == (n, len(topology.arcs))
     np.testing.assert_array_equal(table.flow[0], turned.flow[0])

@@ -219,8 +219,7 @@ ROUTING_METHODS = table(
     _router("pdlp", "linear program, first-order method"),
     _router("softmin", "lengths of links by soft shortest paths and L-BFGS, mixtures of routings"),
     _router("frank-wolfe", "block Frank-Wolfe on a softmax potential"),
-    _router("circulant", "reduction of circulants with shift-invariant demand"),
-    _router("cayley", "reduction of Cayley digraphs with a demand that their translations keep"),
+    _router("orbits", "exact where a group keeps links and demand: one source of each orbit stands for all"),
 )
 
 TOPOLOGY_METHODS = table(
@@ -471,7 +470,7 @@ def from_format_2(problem: NetworkProblem, document: Mapping[str, Any]) -> tuple
             )
         )
         lengths = [LengthCertificate(np.array(row, dtype=np.float64)) for row in routing["lengths"]]
-        proofs = [proof.certificate(flow.dims) for proof, flow in zip(lengths, plan.flows, strict=True)]
+        proofs = [proof.certificate(flow) for proof, flow in zip(lengths, plan.flows, strict=True)]
     if isinstance(problem, RoutingProblem):
         return plan, tuple(proofs)
     switches = np.array(topology["switches"], dtype=np.int32).reshape(-1, n)

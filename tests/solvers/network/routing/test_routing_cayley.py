@@ -47,7 +47,7 @@ def weights(n: int, seed: int | None) -> Floats:
 def test_equals_the_full_program(generators: list[int], seed: int | None) -> None:
     """A group that does not commute, uneven demand, parallel links: interior points on all sources agree."""
     topology, demand = cayley(GROUP, generators), translated(GROUP, weights(GROUP.elements, seed))
-    by_class, full = route(topology, demand, method="cayley"), route(topology, demand, method="ipx")
+    by_class, full = route(topology, demand, method="orbits"), route(topology, demand, method="ipx")
     assert by_class.theta == pytest.approx(full.theta, rel=1e-6)
     assert by_class.bound == pytest.approx(full.theta, rel=1e-6)
     check = check_flow(topology, demand, by_class.flow)
@@ -61,7 +61,7 @@ def test_torus_closed_form() -> None:
     """6 x 8, links both ways: the longer rings carry (8 / 2)^2 / 2 a link for each of the 6 rows of targets."""
     group = SemidirectGroup(6, 8, 1)
     topology = cayley(group, [1, 7, 8, 40])
-    result = route(topology, translated(group, weights(48, None)), method="cayley")
+    result = route(topology, translated(group, weights(48, None)), method="orbits")
     assert result.theta == pytest.approx(6 * 8.0, rel=1e-8)
     assert result.bound == pytest.approx(6 * 8.0, rel=1e-8)
 

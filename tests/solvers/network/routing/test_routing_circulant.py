@@ -43,7 +43,7 @@ def test_equals_the_full_program(n: int, data: st.DataObject) -> None:
     offsets = [1, *more]
     topology = circulant_topology(n, len(offsets), LinkDirection.UNIDIRECTIONAL, offsets)
     demand = np.array([np.roll(weight, i) for i in range(n)])
-    by_class = route(topology, demand, method="circulant")
+    by_class = route(topology, demand, method="orbits")
     full = route(topology, demand, method="ipx")
     assert by_class.theta == pytest.approx(full.theta, rel=1e-6)
     assert by_class.bound == pytest.approx(full.bound, rel=1e-6)
