@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solvers.network.orbits import by_orbits, symmetry_of
 from solvers.network.flows import RoutingProof, network_of
+from solvers.network.orbits import by_orbits, symmetry_of
 from solvers.network.routes import circulant_topology
 from solvers.network.routing import route
 from solvers.network.symmetric import circulant_classes, route_circulant
