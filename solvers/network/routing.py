@@ -35,7 +35,7 @@ ROUTING_METHODS: dict[str, Method] = {
 WORST = "worst-demand"
 """Method for several demands, of `solvers.network.worst_case`."""
 
-symmetry_of: Callable[[RoutingNetwork], Symmetry | None] = called_later(ORBITS, "symmetry_of")
+symmetry_of: Callable[..., Symmetry | None] = called_later(ORBITS, "symmetry_of")
 one_row: Callable[[Topology, Floats], bool] = called_later(ORBITS, "one_row")
 
 CONSTRAINED = ("simplex", "ipx", "pdlp")
@@ -61,7 +61,9 @@ def automatic(network: RoutingNetwork, accuracy: float, max_hops: int | None = N
     columns = network.columns * (1 if max_hops is None else max_hops)
     if max_hops is not None or hop_price:
         return "simplex" if columns <= _SMALL else "ipx" if columns <= _PROGRAM and accuracy < _FINE else "pdlp"
-    return "simplex" if columns <= _SMALL else "orbits" if symmetry_of(network) is not None else "softmin"
+    if symmetry_of(network, ring=columns <= _SMALL) is not None:
+        return "orbits"
+    return "simplex" if columns <= _SMALL else "softmin"
 
 
 def refusal(network: RoutingNetwork, method: str, max_hops: int | None, hop_price: float) -> Problem | None:
