@@ -57,7 +57,7 @@ def network(dims: Place, seed: int) -> tuple[Topology, Floats]:
 
 
 @given(st.lists(st.integers(2, 4), min_size=2, max_size=3), st.integers(0, 10**6))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_the_row_is_the_optimum_of_the_full_program(sizes: list[int], seed: int) -> None:
     """Theta and bound of interior points on all sources; the row says what a table of all sources says."""
     dims = tuple(sizes)
@@ -82,7 +82,7 @@ def test_the_row_is_the_optimum_of_the_full_program(sizes: list[int], seed: int)
 
 
 @given(st.lists(st.integers(2, 4), min_size=2, max_size=3), st.integers(0, 10**6))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_distances_from_one_place(sizes: list[int], seed: int) -> None:
     """Server 0 alone has the distances that it has among those of all servers."""
     topology, _ = network(tuple(sizes), seed)

@@ -206,7 +206,7 @@ ODD = st.sampled_from(
 
 
 @given(data=st.data())
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 def test_damaged_files_load_or_are_refused(scratch: Path, data: st.DataObject) -> None:
     """A wound anywhere gives an instance or an InputError that names the file, never another exception."""
     document = copy.deepcopy(data.draw(st.sampled_from([ROUTING, with_(TOPOLOGY, kept=[[0, 1]], forbidden=[[2, 3]])])))

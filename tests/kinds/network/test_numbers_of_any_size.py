@@ -165,7 +165,7 @@ def test_every_routing_delivers_small_entries(case: str) -> None:
     for method, line in kind_of(problem).methods(problem).items():
         if method == "orbits" or line.covers(problem) is not None or (method in FREE_ONLY and case != "free"):
             continue
-        found = solve(problem, SolveOptions(method=method, time_limit_s=5))
+        found = solve(problem, SolveOptions(method=method))
         assert found.check.ok, (method, found.check.violations)
         ran += 1
     assert ran >= 2

@@ -80,7 +80,7 @@ def _circulant(n: int, seed: int) -> tuple[Topology, np.ndarray]:
 
 
 @given(st.integers(3, 24), st.integers(0, 10**6))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_both_forms_have_the_same_figures(n: int, seed: int) -> None:
     """Loads, what stays and passes, theta and what is wrong: of the row as of the table."""
     topology, demand = _circulant(n, seed)

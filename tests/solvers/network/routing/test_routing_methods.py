@@ -109,7 +109,7 @@ def test_first_order_methods_reach_known_optima(name: str, method: str, accuracy
 
 
 @given(st.integers(0, 10**6), st.integers(3, 6), st.integers(1, 3))
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 def test_methods_agree_with_all_paths(seed: int, n: int, degree: int) -> None:
     """bound <= brute force over all simple paths <= theta for every method, and equality for the exact ones."""
     topology, demand = random_case(seed, n, degree)
