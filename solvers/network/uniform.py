@@ -15,8 +15,9 @@ import numpy as np
 
 from solvers.network.annealing import anneal, hops_of, table_of, table_of_arcs, topology_of
 from solvers.network.lifts import Lift, competitors, race
+from solvers.network.polish import default_evaluations, polish
 from solvers.network.routing import RoutingResult, route
-from solvers.network.search import OnIncumbent, TopologySearchResult
+from solvers.network.search import POLISH_SERVERS, OnIncumbent, TopologySearchResult
 from solvers.network.seeds import kautz_seed
 from solvers.stop import Stop
 from topoopt.core.arrays import Floats, Ints
@@ -31,7 +32,7 @@ Entry = tuple[str, Topology, Symmetry | None, float]
 """Name, links, the group that keeps them, and what the sum of distances proves of theta."""
 
 CLOSE = 1.01
-"""A race ends early where theta is so near the bound over all topologies."""
+"""A race ends early where theta is so near the bound over all topologies; of few servers where it is there."""
 
 WITHIN = 1.005
 """Graphs are routed whose hops are so near the fewest."""
@@ -121,7 +122,8 @@ class _Search:
             self._offer(self._kautz())
             if number == 0:
                 self._offer(self._trimmed(self.scale * work))
-            if self.stop.reason() is not None or (self.best and self.best[1].theta <= CLOSE * self.bound):
+            self._offer(self._polished())
+            if self._late or self._close:
                 break
         if self.best is None:
             raise LimitError("no topology was found that joins all servers (not proven that there is none)")
@@ -151,6 +153,11 @@ class _Search:
                     self.on_incumbent(partial(self._result, *self.best))
 
     @property
+    def _close(self) -> bool:
+        factor = CLOSE if self.n > POLISH_SERVERS else 1.0 + ACCURACY
+        return self.best is not None and self.best[1].theta <= factor * self.bound
+
+    @property
     def _late(self) -> bool:
         return self.stop.reason() is not None
 
@@ -173,6 +180,19 @@ class _Search:
             except InfeasibleError:
                 return
             yield "kautz", topology, None, hops_of(table_of(topology).out, self.problem.demand) / (self.n * self.d)
+
+    def _polished(self) -> Iterator[Entry]:
+        """The best of few servers, whose theta is above what its hops allow, after exchanges on theta."""
+        if self.best is None or self.n > POLISH_SERVERS or self._late or self._close:
+            return
+        demand, allowed = self.problem.demand, ~np.eye(self.n, dtype=np.bool_)
+        evaluations = int(self.scale * default_evaluations(self.n))
+        heads, _, _ = polish(
+            table_of(self.best[0]), demand, allowed, evaluations=evaluations, parallel=True, goal=self.bound,
+            seed=self.seed, stop=self.stop,
+        )  # fmt: skip
+        topology = topology_of(heads, self.links, f"{self.best[0].origin}, polished")
+        yield "polished", topology, None, hops_of(heads, demand) / (self.n * self.d)
 
     def _trimmed(self, work: float) -> Iterator[Entry]:
         """The best graph of a few more servers without these."""
