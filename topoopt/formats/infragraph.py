@@ -216,7 +216,7 @@ def import_infragraph(
     issues: list[Issue] = []
     graph = _Graph(data, issues)
     document.refuse(issues)
-    rates = _Rates(data, graph, _stated(link_gbytes_per_s), issues)
+    rates = _Rates(data, graph, _declared_rates(link_gbytes_per_s), issues)
     links = rates.links()
     document.refuse(issues)
     nodes, made = _contracted(graph, links)
@@ -245,7 +245,7 @@ def import_infragraph(
     return Imported(instance, line, figures, tuple(notes))
 
 
-def _stated(given: list[str] | None) -> dict[str, Fraction]:
+def _declared_rates(given: list[str] | None) -> dict[str, Fraction]:
     """Rates of the setting, by link.
 
     Raises:
@@ -263,6 +263,7 @@ def _stated(given: list[str] | None) -> dict[str, Fraction]:
 
 def _shape_issues(data: Mapping[str, Any]) -> list[Issue]:
     """Sections that are no lists of mappings."""
+    sections: list[tuple[tuple[str | int, ...], Any]]
     sections = [((key,), data.get(key, [])) for key in ("devices", "links", "instances", "edges")]
     for row, device in enumerate(data["devices"] if isinstance(data["devices"], list) else ()):
         if isinstance(device, dict):
@@ -278,14 +279,14 @@ class _Rates:
     """GB/s and us of every edge."""
 
     def __init__(
-        self, data: Mapping[str, Any], graph: _Graph, stated: Mapping[str, Fraction], issues: list[Issue]
+        self, data: Mapping[str, Any], graph: _Graph, declared: Mapping[str, Fraction], issues: list[Issue]
     ) -> None:
         self.notes: list[str] = []
-        self._graph, self._stated, self._issues = graph, stated, issues
+        self._graph, self._declared, self._issues = graph, declared, issues
         listed = [("", link) for link in data.get("links", ())]
         listed += [(str(d.get("name")), link) for d in data["devices"] for link in d.get("links", ())]
         self._links = {(device, str(link.get("name"))): link for device, link in listed}
-        for link in set(stated) - {key[1] for key in self._links}:
+        for link in set(declared) - {key[1] for key in self._links}:
             issues.append(
                 Issue(("links",), "the setting names no link", link, ", ".join(key[1] for key in self._links))
             )
@@ -325,10 +326,10 @@ class _Rates:
         if bandwidth is not None and not rate:
             allowed = f"{', '.join(units)}, above 0; a number of transfers needs a width"
             self._issues.append(Issue(path, "a bandwidth that cannot be read", value_text(bandwidth), allowed))
-        elif rate and name in self._stated:
+        elif rate and name in self._declared:
             self._issues.append(Issue(path, "the link states a rate of its own", f"{float(rate):g} GB/s", "no setting"))
-        elif not rate and name in self._stated:
-            rate = self._stated[name]
+        elif not rate and name in self._declared:
+            rate = self._declared[name]
             self.notes.append(f"link {name} of {key[0] or 'the network'}: {float(rate):g} GB/s, as the setting says")
         elif not rate:
             rate = self._described(edge, str(link.get("description", "")), key, per_xpu)
@@ -336,7 +337,8 @@ class _Rates:
                 self._assumed |= {name}
             elif not computes:
                 self.notes.append(
-                    f"link {name} inside {key[0]} states no bandwidth: each {key[0]} is one switch at the full rate of its ports"
+                    f"link {name} inside {key[0]} states no bandwidth: each {key[0]} is one switch at the full rate of "
+                    "its ports"
                 )
             else:
                 allowed = f"--set link_gbytes_per_s.{name}=RATE"

@@ -49,7 +49,7 @@ FIELDS: FieldTable = {
 
 @dataclass
 class Content:
-    """What a file states: links with (tail, head, capacity, modules, line), demands with (source, sink, value, line)."""
+    """A file: links (tail, head, capacity, modules, line), demands (source, sink, value, line)."""
 
     unit: str | None = None
     nodes: list[str] = field(default_factory=list)
@@ -88,7 +88,8 @@ def import_sndlib(
         refuse("an unknown unit", None, content.unit, ", ".join(UNITS))
     if len(number) < len(content.nodes):
         refuse("a node more than once", None, len(content.nodes) - len(number), "each once")
-    for tail, head, line in (*((*row[:2], row[4]) for row in content.links), *((*row[:2], row[3]) for row in content.demands)):  # fmt: skip
+    ends = [(*link[:2], link[4]) for link in content.links] + [(*row[:2], row[3]) for row in content.demands]
+    for tail, head, line in ends:
         if not {tail, head} <= number.keys():
             refuse("no such node", line, f"{tail} {head}", "nodes of the file")
     arcs: list[tuple[int, int, Fraction]] = []

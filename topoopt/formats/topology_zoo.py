@@ -63,15 +63,14 @@ def import_topology_zoo(
         first = links[has_rate.index(False)]
         text = f"{len(links) - len(rated)} of {len(links)} links state no speed, the first {first[0]} - {first[1]}"
         raise refusal(text, str(file), value=_given(first[2]), allowed="--set missing_gbps=10, their rate in Gbit/s")
-    stated = iter(() if rates is None else rates.values)
+    speeds = iter(() if rates is None else rates.values)
     default = exact(missing_gbps) or Fraction(1)
     number = {node: at for at, (node, _) in enumerate(nodes)}
     arcs = [
-        (number[tail], number[head], next(stated) if given else default)
+        (number[tail], number[head], next(speeds) if given else default)
         for (tail, head, _), given in zip(links, has_rate, strict=True)
     ]
-    section = {"family": demand, "scale": 1.0, "unit": "gbps"}
-    made = routing_instance(name or name_of(file), _labels(nodes), arcs, section, directed, str(file))
+    made = routing_instance(name or name_of(file), _labels(nodes), arcs, demand, directed, str(file))
     if len(rated) < len(links):
         notes.append(f"{len(links) - len(rated)} links state no speed: {float(default):g} Gbit/s is taken")
     notes.append(f"demand: {demand}, 1 Gbit/s a pair in the mean (the file has none)")
@@ -125,9 +124,9 @@ def _read_gml(file: Path) -> tuple[list[Node], list[LinkEntry], bool]:
         text = re.sub(r"^(\s*graph\s*\[)", r"\1\n multigraph 1", text, count=1, flags=re.MULTILINE)
     with parsing(str(file), "GML", "a network of the Topology Zoo (.gml or .graphml)"):
         graph: Any = nx.parse_gml(text.splitlines(), label="id")
-        nodes = [(str(node), dict(data)) for node, data in graph.nodes(data=True)]
-        links = [(str(tail), str(head), dict(data)) for tail, head, data in graph.edges(data=True)]
-    return nodes, links, graph.is_directed()
+        nodes: list[Node] = [(str(node), dict(data)) for node, data in graph.nodes(data=True)]
+        links: list[LinkEntry] = [(str(a), str(b), dict(data)) for a, b, data in graph.edges(data=True)]
+    return nodes, links, bool(graph.is_directed())
 
 
 IMPORTER: Importer = import_topology_zoo
