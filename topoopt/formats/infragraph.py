@@ -75,6 +75,7 @@ FIELDS: FieldTable = {
     **{f"edges[].{key}": row for key, row in _EDGE.items()},
     "edges[].ep1.instance": used("instance with a slice"),
     "edges[].ep2.instance": used("the same of the other end"),
+    "any other": noted("written by other versions"),
 }
 _NAME = re.compile(r"([^\[\]]+)(?:\[(-?\d*)(:?)(-?\d*)\])?")
 PCI_LANE = {3: 1, 4: 2, 5: 4, 6: 8}
@@ -122,10 +123,8 @@ class _Graph:
     def _expand(self, instance: Mapping[str, Any], path: tuple[str | int, ...]) -> None:
         device = self._devices.get(str(instance.get("device")))
         name, count = str(instance.get("name")), instance.get("count", 1)
-        size = sum(
-            c.get("count", 1) for c in (device or {}).get("components", ()) if isinstance(c.get("count", 1), int)
-        )
-        if device is None or type(count) is not int or count < 1 or len(self.nodes) + count * size > MOST_NODES:
+        size = sum(component.get("count", 1) for component in (device or {}).get("components", ()))
+        if device is None or len(self.nodes) + count * size > MOST_NODES:
             allowed = f"one of {', '.join(self._devices)}; at most {MOST_NODES} components in all"
             self._issues.append(Issue(path, "no such device, or too many", value_text(instance), allowed))
             return
@@ -149,7 +148,7 @@ class _Graph:
     def _join(
         self, edge: Mapping[str, Any], path: tuple[str | int, ...], of: tuple[str, int] | None, device: str
     ) -> None:
-        ends = [self._end(edge.get(key, {}), (*path, key), of) for key in ("ep1", "ep2")]
+        ends = [self._end(edge.get(key) or {}, (*path, key), of) for key in ("ep1", "ep2")]
         scheme, link = edge.get("scheme"), str(edge.get("link"))
         if not ends[0] or not ends[1]:
             return
@@ -211,8 +210,7 @@ def import_infragraph(
     data = document.data if isinstance(document.data, dict) else {}
     if not {"devices", "instances", "edges"} <= data.keys():
         document.refuse([Issue((), f"not {WHAT}", value_text(document.data), "devices, instances and edges")])
-    shape = _shape_issues(data)
-    notes = list(notes_of(document, FIELDS, shape))
+    notes = list(notes_of(document, FIELDS, _shape_issues(data)))
     issues: list[Issue] = []
     graph = _Graph(data, issues)
     document.refuse(issues)
@@ -262,17 +260,34 @@ def _declared_rates(given: list[str] | None) -> dict[str, Fraction]:
 
 
 def _shape_issues(data: Mapping[str, Any]) -> list[Issue]:
-    """Sections that are no lists of mappings."""
-    sections: list[tuple[tuple[str | int, ...], Any]]
-    sections = [((key,), data.get(key, [])) for key in ("devices", "links", "instances", "edges")]
-    for row, device in enumerate(data["devices"] if isinstance(data["devices"], list) else ()):
-        if isinstance(device, dict):
-            sections += [(("devices", row, key), device.get(key, [])) for key in ("components", "links", "edges")]
-    return [
-        Issue(path, "not a list of mappings", value_text(value))
-        for path, value in sections
-        if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value)
-    ]
+    """Sections that are no lists of mappings, counts that are no whole numbers, ends and rates that are no mappings."""
+    issues: list[Issue] = []
+
+    def entries(owner: object, key: str, path: tuple[str | int, ...]) -> list[tuple[tuple[str | int, ...], Any]]:
+        value = owner.get(key, []) if isinstance(owner, dict) else []
+        if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
+            issues.append(Issue((*path, key), "not a list of mappings", value_text(value)))
+            return []
+        return [((*path, key, row), entry) for row, entry in enumerate(value)]
+
+    owners: list[tuple[tuple[str | int, ...], Any]] = [((), data), *entries(data, "devices", ())]
+    counted = entries(data, "instances", ())
+    for path, owner in owners:
+        counted += entries(owner, "components", path) if path else []
+        mappings = [(at, entry, ("ep1", "ep2")) for at, entry in entries(owner, "edges", path)]
+        for at, link in entries(owner, "links", path):
+            physical = link.get("physical")
+            mappings.append((at, link, ("physical",)))
+            if isinstance(physical, dict):
+                mappings.append(((*at, "physical"), physical, ("bandwidth", "latency")))
+        for at, entry, keys in mappings:
+            wrong = [key for key in keys if entry.get(key) is not None and not isinstance(entry[key], dict)]
+            issues += [Issue((*at, key), "not a mapping", value_text(entry[key])) for key in wrong]
+    for at, entry in counted:
+        count = entry.get("count", 1)
+        if type(count) is not int or not 1 <= count <= MOST_NODES:
+            issues.append(Issue((*at, "count"), "not a number of them", value_text(count), f"1 to {MOST_NODES}"))
+    return issues
 
 
 class _Rates:

@@ -396,6 +396,7 @@ def _figures(devices: list[Device], scale_up: list[Row]) -> dict[str, Any]:
             {
                 "nic": nic.name,
                 "gpus_nearest": sharing[nic.name],
+                "ports": list(nic.ports),
                 "gbps": float(sum(nic.ports.values(), Fraction(0))) or None,
                 "pci_gbytes_per_s": float(nic.gbytes_per_s),
             }

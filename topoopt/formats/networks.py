@@ -173,8 +173,9 @@ def routing_instance(
     loops = sum(tail == head for tail, head, _ in arcs)
     notes = [f"{loops} links from a node to itself carry nothing and were left out"] if loops else []
     links = [(tail, head, rate) for tail, head, rate in arcs if tail != head]
-    shown = ", ".join(f"{number} = {label}" for number, label in enumerate(nodes[:8]))
-    notes.append(f"servers are numbered in the order of the file: {shown}{', ...' if len(nodes) > 8 else ''}")
+    if len(set(nodes)) < len(nodes):
+        repeated = next(label for at, label in enumerate(nodes) if label in nodes[:at])
+        raise refusal("a name of two nodes", file, value=repeated, allowed="a name of its own for each")
     matrix: Floats = np.zeros((len(nodes), len(nodes)))
     section: dict[str, Any] = {"family": demand, "scale": 1.0, "unit": "gbps"}
     if not isinstance(demand, str):
@@ -189,6 +190,7 @@ def routing_instance(
         "name": name,
         "topology": {
             "servers": len(nodes),
+            "names": list(nodes),
             "links": [[tail, head] for tail, head, _ in links],
             "directed": directed,
             "capacities": [float(rate) for _, _, rate in links],

@@ -52,8 +52,8 @@ def config_db(pairs: Iterable[Pair], labels: Mapping[str, str]) -> dict[str, Any
     return {PORTS: {port: {"label": labels[port], "state": "normal"} for port in used_ports}, CONNECTS: connects}
 
 
-def read_config_db(file: Path) -> frozenset[Pair]:
-    """Cross-connects that a CONFIG_DB has.
+def read_config_db(file: Path) -> tuple[frozenset[Pair], tuple[str, ...]]:
+    """Cross-connects that a CONFIG_DB has, and what of it was not read.
 
     Raises:
         InputError: no table of cross-connects, sides that are none, a port in two of them.
@@ -82,7 +82,9 @@ def read_config_db(file: Path) -> frozenset[Pair]:
         ]
     if problems:
         raise InputError(problems[:50])
-    return frozenset(pairs)
+    others = {str(key) for key in data} - {CONNECTS}
+    others |= {f"{CONNECTS}.*.{key}" for entry in table.values() for key in entry if key not in ("a_side", "b_side")}
+    return frozenset(pairs), (f"not compared, of {file.name}: {', '.join(sorted(others))}",) if others else ()
 
 
 def build(solution: Result[Any, Any], options: ExportOptions) -> Export:
@@ -98,6 +100,7 @@ def build(solution: Result[Any, Any], options: ExportOptions) -> Export:
     hosts = named_servers(topology, options.hosts)
     wanted = _by_switch(circuits, topology.degree)
     before: dict[int, frozenset[Pair]] | None = None
+    unread: tuple[str, ...] = ()
     if options.against is not None and options.previous is not None:
         raise refuse("both what is set and a previous solution", path="--against", allowed="one of them")
     if options.previous is not None:
@@ -105,7 +108,7 @@ def build(solution: Result[Any, Any], options: ExportOptions) -> Export:
             raise refuse("the previous solution is for another cluster", path="--set previous")
         before = _by_switch(circuits_of(options.previous), topology.degree)
     elif options.against is not None:
-        before = _present(options.against, topology.degree)
+        before, unread = _present(options.against, topology.degree)
     files, changes = list[tuple[str, bytes]](), list[dict[str, Any]]()
     for switch, pairs in wanted.items():
         files.append((f"ocs{switch}.json", json_bytes(config_db(pairs, _labels(pairs, hosts, switch)))))
@@ -119,7 +122,7 @@ def build(solution: Result[Any, Any], options: ExportOptions) -> Export:
             }
             changes.append(change)
             files.append((f"ocs{switch}.changes.json", json_bytes(change)))
-    notes = list(EXPORTER.limits)
+    notes = [*EXPORTER.limits, *unread]
     if before is not None:
         totals = [sum(len(change[key]) for change in changes) for key in ("remove", "add")]
         notes.append(
@@ -137,14 +140,17 @@ def _by_switch(circuits: Iterable[Circuit], switches: int) -> dict[int, frozense
     return {switch: frozenset(pairs) for switch, pairs in made.items()}
 
 
-def _present(against: Path, switches: int) -> dict[int, frozenset[Pair]]:
-    """Cross-connects of `ocs1.json`, ... in a folder, or of the one switch in a file."""
+def _present(against: Path, switches: int) -> tuple[dict[int, frozenset[Pair]], tuple[str, ...]]:
+    """Cross-connects of `ocs1.json`, ... in a folder, or of the one switch in a file, and what was not read."""
     if against.is_dir():
-        return {switch: read_config_db(against / f"ocs{switch}.json") for switch in range(1, switches + 1)}
+        read = {switch: read_config_db(against / f"ocs{switch}.json") for switch in range(1, switches + 1)}
+        notes = dict.fromkeys(note for _, notes in read.values() for note in notes)
+        return {switch: pairs for switch, (pairs, _) in read.items()}, tuple(notes)
     if switches > 1:
         allowed = f"a folder with ocs1.json to ocs{switches}.json"
         raise refuse("one file for several optical switches", path="--against", value=str(against), allowed=allowed)
-    return {1: read_config_db(against)}
+    pairs, notes = read_config_db(against)
+    return {1: pairs}, notes
 
 
 def _labels(pairs: Iterable[Pair], hosts: tuple[Host, ...], switch: int) -> dict[str, str]:

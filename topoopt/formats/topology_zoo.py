@@ -29,7 +29,7 @@ FIELDS: FieldTable = {
     "LinkSpeedUnits": used("K, M, G or T bits a second"),
     "source": used("end of a link"),
     "target": used("the other end"),
-    "id": used("of a node: what links refer to"),
+    "id": used("of a node: formal, for links refer to it and nothing else does"),
     "label": used("of a node: its name, where no other has it"),
     "directed": used("of the graph: 1 for links of one direction"),
     "LinkLabel": noted("free text, at times a range of speeds"),
@@ -51,7 +51,7 @@ def import_topology_zoo(
     """A network of the Topology Zoo as an instance of kind routing, with a demand of a family (the file has none)."""
     require_positive("--missing-gbps", missing_gbps)
     require_choice("--demand", demand, tuple(DEMAND_FAMILIES))
-    nodes, links, directed, notes = _read(file)
+    nodes, links, directed, notes = read_zoo(file)
     log = FieldLog(fields_of("links", None), str(file))
     has_rate = [any(name in data for name in RATE_NAMES) for _, _, data in links]
     rated = [link for link, given in zip(links, has_rate, strict=True) if given]
@@ -93,7 +93,7 @@ def _labels(nodes: Sequence[tuple[str, Mapping[str, object]]]) -> list[str]:
 Node = tuple[str, Mapping[str, object]]
 
 
-def _read(file: Path) -> tuple[list[Node], list[LinkEntry], bool, list[str]]:
+def read_zoo(file: Path) -> tuple[list[Node], list[LinkEntry], bool, list[str]]:
     """Nodes and links with their attributes, whether links have a direction, and notes of what is not used.
 
     Raises:
@@ -102,14 +102,13 @@ def _read(file: Path) -> tuple[list[Node], list[LinkEntry], bool, list[str]]:
     if file.suffix.lower() == ".graphml":
         log = FieldLog(GRAPHML_FIELDS, str(file))
         raw = read_graphml(str(file), log)
-        if log.problems:
-            log.settle()
         nodes, links, directed = list(raw.nodes.items()), raw.links, bool(raw.directed)
+        of_graph = log.settle()
     else:
-        nodes, links, directed = _read_gml(file)
+        nodes, links, directed, of_graph = _read_gml(file)
     if not links:
         raise refusal("no links in this file", str(file), allowed="edges between nodes")
-    notes = []
+    notes = list(of_graph)
     for what, entries in (("links", [link[2] for link in links]), ("nodes", [data for _, data in nodes])):
         count = Counter(name for data in entries for name in data if name not in (*FORMAL, *SPEEDS, *RATE_NAMES))
         if count:
@@ -118,7 +117,7 @@ def _read(file: Path) -> tuple[list[Node], list[LinkEntry], bool, list[str]]:
     return nodes, links, directed, notes
 
 
-def _read_gml(file: Path) -> tuple[list[Node], list[LinkEntry], bool]:
+def _read_gml(file: Path) -> tuple[list[Node], list[LinkEntry], bool, tuple[str, ...]]:
     text = read_text(file, MAX_TEXT, "GML or GraphML")
     if not re.search(r"^\s*multigraph\s+1", text, re.MULTILINE):  # parallel links of the Zoo are not announced
         text = re.sub(r"^(\s*graph\s*\[)", r"\1\n multigraph 1", text, count=1, flags=re.MULTILINE)
@@ -126,7 +125,9 @@ def _read_gml(file: Path) -> tuple[list[Node], list[LinkEntry], bool]:
         graph: Any = nx.parse_gml(text.splitlines(), label="id")
         nodes: list[Node] = [(str(node), dict(data)) for node, data in graph.nodes(data=True)]
         links: list[LinkEntry] = [(str(a), str(b), dict(data)) for a, b, data in graph.edges(data=True)]
-    return nodes, links, bool(graph.is_directed())
+        of_graph = sorted(set(graph.graph) - {"multigraph", "directed"})
+    notes = (f"not used, attributes of the graph: {', '.join(of_graph)}",) if of_graph else ()
+    return nodes, links, bool(graph.is_directed()), notes
 
 
 IMPORTER: Importer = import_topology_zoo
