@@ -107,11 +107,11 @@ class Hands(Protocol):
     """Who does tasks.
 
     Attributes:
-        told: what tasks tell meanwhile.
+        messages: what tasks tell meanwhile.
     """
 
     @property
-    def told(self) -> queue.SimpleQueue[Any]: ...
+    def messages(self) -> queue.SimpleQueue[Any]: ...
 
     def submit(self, task: Any) -> Future[Any]:
         """Begin a task."""
@@ -180,8 +180,8 @@ def completed(
                     if not running:
                         break
                     ended_now, _ = wait(running, POLL_S, FIRST_COMPLETED)
-                    while not hands.told.empty():
-                        notify(*hands.told.get())
+                    while not hands.messages.empty():
+                        notify(*hands.messages.get())
                     if stop.reason() is not None:
                         end(stop.second_interrupt.is_set())
                     for future in ended_now:
@@ -283,7 +283,7 @@ class _Member:
         try:
             while (message := receive(self.child.stdout)) is not None:
                 if message[0] == "told":
-                    team.told.put(message[1])
+                    team.messages.put(message[1])
                     continue
                 future, self.future = self.future, None
                 team.free.append(self)
@@ -328,7 +328,7 @@ class Team:
             OSError: the system starts no process.
         """
         self.stop, self.variables, self._state = stop, variables, (begin, arguments)
-        self.told: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self.messages: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self.free: deque[_Member] = deque()
         self._members: list[_Member] = []
         self._counted = ExitStack()

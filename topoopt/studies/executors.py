@@ -250,7 +250,7 @@ class Elsewhere:
     executor: Executor
     function: Callable[[tuple[Any, float | None]], Any]
     stop: Stop
-    told: queue.SimpleQueue[Any] = field(default_factory=queue.SimpleQueue)
+    messages: queue.SimpleQueue[Any] = field(default_factory=queue.SimpleQueue)
 
     def submit(self, task: Any) -> Future[Any]:
         """See `solvers.processes.Hands`."""
