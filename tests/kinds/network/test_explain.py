@@ -171,7 +171,7 @@ def test_scaling_demand_scales_everything_but_the_place() -> None:
 
 
 @given(st.integers(0, 10**6), st.integers(3, 5))
-@settings(max_examples=12, deadline=None, derandomize=True)
+@settings(max_examples=12)
 def test_predictions_are_floors_and_best_positions_are_best(seed: int, n: int) -> None:
     """On random networks no prediction is beaten; when the best position is proven, brute force by scipy agrees."""
     rng = np.random.default_rng(seed)

@@ -47,7 +47,7 @@ SETTINGS = {
 
 
 def resilience(
-    solution: Annotated[Path, typer.Argument(help="solution.json of `topoopt solve`.")],
+    solution: Annotated[Path, typer.Argument(help="solution.json of `topoopt solve`; of a Clos fabric its instance.")],
     fail: Annotated[
         list[str] | None,
         typer.Option(help="Only this fails: link A-B, server:N or switch:N (also a rail). Repeated: all at once."),
@@ -75,11 +75,14 @@ def resilience(
     random failures of several parts (100); `rewire`, give up at most so many circuits to mend the worst failure of
     links; with --days `spares`, numbers of spare servers (0,4,8,16).
 
+    Of an instance or solution of kind collective on a Clos fabric: what a leaf, a spine, a core and a plane take away.
+
     With --days servers are down as in the trace of InfiniteHBD: the throughput that is left, with circuits and without.
     """
     output = Output.choose(as_json)
 
     def command() -> int:
+        from topoopt.analyses.resilience.clos import answer_blast, clos_problem
         from topoopt.analyses.resilience.run import ResilienceQuestion
         from topoopt.files.atomic import targets, write_text_atomically
         from topoopt.files.results import solution_kind
@@ -87,6 +90,9 @@ def resilience(
 
         csv, report = targets(output_files, force, (".csv",), (".html",))
         given = options.typed_settings(options.settings_of(settings, SETTINGS), SETTINGS)
+        if (problem := clos_problem(solution)) is not None:
+            alone = {"--fail": fail, "--days": days, "--fabric": fabric, "--seed": seed, "--output .html": report}
+            return answer_blast(output, problem, alone | {f"--set {name}": given[name] for name in given}, csv)
         kind = solution_kind(solution, SUBJECTS)
         spares, rewire = given.get("spares"), given.get("rewire")
         refuse_mixed(kind, days, spares, {"--set rewire": rewire, "--fail": fail, "--fabric": fabric})

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from solvers.collective.limits import limiting
+from solvers.collective.best_rates import limiting
 from solvers.collective.schedules import step_loads_us
 from topoopt.core.collective import CollectiveProblem, CollectiveResult
 from topoopt.core.errors import InputError, Problem
@@ -73,7 +73,7 @@ def explain(result: CollectiveResult, question: Question) -> Explanation:
 def limiting_links(problem: CollectiveProblem, certificates: Sequence[Certificate]) -> list[int]:
     """Return the arcs of the limiting cut; of lengths, the arcs of positive length, the longest first."""
     for certificate in certificates:
-        if certificate.argument is Argument.PAIR_LENGTHS:
+        if certificate.argument is Argument.PAIR_LENGTHS or problem.groups:
             lengths = certificate["lengths"]
             order = np.argsort(-lengths, kind="stable")
             return [int(arc) for arc in order if lengths[arc] > 0]
