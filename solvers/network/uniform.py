@@ -216,4 +216,3 @@ def _apart(tail: Ints, head: Ints) -> Ints:
     best = max(range(len(head)), key=lambda turn: int((tail != np.roll(head, turn)).sum()), default=0)
     pairs = np.column_stack((tail, np.roll(head, best)))
     return pairs[pairs[:, 0] != pairs[:, 1]]
-

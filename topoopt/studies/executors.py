@@ -185,7 +185,7 @@ class SlurmExecutor(ThreadPoolExecutor):
 
 @contextmanager
 def scratch_folder(parent: Path, owner: int | None = None) -> Iterator[Path]:
-    """A folder of a process, this one or `owner`, gone afterwards; the parent too, if it was made for it and holds nothing else."""
+    """A folder of a process, this one or `owner`, gone afterwards; so is its parent, if it was made for it."""
     made = not parent.exists()
     folder = parent.absolute() / f"{socket.gethostname()}.{owner or os.getpid()}.{secrets.token_hex(4)}"
     folder.mkdir(parents=True)
