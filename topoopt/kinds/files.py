@@ -55,6 +55,16 @@ FORMER_KINDS: Mapping[str, str] = {
 """How what was once a kind is written now."""
 
 
+MODES: Mapping[tuple[str, str], str] = {("regional-circuits", "switches"): "parallel-circuits"}
+"""Name of a kind, key that tells a mode of it -> the kind that the mode is, which reads it under either name."""
+
+
+def kind_in(data: Mapping[str, Any]) -> Any:
+    """Return the kind that an instance states, or the kind that its mode is; None where it states none."""
+    kind = data.get("kind")
+    return next((mode for (name, key), mode in MODES.items() if name == kind and key in data), kind)
+
+
 def build_instance(document: Document) -> Any:
     """Hand the document to its kind, which makes a problem of it; the document is kept with the problem.
 
@@ -65,7 +75,7 @@ def build_instance(document: Document) -> Any:
     if not isinstance(data, dict):
         document.refuse([Issue((), "not an instance", value_text(data), "a mapping with schema_version, kind, ...")])
         raise AssertionError("refuse returned with a fault")
-    kind = data.get("kind")
+    kind = kind_in(data)
     if isinstance(kind, str) and kind in KINDS:
         with with_files_beside(document) as whole, files_seen() as others:
             problem = kind_named(kind).files.read(whole)
@@ -100,7 +110,7 @@ def _changed(document: Document, changes: Sequence[tuple[str, object, str]]) -> 
     data = document.data
     if not isinstance(data, dict):
         return document
-    kind = data.get("kind")
+    kind = kind_in(data)
     if isinstance(kind, str) and kind in KINDS:
         keys = json_schema(kind)["properties"]
         text = f"instances of kind {kind} have no"
