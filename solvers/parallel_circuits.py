@@ -37,12 +37,6 @@ TIMED = 3
 EXCHANGES = 3
 """Rounds of exchanges between configurations."""
 
-ROUNDS = 1200
-"""Of ruin and recreate, where no time limit ends them; fewer where a round is long."""
-
-ROUND_WORK = 50_000_000
-"""Servers cubed times rounds that are the same work as that."""
-
 RUINED = 10
 """Configurations that a round drops at most."""
 
@@ -227,9 +221,9 @@ def spread(durations: Floats, delay: float, groupings: Iterable[tuple[int, ...]]
         load = (size - 1) * delay
         members: list[list[int]] = [[] for _ in sizes]
         for k in order:
-            group = int(((load + delay + durations[k]) / size).argmin())
-            load[group] += delay + durations[k]
-            members[group].append(k)
+            cheapest = int(((load + delay + durations[k]) / size).argmin())
+            load[cheapest] += delay + durations[k]
+            members[cheapest].append(k)
         value = float((load / size).max())
         if best is None or value < best[0] * (1 - NOTHING):
             best = value, sizes, members
@@ -283,6 +277,7 @@ def search(
     delay: float,
     switches: int,
     bound: float,
+    rounds: int,
     rng: np.random.Generator,
     stop: Stop,
     on_round: Callable[[int, int, Timed], None],
@@ -293,6 +288,7 @@ def search(
     ----------
     demand : float64[n, n].
     bound : no plan is below it; the search ends there.
+    rounds : of ruin and recreate, where the stop has no deadline.
     on_round : called with (rounds done, number of rounds, the best so far).
     """
     groupings = tuple(partitions(switches, switches))
@@ -309,7 +305,6 @@ def search(
     best = min((timed(demand, delay, switches, steps) for steps in pool[:TIMED]), key=lambda plan: plan.makespan)
     current = pool[0]
     value = least = makespan(current)
-    rounds = min(ROUNDS, max(20, ROUND_WORK // len(demand) ** 3))
     done = 0
     while stop.reason() is None and best.makespan > bound * (1 + 1e-9) and (stop.deadline is not None or done < rounds):
         on_round(done, rounds, best)

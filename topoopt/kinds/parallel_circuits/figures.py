@@ -31,6 +31,11 @@ class BusiestLine:
     least_us: float
 
 
+def makespan_us(problem: ParallelCircuitsProblem, loads_us: Floats) -> float:
+    """Return the time of the busiest switch, microseconds."""
+    return float(loads_us.max()) - problem.saved_us
+
+
 @dataclass(frozen=True, eq=False)
 class ParallelCircuitsFigures:
     """What follows from the configurations: loads of the switches, and what the time is lost to."""
@@ -41,7 +46,7 @@ class ParallelCircuitsFigures:
     @cached_property
     def objective(self) -> Objective:
         """The time of the busiest switch."""
-        return Objective("makespan", float(self.loads_us.max()) - self.problem.saved_us, "us")
+        return Objective("makespan", makespan_us(self.problem, self.loads_us), "us")
 
     @cached_property
     def counts(self) -> list[int]:

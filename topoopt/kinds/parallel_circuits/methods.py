@@ -17,10 +17,16 @@ from topoopt.core.proofs import StopReason
 from topoopt.core.result import Certificate, Result, SearchResult
 from topoopt.kinds.kind import Effort, Method, Solver, table
 from topoopt.kinds.pipeline import assembled
-from topoopt.verify.parallel_circuits import CHECKER, configuration_tree, line_work, single_line
+from topoopt.verify.parallel_circuits import CHECKER, assignment_prices, configuration_tree, line_work, single_line
 
-SEARCH_SHARE = 0.7
-"""Of the time left, for plans; the rest is for proofs."""
+SEARCH_SHARE, PROOF_SHARE = 0.7, 0.5
+"""Of the time left, for plans, and then for their proof."""
+
+FIRST_ROUNDS, ROUNDS = 150, 1200
+"""Rounds of the search before a first proof, and in all; fewer where a round is long."""
+
+ROUND_WORK = 50_000_000
+"""Servers cubed times rounds."""
 
 PROOF_S = 20.0
 """Seconds of a proof where there is no limit."""
@@ -30,25 +36,40 @@ PROVEN = 2e-6
 
 
 def _auto(problem: ParallelCircuitsProblem, effort: Effort) -> SearchResult[ParallelCircuitsPlan]:
-    demand, delay, switches, stop = problem.demand_us, problem.delay_us, problem.switches, effort.stop
+    stop, rng = effort.stop, np.random.default_rng(effort.search.seed)
     bound = max(line_work(problem), single_line(problem))
-
-    def on_round(done: int, rounds: int, best: Timed) -> None:
-        effort.tell("configurations", done, rounds)
-        if done % 10 == 0:
-            effort.keep(partial(_result, problem, best, (), stop, "auto"))
-
-    small = problem.servers <= PRICED_SERVERS
-    limited = first_part(stop, SEARCH_SHARE, np.inf) if small and stop.deadline is not None else stop
-    rng = np.random.default_rng(effort.search.seed)
-    best = search(demand, delay, switches, bound, rng, limited, on_round)
+    rounds = min(ROUNDS, max(20, ROUND_WORK // problem.servers**3))
+    best: Timed | None = None
     certificates: tuple[Certificate, ...] = ()
-    if small and best.makespan > bound * (1 + PROVEN) and stop.reason() is None:
-        effort.keep(partial(_result, problem, best, (), stop, "auto"))
-        effort.tell("proof")
-        prove = _tree if problem.servers <= TREE_SERVERS else _prices
-        best, certificates = prove(problem, best, stop)
+
+    def on_round(done: int, of: int, plan: Timed) -> None:
+        effort.tell("configurations", done, of)
+        if done % 10 == 0:
+            effort.keep(partial(_result, problem, _shorter(best, plan), certificates, stop, "auto"))
+
+    # A first proof shows what the search need not go below; a tree leaves nothing to search for.
+    prove = None if problem.servers > PRICED_SERVERS else _tree if problem.servers <= TREE_SERVERS else _prices
+    for share in (
+        (1.0,) if prove is None else (FIRST_ROUNDS / rounds,) if prove is _tree else (FIRST_ROUNDS / rounds, 1.0)
+    ):
+        limited = stop if prove is None or stop.deadline is None else first_part(stop, SEARCH_SHARE * share, np.inf)
+        plan = search(
+            problem.demand_us, problem.delay_us, problem.switches, bound, int(rounds * share), rng, limited, on_round
+        )
+        best = _shorter(best, plan)
+        if prove is None or best.makespan <= bound * (1 + PROVEN) or (certificates and best is not plan):
+            break
+        if stop.reason() is None:
+            effort.tell("proof")
+            best, proofs = prove(problem, best, first_part(stop, PROOF_SHARE, PROOF_S))
+            certificates += proofs
+            bound = max(bound, assignment_prices(problem, certificates))
+    assert best is not None
     return _result(problem, best, certificates, stop, "auto")
+
+
+def _shorter(best: Timed | None, plan: Timed) -> Timed:
+    return plan if best is None or plan.makespan < best.makespan else best
 
 
 def _tree(problem: ParallelCircuitsProblem, best: Timed, stop: Stop) -> tuple[Timed, tuple[Certificate, ...]]:
@@ -63,7 +84,7 @@ def _tree(problem: ParallelCircuitsProblem, best: Timed, stop: Stop) -> tuple[Ti
         if count < switches:
             single = optimum(demand, delay, count, switches * best.makespan, first_part(stop, 0.5, PROOF_S))
             target = None if single is None else single.makespan
-        tree = None if target is None else tree_of(demand, delay, count, target, first_part(stop, 1.0, PROOF_S))
+        tree = None if target is None else tree_of(demand, delay, count, target, stop)
         if tree is not None:
             certificates.append(tree)
             if configuration_tree(problem, [tree]) >= best.makespan * (1 - PROVEN):
@@ -77,8 +98,7 @@ def _prices(problem: ParallelCircuitsProblem, best: Timed, stop: Stop) -> tuple[
     if switches > 1:  # a better plan is below its makespan
         longest = min(longest, best.makespan - delay)
     configurations = [*zip(best.steps.targets, best.steps.durations.tolist(), strict=True)]
-    limited = first_part(stop, 1.0, PROOF_S)
-    return best, (Prices(demand, delay, longest).best(configurations, switches, best.makespan, limited),)
+    return best, (Prices(demand, delay, longest).best(configurations, switches, best.makespan, stop),)
 
 
 def _compared(
