@@ -138,7 +138,7 @@ def test_bounds_at_16_and_32_servers() -> None:
 
 
 @given(seed=st.integers(0, 10_000))
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=6)
 def test_bounds_never_exceed_the_optimum(seed: int) -> None:
     """On four servers of degree 2 every bound, and every spoilt certificate, stays below the enumerated optimum."""
     demand = _random_demand(seed, 4)
@@ -162,7 +162,7 @@ def test_bounds_never_exceed_the_optimum(seed: int) -> None:
 
 
 @given(seed=st.integers(0, 10_000))
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 def test_random_hop_multipliers_prove_nothing_false(seed: int) -> None:
     """Whatever the multipliers and the guess, the hop certificate never exceeds the enumerated optimum."""
     demand = _random_demand(seed, 4)
@@ -210,7 +210,7 @@ def cut_value(topology, cut):
 
 
 @given(seed=st.integers(0, 10_000))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 def test_dual_cuts_hold_for_every_topology(seed: int) -> None:
     """Cuts of random lengths on one topology bound lambda of other random topologies, and so do mixtures of them."""
     rng = np.random.default_rng(seed)
@@ -262,7 +262,7 @@ def test_node_cut_of_a_busy_receiver() -> None:
 
 
 @given(seed=st.integers(0, 1000))
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 def test_bounds_scale_with_demand_and_ignore_names(seed: int) -> None:
     """Doubling the demand doubles the layered bound; renaming servers leaves it."""
     demand = _random_demand(seed, 7)

@@ -118,13 +118,17 @@ class ReachedRates:
 
 @dataclass(frozen=True)
 class TrainingDevice:
-    """A GPU.
+    """An accelerator.
 
     Attributes:
-        matrix_tflops: peak of products of 16-bit matrices.
-        fp8_tflops: of 8-bit matrices; None: it has none.
+        matrix_tflops: peak of products of 16-bit matrices, dense.
+        fp8_tflops, fp4_tflops: of 8-bit and 4-bit matrices; None: it has none.
         memory_gbytes_per_s: rate of its memory.
         reached: how much of that training reaches.
+        memory_gib: that a job may take; None: not stated.
+        scale_up_gbytes_per_s: to others of its scale-up domain, in one direction; None: not stated.
+        domain: devices of a scale-up domain.
+        network_gbps: of the interfaces beside, of a device; None: not stated.
     """
 
     name: str
@@ -132,6 +136,11 @@ class TrainingDevice:
     fp8_tflops: float | None
     memory_gbytes_per_s: float
     reached: ReachedRates
+    fp4_tflops: float | None = None
+    memory_gib: float | None = None
+    scale_up_gbytes_per_s: float | None = None
+    domain: int = 8
+    network_gbps: float | None = None
 
 
 @dataclass(frozen=True)

@@ -86,7 +86,7 @@ class Argument(StrEnum):
     SPEED_BRANCHING = "speed-branching"
     # collective
     NETWORK_CUT = "network-cut"
-    ALLREDUCE_ROOTS = "allreduce-roots"
+    TREE_LENGTHS = "tree-lengths"
     PAIR_LENGTHS = "pair-lengths"
     RANK_DISTANCES = "rank-distances"
     # shared-cluster
@@ -170,7 +170,7 @@ PHRASES: Mapping[Argument, str] = {
     Argument.ALL_SPEEDS: "all combinations of speeds",
     Argument.SPEED_BRANCHING: "HiGHS branch and bound over the speeds",
     Argument.NETWORK_CUT: "the cut that limits the network",
-    Argument.ALLREDUCE_ROOTS: "sets of nodes that roots must send out of and reduce into (linear-programming duality)",
+    Argument.TREE_LENGTHS: "lengths of links and least spanning trees of ranks (linear-programming duality)",
     Argument.PAIR_LENGTHS: "lengths of links and the ways of all pairs (linear-programming duality)",
     Argument.RANK_DISTANCES: "messages between the ranks that are farthest apart",
     Argument.ALONE: "no job is faster than alone",

@@ -85,6 +85,15 @@ Bytes = Annotated[
     str | None,
     typer.Option("--bytes", help="Size of the whole vector with its unit, like 1MB."),
 ]
+Sizes = Annotated[
+    str | None,
+    typer.Option(
+        "--bytes",
+        metavar="SIZES",
+        help="Sizes of the whole vector with their units, parted by commas; 1MB:8GB doubles from first to last, "
+        "1MB:8GB:4 takes four times the one before.",
+    ),
+]
 Collective = Annotated[str | None, typer.Option(help="Name of a collective, like allreduce or all-to-all.")]
 
 
@@ -158,3 +167,35 @@ def size_of(text: str, option: str = "--bytes") -> int:
         allowed = f"a number and one of {', '.join(filter(None, SIZES))}"
         raise InputError([Problem("not a size", path=option, value=text, allowed=allowed)])
     return size
+
+
+MOST_SIZES = 64
+"""Sizes that a range may have."""
+
+
+def sizes_of(text: str, option: str = "--bytes") -> tuple[int, ...]:
+    """Bytes of sizes and of ranges of sizes, ascending and each once.
+
+    Parameters
+    ----------
+    text : `1MB`, `1MB,64MB`, `1MB:8GB` (each twice the one before) or `1MB:8GB:4` (four times).
+
+    Raises
+    ------
+    InputError
+        No size, a range that falls or has more than `MOST_SIZES` sizes, a factor that is no whole number above 1.
+    """
+    sizes: set[int] = set()
+    for part in text.split(","):
+        ends = part.strip().split(":")
+        bounds = [size_of(end, option) for end in ends[:2]]
+        factor = int(ends[2]) if len(ends) == 3 and ends[2].isdecimal() else 2 * (len(ends) < 3)
+        if len(ends) > 3 or factor < 2 or bounds[0] > bounds[-1] or bounds[-1] > bounds[0] * factor**MOST_SIZES:
+            allowed = f"FIRST:LAST or FIRST:LAST:FACTOR, at most {MOST_SIZES} sizes that rise by a whole factor above 1"
+            raise InputError([Problem("not a range of sizes", path=option, value=part.strip(), allowed=allowed)])
+        while bounds[0] <= bounds[-1]:
+            sizes.add(bounds[0])
+            bounds = [bounds[0] * factor, bounds[-1]]
+            if len(ends) == 1:
+                break
+    return tuple(sorted(sizes))

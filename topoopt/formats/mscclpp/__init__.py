@@ -65,6 +65,7 @@ FIELDS: FieldTable = {
     "gpus[].channels[].channel_type": ("used", "memory, port or switch"),
     "gpus[].channels[].connected_to[]": ("used", "ranks at the other end"),
     "gpus[].channels[].buffer_type": ("used", "buffer of a switch channel"),
+    "gpus[].channels[].buff": ("used", "the same in older plans"),
     "gpus[].channels[].rank_groups[].ranks[]": ("used", "ranks at a switch"),
     "gpus[].channels[].rank_groups[][]": ("used", "ranks at a switch"),
     "gpus[].channels[].rank_groups[].size": ("noted", "how many, which the list of ranks says"),
@@ -75,6 +76,7 @@ FIELDS: FieldTable = {
     "gpus[].threadblocks[].id": ("used", "thread block"),
     "gpus[].threadblocks[].channels[].channel_type": ("used", "kind of channels"),
     "gpus[].threadblocks[].channels[].channel_ids[]": ("used", "which of the rank"),
+    "gpus[].threadblocks[].channels[].buff": ("noted", "buffer, which the channel of the rank states"),
     "gpus[].threadblocks[].remote_buffer_refs[].access_channel_type": ("used", "kind of channels"),
     "gpus[].threadblocks[].remote_buffer_refs[].remote_buffer_ids[]": ("used", "which of the rank"),
     **{f"{OPERATION}{field}": row for field, row in OPERATION_FIELDS.items()},
@@ -225,9 +227,10 @@ def _rank(gpu: Mapping[str, Any], ranks: int, parts: int) -> PlanRank:
     for channel in gpu.get("channels", ()):
         kind = str(channel["channel_type"])
         if kind == "switch":
+            buffer_type = channel["buffer_type"] if "buffer_type" in channel else channel["buff"]
             for group in channel["rank_groups"]:
                 members = group["ranks"] if isinstance(group, Mapping) else group
-                switches.append((_letter(channel["buffer_type"]), tuple(_whole(rank, ranks - 1) for rank in members)))
+                switches.append((_letter(buffer_type), tuple(_whole(rank, ranks - 1) for rank in members)))
         else:
             connected.setdefault(kind, []).extend(_whole(rank, ranks - 1) for rank in channel["connected_to"])
     remote = [(_whole(buffer["rank"], ranks - 1), _letter(buffer["type"])) for buffer in gpu.get("remote_buffers", ())]

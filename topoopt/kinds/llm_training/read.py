@@ -50,8 +50,10 @@ from topoopt.kinds.llm_training.schema import (
     PodsSection,
     StrategySection,
     SwitchingSection,
+    device_of,
 )
-from topoopt.workloads.language_models import LANGUAGE_MODELS, TRAINING_DEVICES
+from topoopt.workloads.language_models import LANGUAGE_MODELS
+from topoopt.workloads.training_devices import TRAINING_DEVICES
 
 SHOWN = 8
 
@@ -320,7 +322,8 @@ def read_llm_training(document: Document) -> LlmTrainingProblem:
     file = findings.settled(document, file if model is not None else None)
     assert model is not None
     pods = pods_of(file)
-    device = TRAINING_DEVICES[file.cluster.device]
+    device = device_of(file.cluster.device)
+    assert device is not None
     return LlmTrainingProblem(
         name=file.name,
         model=model,
@@ -359,7 +362,7 @@ def _cluster(section: GpuClusterSection) -> GpuCluster:
     return GpuCluster(
         servers=section.servers,
         gpus_per_server=section.gpus_per_server,
-        device=section.device,
+        device=section.device if isinstance(section.device, str) else section.device.name,
         gpu_memory_bytes=None if memory is None else round(memory * GIB),
         headroom_bytes=round(section.headroom_gib * GIB),
         intra_server_gbps=section.intra_server_gbps,
@@ -421,9 +424,11 @@ def _space(section: StrategySection) -> StrategySpace:
 
 
 def _cluster_issues(section: GpuClusterSection) -> Iterator[Issue]:
-    if section.device not in TRAINING_DEVICES:
-        allowed = nearest_text(section.device, TRAINING_DEVICES)
-        yield Issue(("cluster", "device"), "unknown device", value_text(section.device), allowed)
+    if device_of(section.device) is None:
+        by_name = isinstance(section.device, str)
+        name, path = (section.device, ()) if isinstance(section.device, str) else (section.device.like, ("like",))
+        allowed = nearest_text(name, TRAINING_DEVICES) + (", or figures: {peak_tflops: ...}" if by_name else "")
+        yield Issue(("cluster", "device", *path), "unknown device", value_text(name), allowed)
     if section.interfaces == "per-gpu" and section.degree % section.gpus_per_server:
         allowed = f"multiples of gpus_per_server {section.gpus_per_server}, or interfaces: per-server"
         text = "GPUs do not own equally many interfaces"

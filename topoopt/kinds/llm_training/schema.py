@@ -5,15 +5,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import Discriminator, Field, Tag, ValidationError, model_validator
 
 from topoopt.core.data import STRICT, FileName, Names, SchemaVersion
-from topoopt.core.llm_training import STRATEGIES, LlmSearchSettings, ReachedRates, TrainingBatch
+from topoopt.core.llm_training import STRATEGIES, LlmSearchSettings, ReachedRates, TrainingBatch, TrainingDevice
 from topoopt.core.parallelism import LatentAttention, LayerDivision, Overlap, Width
 from topoopt.core.switching import PORTS
 from topoopt.files.fields import FileModel, LatencyUs, Rate, is_none
+from topoopt.workloads.training_devices import TRAINING_DEVICES
 
 MOST_LAYERS = 10_000
 MOST_EXPERTS = 65_536
@@ -77,26 +78,88 @@ ModelField = Annotated[
 
 
 MOST_GPUS = 2**20
+MOST_IN_DOMAIN = 2**14
 MOST_PODS = 1024
 MOST_POD_PORTS = 4096
 MOST_STRATEGIES = 1000
 Parts = Annotated[int, Field(ge=1, le=MOST_GPUS)]
 
 
+Tflops = Annotated[float, Field(gt=0, le=1e6)]
+Memory = Annotated[float, Field(gt=0, le=1e6)]
+
+
+class DeviceSection(FileModel):
+    """A device by its figures."""
+
+    name: str = Field(default="custom", min_length=1, max_length=50)
+    peak_tflops: Tflops = Field(description="dense peak of products of 16-bit matrices, 10^12 operations a second")
+    fp8_tflops: Tflops | None = Field(default=None, description="of 8-bit matrices; null: it has none")
+    fp4_tflops: Tflops | None = Field(default=None, description="of 4-bit matrices; null: it has none")
+    memory_gib: Memory | None = Field(default=None, description="that a job may take")
+    memory_gbytes_per_s: Memory = Field(description="rate of its memory, 10^9 bytes a second")
+    scale_up_gbytes_per_s: Memory | None = Field(
+        default=None, description="to others of its scale-up domain, in one direction"
+    )
+    domain: int | None = Field(default=None, ge=1, le=MOST_IN_DOMAIN, description="devices of a scale-up domain")
+    network_gbps: Rate | None = Field(default=None, description="of the interfaces beside, of a device")
+    like: str = Field(default="h100", max_length=50, description="device whose efficiencies it has")
+
+    @property
+    def device(self) -> TrainingDevice:
+        """The same as the time model takes it; of a device that is in the table."""
+        return TrainingDevice(
+            self.name,
+            self.peak_tflops,
+            self.fp8_tflops,
+            self.memory_gbytes_per_s,
+            TRAINING_DEVICES[self.like].reached,
+            self.fp4_tflops,
+            self.memory_gib,
+            self.scale_up_gbytes_per_s,
+            self.domain or 8,
+            self.network_gbps,
+        )
+
+
+def device_shape(value: object) -> str:
+    """Which shape of a device is meant: a name or figures; the answer names the type."""
+    return "DeviceSection" if isinstance(value, DeviceSection | dict) else "str"
+
+
+DeviceField = Annotated[
+    Annotated[str, Field(min_length=1, max_length=50), Tag("str")] | Annotated[DeviceSection, Tag("DeviceSection")],
+    Discriminator(device_shape),
+]
+
+
+def device_of(section: str | DeviceSection) -> TrainingDevice | None:
+    """The device of a cluster; None where no such name is in the table."""
+    if isinstance(section, str):
+        return TRAINING_DEVICES.get(section)
+    return section.device if section.like in TRAINING_DEVICES else None
+
+
 class GpuClusterSection(FileModel):
     """Servers of GPUs with optical interfaces."""
 
     servers: int = Field(ge=1, le=2**17)
-    gpus_per_server: int = Field(ge=1, le=1024)
-    device: str = Field(min_length=1, max_length=50, description="a100, h100, h800")
-    gpu_memory_gib: float | None = Field(default=80.0, gt=0, le=1e6, description="null: not checked")
+    gpus_per_server: int = Field(
+        ge=1, le=MOST_IN_DOMAIN, description="of a scale-up domain; default: as the device has them"
+    )
+    device: DeviceField = Field(description="a name in the table of devices, or figures")
+    gpu_memory_gib: float | None = Field(
+        default=80.0, gt=0, le=1e6, description="null: not checked; default: as the device has it"
+    )
     headroom_gib: float = Field(default=0.0, ge=0, le=1e6, description="kept free for context, buffers, fragments")
-    intra_server_gbps: Rate = Field(description="of one GPU inside its server, each direction")
-    degree: int = Field(ge=1, le=1024, description="interfaces of a server")
+    intra_server_gbps: Rate = Field(
+        description="of one GPU inside its server, each direction; default: as the device has it"
+    )
+    degree: int = Field(ge=1, le=MOST_IN_DOMAIN, description="interfaces of a server; default: one for each GPU")
     interfaces: Literal["per-server", "per-gpu"] = Field(
         default="per-server", description="per-gpu: each GPU owns as many as any other"
     )
-    link_gbps: Rate = Field(description="of an interface, each direction")
+    link_gbps: Rate = Field(description="of an interface, each direction; default: as the device has it")
     optical_interfaces: int | None = Field(
         default=None,
         ge=1,
@@ -108,6 +171,31 @@ class GpuClusterSection(FileModel):
     hop_latency_us: LatencyUs = 1.0
     message_latency_us: LatencyUs = 2.1
     slowdown: float = Field(default=1.0, ge=1.0, le=100.0, description="for GPUs that lag behind")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_device(cls, data: Any) -> Any:
+        """What a file leaves out is as the device has it."""
+        if not isinstance(data, dict):
+            return data
+        section = data.get("device")
+        device = TRAINING_DEVICES.get(section) if isinstance(section, str) else None
+        if isinstance(section, dict):
+            try:
+                device = device_of(DeviceSection.model_validate(section))
+            except ValidationError:
+                return data
+        if device is None:
+            return data
+        scale_up = device.scale_up_gbytes_per_s
+        usual = {
+            "gpus_per_server": device.domain,
+            "gpu_memory_gib": device.memory_gib,
+            "intra_server_gbps": None if scale_up is None else 8.0 * scale_up,
+            "degree": data.get("gpus_per_server", device.domain),
+            "link_gbps": device.network_gbps,
+        }
+        return {**{key: value for key, value in usual.items() if value is not None}, **data}
 
 
 class FormatsSection(FileModel):

@@ -51,7 +51,7 @@ def test_large_networks_lose_no_more_than_the_margin() -> None:
 
 
 @given(st.lists(st.floats(0, 1e6, allow_subnormal=False), min_size=6, max_size=6))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_no_lengths_prove_more_than_the_truth(lengths: list[float]) -> None:
     """Weak duality: whatever the lengths, the bound on a ring of six is at most its theta, 15."""
     if max(lengths) == 0:

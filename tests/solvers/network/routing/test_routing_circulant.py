@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from solvers.network.orbits import by_orbits, symmetry_of
 from solvers.network.flows import RoutingProof, network_of
 from solvers.network.routes import circulant_topology
 from solvers.network.routing import route
-from solvers.network.symmetric import by_rotation, circulant_classes, route_circulant
+from solvers.network.symmetric import circulant_classes, route_circulant
 from tests.support.circulant_bound import certified_circulant_bound
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError
-from topoopt.core.graphs import RingBox
 from topoopt.core.network import SourceFlow
 from topoopt.verify.laws.routing import certified_theta_bound, check_flow
 
@@ -35,7 +35,7 @@ def test_published_values_at_1024(offsets: tuple[int, ...], theta: float) -> Non
 
 
 @given(st.integers(4, 48), st.data())
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=6)
 def test_equals_the_full_program(n: int, data: st.DataObject) -> None:
     """The collapsed program and the arc formulation by interior point agree on random circulants and demands."""
     more = data.draw(st.lists(st.integers(2, n - 1), max_size=3 if n < 20 else 2, unique=True))
@@ -44,7 +44,7 @@ def test_equals_the_full_program(n: int, data: st.DataObject) -> None:
     offsets = [1, *more]
     topology = circulant_topology(n, len(offsets), LinkDirection.UNIDIRECTIONAL, offsets)
     demand = np.array([np.roll(weight, i) for i in range(n)])
-    by_class = route(topology, demand, method="circulant")
+    by_class = route(topology, demand, method="orbits")
     full = route(topology, demand, method="ipx")
     assert by_class.theta == pytest.approx(full.theta, rel=1e-6)
     assert by_class.bound == pytest.approx(full.bound, rel=1e-6)
@@ -112,8 +112,9 @@ def test_one_source_stands_for_all(seed: int) -> None:
     weight = draw.lognormal(0, 1.5, n)
     weight[0] = 0.0
     demand = weight[(np.arange(n) - np.arange(n)[:, None]) % n]
-    one, each = (RoutingProof(network_of(topology, demand), 1e-9, alike=alike) for alike in (RingBox((n,)), None))
-    by_rotation(one)
+    network = network_of(topology, demand)
+    one, each = (RoutingProof(network, 1e-9, symmetry=group) for group in (symmetry_of(network, ring=True), None))
+    by_orbits(one)
     assert one.flow is not None
     turned = SourceFlow(one.flow)
     table = SourceFlow(np.array(list(turned.rows(topology))))

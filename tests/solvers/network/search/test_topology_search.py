@@ -84,7 +84,7 @@ def _sound(result: TopologySearchResult, problem: TopologyProblem) -> None:
 
 
 @given(n=st.integers(5, 70), levels=st.integers(1, 6), seed=st.integers(0, 99))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_bit_rows_count_hops(n: int, levels: int, seed: int) -> None:
     """The hop total of the packed rows equals a breadth-first search, cut off at the same depth."""
     rng = np.random.default_rng(seed)
@@ -121,7 +121,7 @@ def test_annealing_lowers_the_hop_total_and_keeps_the_rules(links: LinkDirection
 
 
 @given(n=st.integers(4, 14), seed=st.integers(0, 99))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 def test_gradient_bound_is_valid_and_close(n: int, seed: int) -> None:
     """Bounds of the gradient never exceed the routed theta and come within 0.1 % of it."""
     demand = demand_matrix("skew", n, seed=seed)
@@ -251,7 +251,7 @@ def test_generalized_kautz_is_a_kautz_graph() -> None:
 
 
 @given(seed=st.integers(0, 10_000))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_link_counts_are_exact(seed: int) -> None:
     """For three servers of degree 3 the least theta equals that of all link counts tried one by one."""
     loads = np.random.default_rng(seed).lognormal(0.0, 1.0, (3, 3))
