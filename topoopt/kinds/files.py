@@ -59,10 +59,13 @@ MODES: Mapping[tuple[str, str], str] = {("regional-circuits", "switches"): "para
 """Name of a kind, key that tells a mode of it -> the kind that the mode is, which reads it under either name."""
 
 
-def kind_in(data: Mapping[str, Any]) -> Any:
-    """Return the kind that an instance states, or the kind that its mode is; None where it states none."""
-    kind = data.get("kind")
-    return next((mode for (name, key), mode in MODES.items() if name == kind and key in data), kind)
+def _of_its_kind(document: Document) -> Document:
+    """Return a document whose kind is that of its mode, where it states the kind that the mode is of."""
+    data = document.data
+    for (kind, key), mode in MODES.items():
+        if isinstance(data, dict) and data.get("kind") == kind and key in data:
+            return replace(document, data={**data, "kind": mode})
+    return document
 
 
 def build_instance(document: Document) -> Any:
@@ -71,11 +74,12 @@ def build_instance(document: Document) -> Any:
     Raises:
         InputError: not a mapping, no or an unknown kind, and whatever the kind finds.
     """
+    document = _of_its_kind(document)
     data = document.data
     if not isinstance(data, dict):
         document.refuse([Issue((), "not an instance", value_text(data), "a mapping with schema_version, kind, ...")])
         raise AssertionError("refuse returned with a fault")
-    kind = kind_in(data)
+    kind = data.get("kind")
     if isinstance(kind, str) and kind in KINDS:
         with with_files_beside(document) as whole, files_seen() as others:
             problem = kind_named(kind).files.read(whole)
@@ -107,10 +111,11 @@ def read_instance(path: str | os.PathLike[str], changes: Sequence[tuple[str, obj
 
 
 def _changed(document: Document, changes: Sequence[tuple[str, object, str]]) -> Document:
+    document = _of_its_kind(document)
     data = document.data
     if not isinstance(data, dict):
         return document
-    kind = kind_in(data)
+    kind = data.get("kind")
     if isinstance(kind, str) and kind in KINDS:
         keys = json_schema(kind)["properties"]
         text = f"instances of kind {kind} have no"

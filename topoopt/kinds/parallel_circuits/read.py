@@ -33,7 +33,7 @@ class ParallelCircuitsInstance:
 
     schema_version: SchemaVersion = 1
     """version of this file format"""
-    kind: Literal["parallel-circuits", "regional-circuits"] = "parallel-circuits"
+    kind: Literal["parallel-circuits"] = "parallel-circuits"
     name: FileName = "parallel-circuits"
     servers: Annotated[int, Ge(2), Le(MAX_SERVERS)]
     """n, each with one interface on every switch"""
@@ -90,7 +90,7 @@ def resolve(document: Document) -> ParallelCircuitsProblem:
 
 def _identity(instance: ParallelCircuitsInstance, demand: Floats) -> str:
     """Return the hash of an instance with defaults written out; a file counts by its content, not by its name."""
-    document: dict[str, Any] = codec.plain(instance) | {"kind": "parallel-circuits"}
+    document: dict[str, Any] = codec.plain(instance)
     if "file" in document["demand"]:
         document["demand"] = hashlib.sha256(np.ascontiguousarray(demand, dtype="<f8").tobytes()).hexdigest()
     return canonical_sha256(document)
