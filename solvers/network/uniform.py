@@ -17,7 +17,7 @@ from solvers.network.annealing import anneal, hops_of, table_of, table_of_arcs, 
 from solvers.network.lifts import Lift, competitors, race
 from solvers.network.polish import default_evaluations, polish
 from solvers.network.routing import RoutingResult, route
-from solvers.network.search import POLISH_SERVERS, OnIncumbent, TopologySearchResult
+from solvers.network.search import POLISH_SERVERS, OnIncumbent, Routed, TopologySearchResult
 from solvers.network.seeds import kautz_seed
 from solvers.stop import Stop
 from topoopt.core.arrays import Floats, Ints
@@ -78,6 +78,7 @@ def search_uniform(
     bound: float = 0.0,
     stop: Stop | None = None,
     on_incumbent: OnIncumbent | None = None,
+    start: Routed | None = None,
 ) -> TopologySearchResult:
     """Search for the topology of least theta for uniform demand, without constraints.
 
@@ -88,11 +89,12 @@ def search_uniform(
         bound: on theta over all topologies.
         stop: deadline and interrupt.
         on_incumbent: called whenever there is something better.
+        start: a topology with its routing that the result is no worse than.
 
     Raises:
         InfeasibleError: so many links connect no graph. LimitError: the limit came before there was one.
     """
-    return _Search(problem, seed, scale, bound, stop or Stop(), on_incumbent).run()
+    return _Search(problem, seed, scale, bound, stop or Stop(), on_incumbent, start).run()
 
 
 class _Search:
@@ -104,27 +106,28 @@ class _Search:
         bound: float,
         stop: Stop,
         on_incumbent: OnIncumbent | None,
+        start: Routed | None,
     ) -> None:
         self.problem, self.seed, self.scale, self.bound = problem, seed, scale, bound
         self.stop, self.on_incumbent = stop, on_incumbent
         self.n, self.d, self.links = problem.servers, problem.degree, problem.links
         self.unit = float(problem.demand[0, 1])
-        self.best: tuple[Topology, RoutingResult] | None = None
+        self.best = self.start = start
         self.steps: list[tuple[str, float, float]] = []
 
     def run(self) -> TopologySearchResult:
         for number, work in enumerate(work_s(self.n, self.d)):
+            if self.best and (self._late or self._close):
+                break
             lifts: list[Lift] = []
             for lifts in race(self.n, self.d, self.links, self.scale * work, 2 * self.seed + number, self.stop):
-                if self.best is None:
+                if self.best is None or self.best is self.start:
                     self._offer(self._entries(lifts[:1]))
             self._offer(self._entries(lifts))
             self._offer(self._kautz())
             if number == 0:
                 self._offer(self._trimmed(self.scale * work))
             self._offer(self._polished())
-            if self._late or self._close:
-                break
         if self.best is None:
             raise LimitError("no topology was found that joins all servers (not proven that there is none)")
         return self._result(*self.best)
