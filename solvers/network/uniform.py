@@ -124,8 +124,8 @@ class _Search:
                 if self.best is None or self.best is self.start:
                     self._offer(self._entries(lifts[:1]))
             self._offer(self._entries(lifts))
-            self._offer(self._kautz())
             if number == 0:
+                self._offer(self._kautz())
                 self._offer(self._trimmed(self.scale * work))
             self._offer(self._polished())
         if self.best is None:
