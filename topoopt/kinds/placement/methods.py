@@ -193,7 +193,8 @@ def auto(problem: PlacementProblem, effort: Effort) -> Placed:
         return slices(problem, effort)
     stop = at_most(effort.stop, DEFAULT_S)
     search = _heuristic(problem, effort, stop)
-    if search.graph.costs.uniform and search.settings.stages == "contiguous" and not search.closed():
+    contiguous = search.graph.costs.uniform and search.settings.stages == "contiguous"
+    if contiguous and search.best is not None and not search.closed():
         placed = _placed(search, (), StopReason.CONVERGED, "slices", stop)  # a walk over ideals is quick where it ends
         if any(meets(search.value, bound.value, Tolerance.TIMES_ROUNDED_DOWN) for bound in placed.bounds):
             return placed
