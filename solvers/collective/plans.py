@@ -261,7 +261,7 @@ def rooted_forest(network: RatedNetwork, root: int, trees: int | None) -> Forest
     """Trees from one root: as many as the least flow from it to another rank, in its largest whole parts."""
     others = network.ranks[network.ranks != root]
     sent = np.array([int(network.units.sum()) + 1])
-    value, _ = rank_cuts(network.nodes, *network.arcs.T, network.units, np.array([root]), sent, others)
+    value, _ = rank_cuts(network.nodes, network.arcs, network.units, np.array([root]), sent, others)
     least = int(value.min())
     if least == 0:
         raise ValueError(f"{network.names[root]} does not reach every rank")

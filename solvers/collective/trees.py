@@ -190,9 +190,9 @@ class _Splitting:
         for _ in range(MOST_GUESSES):
             units = transport.units()
             used = units > 0
-            tails, heads = np.concatenate((tail, source[used])), np.concatenate((head, target[used]))
+            arcs = np.stack((np.concatenate((tail, source[used])), np.concatenate((head, target[used]))), axis=1)
             units_of = np.concatenate((capacity, units[used]))
-            value, sides = rank_cuts(self.network.nodes, tails, heads, units_of, ranks, need, ranks)
+            value, sides = rank_cuts(self.network.nodes, arcs, units_of, ranks, need, ranks)
             broken = np.flatnonzero(value < total)
             if not len(broken):
                 return units
@@ -289,7 +289,7 @@ def carries(network: RatedNetwork, capacity: Ints, trees: Mapping[int, int]) -> 
     """Whether so many trees from every rank fit into whole capacities, int64[m]."""
     ranks = network.ranks
     sent = np.array([trees[rank] for rank in ranks.tolist()], dtype=np.int64)
-    value, _ = rank_cuts(network.nodes, *network.arcs.T, capacity, ranks, sent, ranks)
+    value, _ = rank_cuts(network.nodes, network.arcs, capacity, ranks, sent, ranks)
     return bool((value >= sent.sum()).all())
 
 

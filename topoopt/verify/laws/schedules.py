@@ -168,15 +168,15 @@ def results_arrive(problem: CollectiveProblem, schedule: CollectiveSchedule) -> 
     own = np.arange(len(blocks.units), dtype=np.int64) * nodes
     if problem.collective is CollectiveOp.ALL_TO_ALL:
         arrived = np.isin(own + blocks.target, held) | (blocks.owner == blocks.target)
-        for block in np.flatnonzero(~arrived):
+        for block in np.flatnonzero(~arrived).tolist():
             yield f"block {block} does not reach rank {blocks.target[block]}"
         return
     cells = np.unique(np.concatenate((held, own + blocks.owner)))
     cells = cells[np.isin(cells % nodes, ranks)]
     counts = np.bincount(cells // nodes, minlength=len(blocks.units))
     for block in np.flatnonzero(counts < len(ranks)).tolist():
-        for rank in np.setdiff1d(ranks, cells[cells // nodes == block] % nodes).tolist():
-            yield f"rank {rank} never gets block {block}"
+        for missing in np.setdiff1d(ranks, cells[cells // nodes == block] % nodes).tolist():
+            yield f"rank {missing} never gets block {block}"
 
 
 def of_group(schedule: CollectiveSchedule, members: Ints) -> CollectiveSchedule:
@@ -277,9 +277,9 @@ def step_traffic(network: RatedNetwork, schedule: CollectiveSchedule, *, multica
             arc = column[sends.route[send]]
             np.add.at(units, (sends.step[send], arc), schedule.blocks.units[sends.block[send]])
     loads = units[:, :m].astype(np.float64)
-    for hop in range(m, len(parts)):
-        for arc, part in parts[hop]:
-            loads[:, arc] += units[:, hop] * part
+    for carried, own in zip(units.T[m:], parts[m:], strict=True):
+        for number, part in own:
+            loads[:, number] += carried * part
     return loads, latency
 
 
