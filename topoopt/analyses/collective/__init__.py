@@ -382,6 +382,7 @@ def bound(
         def show(console: Console) -> None:
             if rows:
                 console.print(_bound_table(rows))
+            limits = {row.collective: row.limited_by for row in rows}
             lines = [
                 f"AllGather, ReduceScatter: at most {float(bounds.allgather_rate):.6g} GB/s (ratio {bounds.ratio}): "
                 f"{bounds.words}"
@@ -398,6 +399,7 @@ def bound(
             if breadth_first:
                 factor = document["bandwidth_factor"] or "differs from rank to rank"
                 lines.append(f"breadth-first broadcasts: {document['steps']} steps, bandwidth factor {factor}")
+            lines += [f"{name} is limited by: {text}" for name, text in limits.items()]
             for line in (*lines, *early_end(bounds.stopped_by), *(f"note: {note}" for note in notes)):
                 console.print(line, markup=False, highlight=False, soft_wrap=True)
 
@@ -411,11 +413,10 @@ def _bound_table(rows: Sequence[BoundRow]) -> TerminalTable:
     """The least times by collective and size."""
     from topoopt.kinds.collective.figures import time_text
 
-    table = TerminalTable("collective", title="least time of any schedule")
+    table = TerminalTable("collective", title="least time of any schedule", max_rows=len(rows))
     for heading in ("size", "time", "algbw, GB/s", "busbw, GB/s"):
         table.add_column(heading, justify="right")
-    table.add_column("limited by")
     for row in rows:
         rates = (number(row.algbw_gbytes_per_s), number(row.busbw_gbytes_per_s))
-        table.add_row(row.collective, byte_size(row.bytes), time_text(row.time_us), *rates, escape(row.limited_by))
+        table.add_row(row.collective, byte_size(row.bytes), time_text(row.time_us), *rates)
     return table
