@@ -86,7 +86,7 @@ class CollectiveInstance:
     groups: (
         Annotated[tuple[Annotated[tuple[MemberRank, ...], Len(2, MAX_SERVERS)], ...], Len(1, MAX_SERVERS)] | None
     ) = None
-    """process groups that run the collective at once, each on a vector of its own; as many ranks in each, none in two"""
+    """process groups that run the collective at once, each on a vector of its own: disjoint and of one size"""
     objective: Literal["time", "throughput", "latency", "pareto"] = "time"
     """least time, most bytes a second without latencies, fewest steps, or least time by size"""
     limits: ScheduleLimits = ScheduleLimits()
