@@ -134,7 +134,7 @@ def _allgather(problem: CollectiveProblem, network: RatedNetwork, stop: Stop, *,
     ratio, side = ratio_cut(merged.network, np.array([root for root, _ in symmetry.rank_orbits]))
     proof: tuple[Certificate, ...] = (cut_certificate(own.side(side)),)
     rate = 1 / float(ratio)
-    unbalanced = bool(_imbalance(merged.network).any())
+    unbalanced = bool(_imbalance(merged.network).any()) and not problem.multicast
     if own.few_orbits or unbalanced:
         packed = packing(symmetry, stop, bound=rate)
         if packed.bound < rate * (1 - 1e-9):
@@ -268,7 +268,7 @@ def limiting(problem: CollectiveProblem, stop: Stop) -> tuple[Certificate, ...]:
         return (_cut(least_cut(network)),) if problem.multicast else _allreduce(problem, stop).certificates
     turned = collective is CollectiveOp.REDUCE_SCATTER
     forward = network.transposed() if turned else network
-    if problem.groups or _imbalance(network).any():
+    if problem.groups or (_imbalance(network).any() and not problem.multicast):
         return _allgather(problem, forward, stop, backward=turned).certificates
     own = reduced(problem, forward)
     sinks = np.array([root for root, _ in own.symmetry.rank_orbits])

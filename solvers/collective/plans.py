@@ -405,7 +405,9 @@ def by_trees(problem: CollectiveProblem, stop: Stop) -> Plans:
     counts = [problem.trees_per_root]
     if counts == [None] and problem.collective in GATHERS:
         best = best_rate(problem, stop)
-        yield PlannedSchedule(best.schedule(), True, best.stopped_by, () if problem.multicast else best.certificates)
+        proof = () if problem.multicast else best.certificates
+        with contextlib.suppress(TreesDoNotFitError):
+            yield PlannedSchedule(best.schedule(), True, best.stopped_by, proof)
         few = len(problem.network.ranks) <= MOST_RANKS_TRIED and not problem.groups
         counts = [1, 2] if few and problem.objective != "throughput" else []
     for count in counts:

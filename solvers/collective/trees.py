@@ -154,7 +154,9 @@ class _Splitting:
             spread = self.spread
             transport = _Transport(into, out, switch, spread, whole=self.whole)
             try:
-                if spread and transport.total() < _Transport(into, out, switch, 0, whole=self.whole).total() * (1 - 1e-9):
+                if spread and transport.total() < _Transport(into, out, switch, 0, whole=self.whole).total() * (
+                    1 - 1e-9
+                ):
                     raise TreesDoNotFitError("what is lost now may be missing later")
                 units = self._kept(switch, need, transport, into, out)
             except TreesDoNotFitError:
