@@ -159,7 +159,8 @@ def audit(
 def lines_of(document: object) -> list[str]:
     assert isinstance(document, dict)
     recomputed, bound, claimed = document["recomputed"], document["bound"], document["claimed"]
-    lines = [f"verdict: {document['verdict']}", *(f"- {reason}" for reason in document["reasons"])]
+    extent = ", semantics only" if document["extent"] == "semantics only" else ""
+    lines = [f"verdict: {document['verdict']}{extent}", *(f"- {reason}" for reason in document["reasons"])]
     lines.append(
         f"{document['collective']} of {counted(document['ranks'], 'rank')}, {counted(document['messages'], 'message')}"
         + (f", {document['relayed_messages']} of them passed on" if document["relayed_messages"] else "")

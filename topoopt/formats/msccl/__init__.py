@@ -129,7 +129,7 @@ def parsed(path: Path, options: ScheduleOptions) -> MscclAlgorithm:
         if collective is None:
             raise no_collective(str(path), root.attrib.get("coll"))
         listed = sorted(root.findall("gpu"), key=lambda gpu: int(gpu.attrib["id"]))
-        ranks, chunks = int(root.attrib["ngpus"]), _whole(root.attrib["nchunksperloop"], 1)
+        ranks, chunks = int(root.attrib.get("ngpus", len(listed))), _whole(root.attrib["nchunksperloop"], 1)
         if not 2 <= ranks <= MOST_RANKS or [int(gpu.attrib["id"]) for gpu in listed] != list(range(ranks)):
             allowed = f"each of 0 to ngpus - 1 once, 2 to {MOST_RANKS} of them"
             raise refusal("wrong ranks", str(path), value=f"{len(listed)} gpu, ngpus {ranks}", allowed=allowed)
@@ -140,7 +140,7 @@ def parsed(path: Path, options: ScheduleOptions) -> MscclAlgorithm:
             collective,
             chunks,
             int(root.attrib.get("nchannels", "1")),
-            root.attrib.get("inplace", "0") == "1",
+            root.attrib.get("inplace", "1" if "ngpus" not in root.attrib else "0") == "1",
             int(root.attrib.get("maxBytes") or 0),
             dict(root.attrib),
             tuple(_gpu(element) for element in listed),
@@ -262,6 +262,12 @@ def _fused(builder: ProgramBuilder, where: str, steps: tuple[MscclStep, ...]) ->
 def _notes(builder: ProgramBuilder, algorithm: MscclAlgorithm) -> None:
     builder.notes.extend(algorithm.notes)
     given = algorithm.attributes
+    early = [name for name in ("ngpus", "coll", "inplace") if name not in given]
+    if early:
+        text = (
+            "its gpu elements are the ranks, and it is read as in place" if "ngpus" in early else "it is read without"
+        )
+        builder.notes.append(f"the file has no {', '.join(early)}, which runtimes want: {text}")
     absent = [name for name in ("minBytes", "maxBytes", "outofplace") if name not in given]
     if absent:
         builder.notes.append(f"newer executors refuse files without {', '.join(absent)}")
