@@ -78,7 +78,8 @@ def test_a_script_is_read_evaluated_and_compared(tmp_path: Path) -> None:
 LAYERS = {
     "num-layers": 30, "hidden-size": 4096, "num-attention-heads": 32, "seq-length": 2048, "vocab-size": 51200,
     "max-position-embeddings": 2048, "tensor_model_parallel_size": 2, "sequence-parallel": True,
-    "pipeline_model_parallel_size": 4, "micro-batch-size": 1, "global-batch-size": 64, "use-distributed-optimizer": True,
+    "pipeline_model_parallel_size": 4, "micro-batch-size": 1, "global-batch-size": 64,
+    "use-distributed-optimizer": True,
 }  # fmt: skip
 
 
@@ -209,7 +210,22 @@ def test_what_is_unknown_is_refused_or_listed(tmp_path: Path) -> None:
 )
 def test_flags_that_are_wrong(tmp_path: Path, text: str, words: str) -> None:
     """Each is named with its value, exit code 2."""
-    assert any(words in line for line in refused("llm", "check", script(tmp_path, text), "--set", f"{A100},length=8,model=llama3-70b"))  # fmt: skip
+    options = ("--set", f"{A100},length=8,model=llama3-70b")
+    assert any(words in line for line in refused("llm", "check", script(tmp_path, text), *options))
+
+
+def test_files_that_grow_without_end(tmp_path: Path) -> None:
+    """Variables that double, repetitions of repetitions and deep sums are refused or kept as they are, at once."""
+    doubling = "A0=xxxxxxxxxx\n" + "".join(f"A{i + 1}=$A{i}$A{i}\n" for i in range(60))
+    (line,) = refused("llm", "check", script(tmp_path, f"{doubling}echo $A60 --micro-batch-size 1"))
+    assert "too long" in line
+    many = "A=" + "y" * 90_000 + "\n" + "$A " * 1000
+    assert "too long" in refused("llm", "check", script(tmp_path, many))[0]
+    sums = f"--micro-batch-size $(({'(' * 5000}1{')' * 5000}))"
+    assert refused("llm", "check", script(tmp_path, sums))
+    layout = "--num-layers 4 --pipeline-model-parallel-layout ((((t*9999)*9999)*9999)*9999)*9999"
+    division = division_of(read_launch([script(tmp_path, layout)]), Sizes(4, 4, 4, 1, 64, 4), 4)
+    assert any("not a layout" in str(item) for item in division.problems)
 
 
 def test_torchtitan(tmp_path: Path) -> None:

@@ -22,6 +22,8 @@ from topoopt.files.documents import Limits, parse_document
 from topoopt.files.untrusted import read_text
 
 MAX_TEXT_BYTES = 1 << 20
+MAX_WORD = 100_000
+MAX_SUM = 200
 LIMITS = Limits()
 
 Use = Literal["whole", "switch", "text", "unused"]
@@ -401,15 +403,17 @@ def _words(text: str, file: str) -> list[str]:
     variables: dict[str, list[str]] = {}
     in_use: set[str] = set()
     words: list[str] = []
-    index = 0
+    index = length = 0
     while index < len(tokens):
         token = tokens[index]
         index += 1
-        if (name := _name_of(token)) in variables:
-            in_use.add(name)
+        in_use |= {match[1] or match[3] for match in _VARIABLE.finditer(token)}
         match = None if token.startswith("--") else _ASSIGNED.fullmatch(token)
         if match is None:
-            words += _expanded(token, variables)
+            added = _expanded(token, variables)
+            words += added
+            if (length := length + sum(map(len, added))) > MAX_TEXT_BYTES:
+                raise InputError([Problem("variables too long", file, allowed=f"{MAX_TEXT_BYTES} characters")])
         elif match[2].startswith("("):
             items = [match[2][1:]]
             while not items[-1].endswith(")") and index < len(tokens):
@@ -432,10 +436,16 @@ def _name_of(token: str) -> str:
 
 
 def _expanded(token: str, variables: Mapping[str, list[str]]) -> list[str]:
-    """A word with its variables; one that is a variable alone may be several words."""
-    whole = _VARIABLE.fullmatch(token)
-    if whole is not None and (whole[1] or whole[3]) in variables:
-        return [part for word in variables[whole[1] or whole[3]] for part in shlex.split(word)]
+    """A word with its variables; one that is a variable alone may be several words.
+
+    Raises:
+        InputError: variables in variables make it longer than any launch is.
+    """
+    names = [match[1] or match[3] for match in _VARIABLE.finditer(token)]
+    if len(token) + sum(len(word) for name in names for word in variables.get(name, ())) > MAX_WORD:
+        raise InputError([Problem("variables too long", path=", ".join(names[:3]), allowed=f"{MAX_WORD} characters")])
+    if (name := _name_of(token)) in variables:
+        return [part for word in variables[name] for part in shlex.split(word)]
 
     def value(match: re.Match[str]) -> str:
         name = match[1] or match[3]
@@ -470,6 +480,6 @@ def _sum(text: str) -> str | None:
         raise ValueError
 
     try:
-        return str(value(ast.parse(text.strip(), mode="eval").body))
+        return str(value(ast.parse(text.strip(), mode="eval").body)) if len(text) <= MAX_SUM else None
     except (SyntaxError, ValueError, ZeroDivisionError, RecursionError):
         return None

@@ -19,6 +19,7 @@ from topoopt.formats.launch import Launch
 
 SHOWN = 6
 VOCABULARY_UNIT = 128
+MAX_LAYOUT = 20_000
 SHARDING = {"no_shard": 0, "optim": 1, "optim_grads": 2, "optim_grads_params": 3}
 SCHEDULES = {
     "1f1b": PipelineSchedule.ONE_F_ONE_B,
@@ -564,11 +565,12 @@ def _stages(text: str) -> list[str] | None:
     """Stages of a layout, repetitions written out; None: it is none."""
 
     def written(match: re.Match[str]) -> str:
-        return (match[1] or match[3] or "") * int(match[2] or match[4] or 0)
+        part, times = match[1] or match[3] or "", int(match[2] or match[4] or 0)
+        return part * times if len(part) * times <= MAX_LAYOUT else "?"
 
     for _ in range(8):
-        text, count = _REPEATED.subn(written, text)
-        if not count or len(text) > 100_000:
+        text, count = _REPEATED.subn(written, text[:MAX_LAYOUT])
+        if not count:
             break
     text = text.replace(",", "").rstrip("|")
     return text.split("|") if re.fullmatch(r"[EtmL|]+", text) else None
