@@ -180,10 +180,7 @@ COMMANDS: dict[str, Line] = {
         "Batch",
         "topoopt.studies.command:run",
         "Do the runs that are missing, then make the table.",
-        (
-            "topoopt study run instances/studies/totient-diameter.yaml -o out/totient --jobs 2",
-            "topoopt study run instances/studies/totient-diameter.yaml -o out/totient --again 3fa9",
-        ),
+        ("topoopt study run instances/studies/totient-diameter.yaml -o out/totient --jobs 2",),
     ),
     "study validate": Line(
         "Batch",

@@ -19,7 +19,14 @@ from tests.support.cli_cases import write
 from topoopt.core.arrays import Floats
 from topoopt.core.network import SourceFlow
 from topoopt.core.topology import Topology
-from topoopt.verify.laws.routing import all_pairs, certified_theta_bound, check_flow, generators_of, orbits_of, within_hops
+from topoopt.verify.laws.routing import (
+    all_pairs,
+    certified_theta_bound,
+    check_flow,
+    generators_of,
+    orbits_of,
+    within_hops,
+)
 
 Place = tuple[int, ...]
 
