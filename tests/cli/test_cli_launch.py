@@ -119,7 +119,7 @@ def test_folded_expert_groups(tmp_path: Path, gpus: int, etp: int | None, good: 
     text = "--pipeline-model-parallel-size 2 --expert-model-parallel-size 2 --global-batch-size 512"
     text += "" if etp is None else f" --expert-tensor-parallel-size {etp}"
     launch = read_launch([script(tmp_path, text)])
-    division = division_of(launch, Sizes(24, 64, 8, 32, 4096, gpus), None)
+    division = division_of(launch, Sizes(24, (64,), (8,), 32, 4096, gpus), None)
     assert (not division.problems) == good
     assert division.strategy.data == gpus // 2
 
@@ -156,7 +156,7 @@ BROKEN = (
 def test_every_rule_says_its_numbers(tmp_path: Path, flags: str, words: str) -> None:
     """16 GPUs, 24 layers, 64 heads (8 of keys), 32 experts, 4096 tokens, 512 sequences."""
     launch = read_launch([script(tmp_path, f"{flags} --global-batch-size 512")])
-    division = division_of(launch, Sizes(24, 64, 8, 32, 4096, 16), None)
+    division = division_of(launch, Sizes(24, (64,), (8,), 32, 4096, 16), None)
     assert any(re.search(words, str(problem)) for problem in division.problems), division.problems
 
 
@@ -174,7 +174,7 @@ def test_layers_of_stages(tmp_path: Path, flags: str, layers: tuple[int, ...] | 
     """By hand: what is left between the ends, chunks, and embedding and loss as layers."""
     gpus = 26 if "13" in flags else 16
     launch = read_launch([script(tmp_path, f"{flags} --global-batch-size 512")])
-    division = division_of(launch, Sizes(24, 64, 8, 1, 4096, gpus), None)
+    division = division_of(launch, Sizes(24, (64,), (8,), 1, 4096, gpus), None)
     if layers is None:
         assert any("5 stages do not divide" in str(item) for item in division.problems)
         return
@@ -224,7 +224,7 @@ def test_files_that_grow_without_end(tmp_path: Path) -> None:
     sums = f"--micro-batch-size $(({'(' * 5000}1{')' * 5000}))"
     assert refused("llm", "check", script(tmp_path, sums))
     layout = "--num-layers 4 --pipeline-model-parallel-layout ((((t*9999)*9999)*9999)*9999)*9999"
-    division = division_of(read_launch([script(tmp_path, layout)]), Sizes(4, 4, 4, 1, 64, 4), 4)
+    division = division_of(read_launch([script(tmp_path, layout)]), Sizes(4, (4,), (4,), 1, 64, 4), 4)
     assert any("not a layout" in str(item) for item in division.problems)
 
 
@@ -237,7 +237,7 @@ def test_torchtitan(tmp_path: Path) -> None:
     )
     launch = read_launch([script(tmp_path, text, "run.toml")])
     assert launch.dialect == "torchtitan"
-    division = division_of(launch, Sizes(80, 64, 8, 1, 8192, 256), None)
+    division = division_of(launch, Sizes(80, (64,), (8,), 1, 8192, 256), None)
     assert not division.problems
     strategy = division.strategy
     assert (strategy.tensor, strategy.sequence, strategy.data, strategy.zero, strategy.micro_batch) == (
@@ -256,7 +256,7 @@ def test_torchtitan(tmp_path: Path) -> None:
          "no such schedule"),
     ):  # fmt: skip
         path = script(tmp_path, f"torchrun train.py --training.seq_len 8192 {extra}", "titan.sh")
-        division = division_of(read_launch([path]), Sizes(80, 64, 8, 32, 8192, 16), None)
+        division = division_of(read_launch([path]), Sizes(80, (64,), (8,), 32, 8192, 16), None)
         assert any(words in str(item) for item in division.problems), division.problems
 
 
@@ -264,7 +264,7 @@ def test_stages_of_torchtitan(tmp_path: Path) -> None:
     """32 layers and one for each end in 4 stages of 2 ranks: 34 = 9 + 9 + 8 + 8, less one at the ends."""
     flags = "--parallelism.pipeline_parallel_degree 2 --parallelism.pipeline_parallel_schedule Interleaved1F1B"
     path = script(tmp_path, f"{flags} --training.local_batch_size 8 --training.seq_len 8192")
-    division = division_of(read_launch([path]), Sizes(32, 32, 8, 1, 8192, 16), None)
+    division = division_of(read_launch([path]), Sizes(32, (32,), (8,), 1, 8192, 16), None)
     assert not division.problems
     assert division.strategy.stage_layers == (8, 9, 8, 7)
     assert (division.strategy.chunks, division.strategy.micro_batch, division.sequences) == (2, 1, 64)
@@ -282,10 +282,10 @@ def test_deepspeed(tmp_path: Path) -> None:
     config = write(tmp_path, DEEPSPEED, "ds.json")
     launcher = script(tmp_path, "deepspeed --num_nodes 4 --num_gpus 8 train.py --deepspeed_config ds.json", "ds.sh")
     launch = read_launch([launcher, config])
-    division = division_of(launch, Sizes(80, 64, 8, 1, 4096, 32), None)
+    division = division_of(launch, Sizes(80, (64,), (8,), 1, 4096, 32), None)
     assert not division.problems
     assert (division.strategy.zero, division.strategy.data, division.sequences) == (3, 32, 256)
-    (problem,) = division_of(launch, Sizes(80, 64, 8, 1, 4096, 16), None).problems
+    (problem,) = division_of(launch, Sizes(80, (64,), (8,), 1, 4096, 16), None).problems
     assert "2 x 4 x 16 = 128" in str(problem)
     offload = {**DEEPSPEED, "zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu"}}}
     (line,) = refused("llm", "check", write(tmp_path, offload, "off.json"))
@@ -326,6 +326,6 @@ def test_exported_arguments_are_read_back(tmp_path: Path) -> None:
     assert run("export", solution, "--to", "megatron", "-o", tmp_path / "megatron").code == 0
     launch = read_launch([tmp_path / "megatron" / "arguments.txt"])
     assert not launch.unused
-    division = division_of(launch, Sizes(24, 16, 4, 1, 4096, 16), None)
+    division = division_of(launch, Sizes(24, (16,), (4,), 1, 4096, 16), None)
     assert not division.problems
     assert division.strategy == read_solution(solution).plan.fabrics[0].strategy

@@ -17,8 +17,9 @@ from rich.console import Console
 
 from topoopt.analyses.evaluate import answer, estimate_document
 from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem
+from topoopt.core.language_models import LanguageModel
 from topoopt.core.llm_training import LlmTrainingProblem, TrainingBatch
-from topoopt.core.parallelism import MAX_GPUS, LanguageModel, ParallelStrategy
+from topoopt.core.parallelism import MAX_GPUS, ParallelStrategy
 from topoopt.files.documents import Document, parse_document, parse_json
 from topoopt.formats.launch import Launch, read_launch
 from topoopt.formats.launch_rules import (
@@ -33,6 +34,7 @@ from topoopt.formats.launch_rules import (
 from topoopt.page import options
 from topoopt.page.output import Output
 from topoopt.page.text import ratio
+from topoopt.workloads.language_models import parameters
 
 KIND = "llm-training"
 MAX_NODES = 100_000
@@ -110,7 +112,8 @@ class _Checked:
         self.division = self._division()
 
     def _problem(self, given: dict[str, Any]) -> LlmTrainingProblem:
-        from topoopt.kinds.llm_training.read import read_llm_training
+        from topoopt.kinds.llm_training.read import model_of, read_llm_training
+        from topoopt.kinds.llm_training.schema import ModelSection
 
         launch = self.launch
         data: dict[str, Any] = {}
@@ -142,7 +145,8 @@ class _Checked:
         file = self.file if self.instance is None else self.instance.file
         problem = read_llm_training(replace(parse_json(json.dumps(data), MAX_NODES), file=file))
         if own and isinstance(section, dict):
-            _same_model(problem.model, section, launch, file)
+            flags, _ = model_of(ModelSection.model_validate(section), Path())
+            _same_model(problem.model, flags, launch, file)
         return problem
 
     def _cluster(self, given: dict[str, Any]) -> dict[str, Any]:
@@ -254,25 +258,50 @@ def _name(file: str) -> str:
     return kept.strip("-")[:100] or "launch"
 
 
-def _same_model(model: LanguageModel, section: dict[str, Any], launch: Launch, beside: str) -> None:
+def _same_model(model: LanguageModel, flags: LanguageModel, launch: Launch, beside: str) -> None:
     """Refuse sizes in which flags and instance differ.
 
     Raises:
-        InputError: each of them, with both numbers.
+        InputError: each of them, with both numbers; where they are alike, numbers of parameters that are not.
     """
-    count = 1 if model.experts is None else model.experts.count
-    pairs = [
-        (name, value, getattr(model, name, value)) for name, value in section.items() if type(value) in (int, bool)
-    ]
-    pairs.append(("experts", section.get("experts", {}).get("count", 1), count))
-    said = launch.values.get("vocabulary")
+    if launch.values.get("vocabulary") == model.vocabulary:
+        flags = replace(flags, vocabulary=model.vocabulary)
+    pairs = [(field, _size(flags, field), _size(model, field)) for field in COMPARED]
     problems = [
-        Problem(f"the model of {beside} has {other}", path=launch.flag(name), value=str(value), allowed=str(other))
-        for name, value, other in pairs
-        if value != other and not (name == "vocabulary" and said == other)
+        Problem(f"the model of {beside} has {other}", path=launch.flag(field), value=own, allowed=other)
+        for field, own, other in pairs
+        if own != other
     ]
+    own, other = parameters(flags), parameters(model)
+    if not problems and own != other:
+        text = f"the model of {beside} has {other:,} parameters: biases, matrices of an MLP or norms differ"
+        problems = [Problem(text, path="model", value=f"{own:,}", allowed=f"{other:,}")]
     if problems:
         raise InputError(problems)
+
+
+COMPARED = {
+    "layers": "layers",
+    "hidden": "hidden",
+    "ffn_hidden": "inner",
+    "heads": "heads",
+    "kv_heads": "kv_heads",
+    "vocabulary": "vocabulary",
+    "positions": "positions",
+    "experts": "experts",
+    "untied": "tied",
+}
+"""Attributes of a model by the field of a launch that sets them."""
+
+
+def _size(model: LanguageModel, field: str) -> str:
+    """One of `COMPARED`, in words."""
+    value = getattr(model, COMPARED[field])
+    if field == "experts":
+        return "no experts" if value is None else f"{value.count} experts of {value.hidden}"
+    if field == "untied":
+        return "a tied head" if value else "a head of its own"
+    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def _best(problem: LlmTrainingProblem, time_limit_s: float) -> dict[str, Any]:

@@ -37,14 +37,15 @@ class Sizes:
     """Sizes of a model that rules speak of, from the launch or from the instance beside it.
 
     Attributes:
-        layers, heads, kv_heads, experts: of the model; 1 expert: dense.
+        layers, experts: of the model; 1 expert: dense.
+        heads, kv_heads: numbers of heads of all kinds of layers.
         length: tokens of a sequence.
         gpus: N.
     """
 
     layers: int
-    heads: int
-    kv_heads: int
+    heads: tuple[int, ...]
+    kv_heads: tuple[int, ...]
     experts: int
     length: int
     gpus: int
@@ -335,11 +336,13 @@ class _Divided:
 
     def _model(self) -> None:
         s, t, c, x = self.sizes, self.tensor, self.context, self.expert
-        if s.heads % t:
-            self.broken("tensor", f"tensor {t} does not divide the {s.heads} heads", t, f"divisors of {s.heads}")
-        if s.kv_heads % t and t % s.kv_heads:
-            text = f"tensor {t} is neither a divisor nor a multiple of the {s.kv_heads} heads of keys and values"
-            self.broken("tensor", text, t, f"divisors or multiples of {s.kv_heads}")
+        for heads in s.heads:
+            if heads % t:
+                self.broken("tensor", f"tensor {t} does not divide the {heads} heads", t, f"divisors of {heads}")
+        for heads in s.kv_heads:
+            if heads % t and t % heads:
+                text = f"tensor {t} is neither a divisor nor a multiple of the {heads} heads of keys and values"
+                self.broken("tensor", text, t, f"divisors or multiples of {heads}")
         if c > 1 and s.length % (2 * c):
             text = f"a sequence of {s.length} tokens does not divide into 2 x context = {2 * c} parts"
             self.broken("context", text, c, f"2c divides {s.length}")
@@ -352,10 +355,10 @@ class _Divided:
     def _layers(self) -> tuple[int, tuple[int, ...]]:
         """Runs of layers of a stage, and the layers of each in the order of the model; empty: even."""
         launch, total, p = self.launch, self.sizes.layers, self.pipeline
-        ways = [field for field in ("layers_per_chunk", "chunks", "layout") if field in launch.values]
-        if len(ways) > 1:
-            flags = " and ".join(launch.flag(field) for field in ways)
-            self.broken(ways[1], f"{flags} both say how stages are divided", len(ways), "one of them")
+        choices = [field for field in ("layers_per_chunk", "chunks", "layout") if field in launch.values]
+        if len(choices) > 1:
+            flags = " and ".join(launch.flag(field) for field in choices)
+            self.broken(choices[1], f"{flags} both say how stages are divided", len(choices), "one of them")
         if "layout" in launch.values:
             return self._layout()
         if launch.dialect == "torchtitan":
@@ -375,12 +378,12 @@ class _Divided:
         of_stage = slots // p
         chunks = launch.whole("chunks", 1)
         if "layers_per_chunk" in launch.values:
-            each = launch.whole("layers_per_chunk", 1)
-            if each < 1 or of_stage % each:
-                text = f"{of_stage} layers of a stage do not divide by {each} of a chunk"
-                self.broken("layers_per_chunk", text, each, f"divisors of {of_stage}")
+            of_chunk = launch.whole("layers_per_chunk", 1)
+            if of_chunk < 1 or of_stage % of_chunk:
+                text = f"{of_stage} layers of a stage do not divide by {of_chunk} of a chunk"
+                self.broken("layers_per_chunk", text, of_chunk, f"divisors of {of_stage}")
                 return 1, ()
-            chunks = of_stage // each
+            chunks = of_stage // of_chunk
         if chunks < 1 or of_stage % chunks:
             text = f"{of_stage} layers of a stage do not divide into {chunks} chunks"
             self.broken("chunks", text, chunks, f"divisors of {of_stage}")
@@ -444,8 +447,8 @@ class _Divided:
             )
             self.broken("layers_per_chunk", text, launch.whole("layers_per_chunk", 1), f"multiples of {p} stages")
             return 1, ()
-        each, more = divmod(slots, stages)
-        layers = [each + (stage < more) for stage in range(stages)]
+        least, more = divmod(slots, stages)
+        layers = [least + (stage < more) for stage in range(stages)]
         layers[0] -= first
         layers[-1] -= last
         if min(layers) < 0:
@@ -512,10 +515,10 @@ class _Divided:
         if name is None or self.pipeline == 1:
             several = chunks > 1 and self.pipeline > 1
             return PipelineSchedule.INTERLEAVED if several else PipelineSchedule.ONE_F_ONE_B
-        if (found := SCHEDULES.get(name.lower())) is None:
+        if (schedule := SCHEDULES.get(name.lower())) is None:
             self.broken("schedule", "no such schedule here", name, ", ".join(SCHEDULES))
             return PipelineSchedule.ONE_F_ONE_B
-        return found
+        return schedule
 
     def _zero(self, data: int) -> int:
         launch, shared = self.launch, data * self.context > 1
