@@ -329,3 +329,37 @@ def test_exported_arguments_are_read_back(tmp_path: Path) -> None:
     division = division_of(launch, Sizes(24, (16,), (4,), 1, 4096, 16), None)
     assert not division.problems
     assert division.strategy == read_solution(solution).plan.fabrics[0].strategy
+
+
+REAL = """MODEL_ARGS=(
+    --num-layers 4
+#    --num-layers 8 \\
+    --hidden-size 256 # width
+)
+DTYPE_ARGS=()
+if [[ "$DTYPE" == "fp8" ]]; then
+    DTYPE_ARGS+=("--fp8-format hybrid" "--fp8-param-gather")
+fi
+LOGGING_ARGS=(
+  #  --log-interval 1 \\
+    --eval-iters 10 \\
+    --micro-batch-size 2
+)
+MODEL_ARGS+=("${LOGGING_ARGS[@]}")
+TEXT="--global-batch"
+TEXT+="-size 8"
+WORLD=${1:-"16"}
+torchrun --world-size ${WORLD} x.py \\
+    ${MODEL_ARGS[@]} \\
+    ${DTYPE_ARGS[@]} $TEXT
+"""
+
+
+def test_scripts_as_they_are_published(tmp_path: Path) -> None:
+    """Arrays that grow, flags with their values in quotes, comments that end in a backslash, positional defaults."""
+    launch = read_launch([script(tmp_path, REAL)])
+    assert launch.values == {
+        "layers": 4, "hidden": 256, "fp8": "hybrid", "micro_batch": 2, "sequences": 8, "gpus": 16,
+    }  # fmt: skip
+    assert launch.noted == ("--fp8-param-gather",)
+    assert launch.unused == ("--eval-iters",)

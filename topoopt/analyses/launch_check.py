@@ -44,6 +44,7 @@ SETTINGS = {
     "device": str,
     "model": str,
     "length": Annotated[int, Ge(1), Le(2**26)],
+    "vocabulary": Annotated[int, Ge(1), Le(2**24)],
     "gpus": Annotated[int, Ge(1), Le(MAX_GPUS)],
     "gpus_per_server": Annotated[int, Ge(1), Le(2**14)],
     "degree": Annotated[int, Ge(1), Le(2**14)],
@@ -76,7 +77,7 @@ def check(
 
     The cluster is that of an instance of kind llm-training among the files, or of settings: `device`, `gpus`,
     `gpus_per_server`, `degree` (interfaces of a server), `link_gbps`, `intra_server_gbps`, `gpu_memory_gib`. `model` is
-    its name, and `length` the tokens of a sequence, where no flag says them.
+    its name, `length` the tokens of a sequence, and `vocabulary` that of the tokenizer, where no flag says them.
     """
     output = Output.choose(as_json)
 
@@ -108,6 +109,8 @@ class _Checked:
             raise InputError([Problem("no launch among the files", path="LAUNCH", allowed="a script or flags")])
         self.file = str(self.launches[0])
         self.launch = read_launch(self.launches)
+        if "vocabulary" in given:
+            self.launch = self.launch.but("vocabulary", given["vocabulary"])
         self.problem = self._problem(given)
         self.division = self._division()
 
@@ -194,6 +197,7 @@ class _Checked:
         ideal = estimate(self.problem, strategy)
         document = estimate_document(self.problem, strategy, ideal)
         notes = [*document["notes"], *model_notes(self.launch), *self.division.notes]
+        notes += [f"{flag}: evaluated as if it were not there" for flag in self.launch.noted]
         best = _best(self.problem, time_limit_s)
         if (seconds := best.get("iteration_time_s")) is not None:
             best["speedup"] = document["iteration_time_s"] / seconds

@@ -13,7 +13,7 @@ import re
 import shlex
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,8 +26,8 @@ MAX_WORD = 100_000
 MAX_SUM = 200
 LIMITS = Limits()
 
-Use = Literal["whole", "switch", "text", "unused"]
-"""A whole number; a flag without a value; a word; what does not change the layout."""
+Use = Literal["whole", "switch", "text", "unused", "noted"]
+"""A whole number; a flag without a value; a word; what does not change the layout; what is evaluated without it."""
 
 FLAGS: Mapping[str, tuple[str, Use]] = {
     # torchrun, deepspeed, Slurm: how many processes
@@ -138,6 +138,19 @@ FLAGS: Mapping[str, tuple[str, Use]] = {
     "fp16.enabled": ("fp16", "switch"),
     "deepspeed-config": ("config", "text"),
     "job.config-file": ("config", "text"),
+    # what changes time or memory, and no rule: a note says so
+    **dict.fromkeys(
+        (
+            "fp8-param-gather", "keep-fp8-transpose-cache", "use-precision-aware-optimizer", "main-grads-dtype",
+            "main-params-dtype", "exp-avg-dtype", "exp-avg-sq-dtype", "grad-reduce-in-bf16", "cp-comm-type",
+            "hierarchical-context-parallel-sizes", "recompute-modules", "num-distributed-optimizer-instances",
+            "moe-expert-capacity-factor", "moe-pad-expert-input-to-capacity", "overlap-moe-expert-parallel-comm",
+            "moe-shared-expert-overlap", "window-size", "activation-checkpoint.selective-ac-option",
+            "parallelism.enable-async-tensor-parallel", "parallelism.context-parallel-rotate-method",
+            "distribute-saved-activations", "delay-wgrad-compute", "fsdp-double-buffer",
+        ),
+        ("", "noted"),
+    ),
     # names that speak of the layout and do not change it
     **dict.fromkeys(
         (
@@ -154,8 +167,10 @@ FLAGS: Mapping[str, tuple[str, Use]] = {
             "zero-optimization.allgather-partitions", "zero-optimization.allgather-bucket-size", "master-port",
             "zero-optimization.round-robin-gradients", "ckpt-fully-parallel-save", "ckpt-fully-parallel-load",
             "stage3-max-live-parameters", "stage3-max-reuse-distance", "stage3-prefetch-bucket-size", "sub-group-size",
-            "stage3-param-persistence-threshold", "stage3-gather-16bit-weights-on-model-save", "selective-ac-option",
-            "parallelism.enable-async-tensor-parallel", "parallelism.disable-loss-parallel", "eval-micro-batch-size",
+            "stage3-param-persistence-threshold", "stage3-gather-16bit-weights-on-model-save",
+            "parallelism.disable-loss-parallel", "fp8-amax-history-len", "fp8-amax-compute-algo", "fp8-recipe",
+            "apply-layernorm-1p", "no-position-embedding", "overlap-param-gather-with-optimizer-step",
+            "eval-micro-batch-size",
             "accumulate-allreduce-grads-in-fp32", "no-gradient-accumulation-fusion", "log-num-zeros-in-grad",
         ),
         ("", "unused"),
@@ -242,17 +257,30 @@ class Launch:
         values: by field of `FLAGS`.
         flags: name of the flag that set each field, as it was written.
         unused: names of flags that are not used.
+        noted: flags with their values that change time or memory, and are evaluated as if they were not there.
         dialect: whose rules hold: `megatron`, `torchtitan` or `deepspeed`.
     """
 
     values: Mapping[str, Any]
     flags: Mapping[str, str]
     unused: tuple[str, ...]
+    noted: tuple[str, ...]
     dialect: str
 
     def whole(self, field: str, default: int) -> int:
         """A number, or what the tool takes where nothing is said."""
         return int(self.values.get(field, default))
+
+    def but(self, field: str, value: int) -> Launch:
+        """The same with a field that the user adds.
+
+        Raises:
+            InputError: a flag says something else.
+        """
+        if self.values.get(field, value) != value:
+            text, said = f"{self.flag(field)} says {self.values[field]}", str(value)
+            raise InputError([Problem(text, path=f"--set {field}", value=said, allowed=str(self.values[field]))])
+        return replace(self, values={**self.values, field: value})
 
     def has(self, field: str) -> bool:
         """Whether a flag sets the field to anything but false."""
@@ -274,13 +302,17 @@ def read_launch(files: Sequence[Path]) -> Launch:
     values: dict[str, Any] = {}
     flags: dict[str, str] = {}
     unused: dict[str, None] = {}
+    noted: dict[str, None] = {}
     problems: list[Problem] = []
     for setting in settings:
         name = _key(setting.flag)
         field, use = FLAGS.get(name, ("", "text"))
         if not field:
             off = setting.value.lower() in ("false", "none", "off")
-            if use != "unused" and not off and STRUCTURAL & set(re.split(r"[.-]", name)):
+            if use == "noted" and not off:
+                noted.setdefault(f"{setting.flag} {setting.value}".strip())
+                continue
+            if use == "text" and not off and STRUCTURAL & set(re.split(r"[.-]", name)):
                 text = "this flag may change the layout and is not read"
                 problems.append(Problem(text, setting.file, None, setting.flag, setting.value or None, "left out"))
             unused.setdefault(setting.flag)
@@ -301,7 +333,7 @@ def read_launch(files: Sequence[Path]) -> Launch:
         problems.append(Problem(text, str(files[0]), None, flags["config"], config, "the file beside this one"))
     if problems:
         raise InputError(problems)
-    return Launch(values, flags, tuple(unused), _dialect(settings))
+    return Launch(values, flags, tuple(unused), tuple(noted), _dialect(settings))
 
 
 def _dialect(settings: Iterable[Setting]) -> str:
@@ -383,21 +415,26 @@ def _of_words(words: Sequence[str], file: str) -> Iterator[Setting]:
             value = words[index]
         if not sign and use != "switch":
             first = index
-            while index < len(words) and not words[index].startswith("--") and (index == first or use == "unused"):
+            while (
+                index < len(words)
+                and not words[index].startswith("--")
+                and (index == first or use in ("unused", "noted"))
+            ):
                 index += 1
             value = " ".join(words[first:index])
         yield Setting(flag, value, file)
 
 
-_ASSIGNED = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
-_VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)(?:\[[@*]\])?(?::?-([^}]*))?\}|\$([A-Za-z_]\w*)")
+_ASSIGNED = re.compile(r"([A-Za-z_]\w*)(\+?)=(.*)", re.DOTALL)
+_VARIABLE = re.compile(r"\$\{(\w+)(?:\[[@*]\])?(?::?-([^}]*))?\}|\$(\w+)")
 _SUM = re.compile(r"\$\(\((.*?)\)\)")
 
 
 def _words(text: str, file: str) -> list[str]:
     """Words of the commands of a script, with the variables and arrays that it sets; nothing is run."""
     try:
-        tokens = shlex.split(re.sub(r"\\\r?\n", " ", text), comments=True)
+        lines = re.sub(r"^[ \t]*#.*$", "", text, flags=re.MULTILINE)  # a comment does not go on behind its backslash
+        tokens = shlex.split(re.sub(r"\\[ \t]*\r?\n", " ", lines), comments=True)
     except ValueError as error:
         raise InputError([Problem(f"quotes that do not match: {error}", file)]) from None
     variables: dict[str, list[str]] = {}
@@ -414,15 +451,18 @@ def _words(text: str, file: str) -> list[str]:
             words += added
             if (length := length + sum(map(len, added))) > MAX_TEXT_BYTES:
                 raise InputError([Problem("variables too long", file, allowed=f"{MAX_TEXT_BYTES} characters")])
-        elif match[2].startswith("("):
-            items = [match[2][1:]]
+        elif match[3].startswith("("):
+            items = [match[3][1:]]
             while not items[-1].endswith(")") and index < len(tokens):
                 items.append(tokens[index])
                 index += 1
             items[-1] = items[-1].removesuffix(")")
-            variables[match[1]] = [word for item in filter(None, items) for word in _expanded(item, variables)]
+            before = variables.get(match[1], []) if match[2] else []
+            added = [word for item in filter(None, items) for word in _expanded(item, variables)]
+            variables[match[1]] = [*before, *added]
         else:
-            variables[match[1]] = [" ".join(_expanded(match[2], variables))]
+            before = variables.get(match[1], []) if match[2] else []
+            variables[match[1]] = ["".join([*before, " ".join(_expanded(match[3], variables))])]
     listed = [name for name, items in variables.items() if any(item.startswith("--") for item in items)]
     if not any(word.startswith("--") for word in words):  # flags alone, without a command
         return [word for name in listed for item in variables[name] for word in shlex.split(item)]

@@ -83,7 +83,8 @@ def model_section(launch: Launch) -> dict[str, Any] | str | None:
         if field not in values
     ]
     if "vocabulary" not in values and "padded_vocabulary" not in values:
-        problems.append(Problem("missing: rows of the embedding", path=launch.flag("vocabulary"), allowed="a number"))
+        allowed = "a number, or --set vocabulary=..."
+        problems.append(Problem("missing: rows of the embedding", path=launch.flag("vocabulary"), allowed=allowed))
     norm, positions = values.get("normalization", "LayerNorm"), values.get("position_type", "learned_absolute")
     if positions not in ("rope", "none", "learned_absolute"):
         allowed = "rope, none, learned_absolute"
