@@ -348,7 +348,7 @@ LOGGING_ARGS=(
 MODEL_ARGS+=("${LOGGING_ARGS[@]}")
 TEXT="--global-batch"
 TEXT+="-size 8"
-WORLD=${1:-"16"}
+WORLD=$(( ${1:-"4"} * (2 + 2) ))
 torchrun --world-size ${WORLD} x.py \\
     ${MODEL_ARGS[@]} \\
     ${DTYPE_ARGS[@]} $TEXT

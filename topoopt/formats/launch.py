@@ -62,6 +62,8 @@ FLAGS: Mapping[str, tuple[str, Use]] = {
     "recompute-method": ("recompute_method", "text"),
     "recompute-num-layers": ("recompute_layers", "whole"),
     "recompute-activations": ("recompute_activations", "switch"),
+    "checkpoint-activations": ("recompute_all", "switch"),
+    "moe-expert-parallel-size": ("expert", "whole"),
     "use-tp-pp-dp-mapping": ("stages_first", "switch"),
     "overlap-grad-reduce": ("overlap_reduce", "switch"),
     "overlap-param-gather": ("overlap_gather", "switch"),
@@ -147,6 +149,7 @@ FLAGS: Mapping[str, tuple[str, Use]] = {
             "moe-expert-capacity-factor", "moe-pad-expert-input-to-capacity", "overlap-moe-expert-parallel-comm",
             "moe-shared-expert-overlap", "window-size", "activation-checkpoint.selective-ac-option",
             "parallelism.enable-async-tensor-parallel", "parallelism.context-parallel-rotate-method",
+            "training.dtype", "training.mixed-precision-param", "training.mixed-precision-reduce",
             "distribute-saved-activations", "delay-wgrad-compute", "fsdp-double-buffer",
         ),
         ("", "noted"),
@@ -168,6 +171,7 @@ FLAGS: Mapping[str, tuple[str, Use]] = {
             "zero-optimization.round-robin-gradients", "ckpt-fully-parallel-save", "ckpt-fully-parallel-load",
             "stage3-max-live-parameters", "stage3-max-reuse-distance", "stage3-prefetch-bucket-size", "sub-group-size",
             "stage3-param-persistence-threshold", "stage3-gather-16bit-weights-on-model-save",
+            "no-pipeline-parallel", "deepspeed-activation-checkpointing", "moe-loss-coeff", "create-moe-param-group",
             "parallelism.disable-loss-parallel", "fp8-amax-history-len", "fp8-amax-compute-algo", "fp8-recipe",
             "apply-layernorm-1p", "no-position-embedding", "overlap-param-gather-with-optimizer-step",
             "eval-micro-batch-size",
@@ -308,7 +312,7 @@ def read_launch(files: Sequence[Path]) -> Launch:
         name = _key(setting.flag)
         field, use = FLAGS.get(name, ("", "text"))
         if not field:
-            off = setting.value.lower() in ("false", "none", "off")
+            off = setting.value.lower() in ("false", "none", "off", "[]")
             if use == "noted" and not off:
                 noted.setdefault(f"{setting.flag} {setting.value}".strip())
                 continue
@@ -427,13 +431,14 @@ def _of_words(words: Sequence[str], file: str) -> Iterator[Setting]:
 
 _ASSIGNED = re.compile(r"([A-Za-z_]\w*)(\+?)=(.*)", re.DOTALL)
 _VARIABLE = re.compile(r"\$\{(\w+)(?:\[[@*]\])?(?::?-([^}]*))?\}|\$(\w+)")
-_SUM = re.compile(r"\$\(\((.*?)\)\)")
+_SUM = re.compile(r"\$\(\(((?:[^()]|\([^()]*\))*)\)\)")
 
 
 def _words(text: str, file: str) -> list[str]:
     """Words of the commands of a script, with the variables and arrays that it sets; nothing is run."""
     try:
         lines = re.sub(r"^[ \t]*#.*$", "", text, flags=re.MULTILINE)  # a comment does not go on behind its backslash
+        lines = _SUM.sub(lambda match: f"$(({''.join(match[1].split())}))", lines)
         tokens = shlex.split(re.sub(r"\\[ \t]*\r?\n", " ", lines), comments=True)
     except ValueError as error:
         raise InputError([Problem(f"quotes that do not match: {error}", file)]) from None

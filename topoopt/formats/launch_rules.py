@@ -542,9 +542,11 @@ class _Divided:
         return zero if shared else 0
 
     def _recompute(self) -> Recompute:
-        name = str(
-            self.launch.values.get("recompute", "selective" if self.launch.has("recompute_activations") else "none")
+        launch = self.launch
+        usual = (
+            "full" if launch.has("recompute_all") else "selective" if launch.has("recompute_activations") else "none"
         )
+        name = str(launch.values.get("recompute", usual))
         if name not in RECOMPUTED:
             self.broken("recompute", "no such recomputation here", name, ", ".join(RECOMPUTED))
         return RECOMPUTED.get(name, Recompute.NONE)
