@@ -22,7 +22,7 @@ from topoopt.page import options
 from topoopt.page.output import Output
 from topoopt.page.process import verbose
 from topoopt.page.text import counted, percent
-from topoopt.simulate.llm_training.strategies import strategy_problems
+from topoopt.simulate.llm_training.strategies import stage_layers, strategy_problems
 from topoopt.workloads.language_models import active_parameters, parameters
 
 SETTINGS = {
@@ -186,9 +186,10 @@ def estimate_document(
     flops = estimate.model_flops / seconds / gpus
     usable = problem.usable_bytes
     memory = {part: size / GIB for part, size in asdict(estimate.memory).items()}
+    layers = strategy.stage_layers or stage_layers(problem.model.layers, strategy.pipeline, strategy.chunks)
     return {
         "name": problem.name,
-        "strategy": asdict(strategy),
+        "strategy": asdict(replace(strategy, stage_layers=layers)),
         "iteration_time_s": seconds,
         "breakdown_s": asdict(estimate.breakdown),
         "memory_gib": {**memory, "total": estimate.memory.total / GIB},
