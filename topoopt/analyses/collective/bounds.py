@@ -20,6 +20,7 @@ from topoopt.core.rated_network import RatedNetwork
 from topoopt.files.documents import parse_yaml
 from topoopt.files.fields import FileModel
 from topoopt.files.findings import Findings, within
+from topoopt.files.graph_files import IMPORTED
 from topoopt.files.rated_sections import FileNetwork, RatedSection, network_of
 from topoopt.kinds.collective.figures import rate_sentence
 from topoopt.page.text import counted, precise
@@ -50,7 +51,7 @@ def network_argument(text: str, note: Note, rate_attribute: str | None = None) -
     """
     path = Path(text)
     inline = ":" in text and not _is_file(text)
-    if not inline and path.suffix.lower() in NETWORK_FILES:
+    if not inline and path.suffix.lower() in (*NETWORK_FILES, *IMPORTED):
         section = FileNetwork(file=path.name, rate_attribute=rate_attribute)
         return within("topology", lambda: network_of(section, path.parent, note=note))
     if rate_attribute is not None:
