@@ -62,7 +62,7 @@ def test_published_design() -> None:
     assert npu_bandwidths(halved, 2) == pytest.approx(optimum)
 
 
-@settings(max_examples=80, derandomize=True, deadline=None)
+@settings(max_examples=80)
 @given(
     st.lists(
         st.tuples(
@@ -164,7 +164,7 @@ def test_specified_topology(tmp_path: Path) -> None:
     assert ns3_text(topology) == SPECIFIED
 
 
-@settings(max_examples=80, derandomize=True, deadline=None)
+@settings(max_examples=80)
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(4, 7), st.floats(1e-9, 1e9), st.floats(0, 1e6)), min_size=1))
 def test_topologies_round_trip(scratch: Path, rows: list[tuple[int, int, float, float]]) -> None:
     """Rates and delays read back as the same numbers, parallel links stay."""
@@ -174,7 +174,7 @@ def test_topologies_round_trip(scratch: Path, rows: list[tuple[int, int, float, 
     assert read_ns3_topology(file) == topology
 
 
-@settings(max_examples=100, derandomize=True, deadline=None)
+@settings(max_examples=100)
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_numbers_without_exponent(number: float) -> None:
     """ns-3 reads rates without exponents; no digit is lost."""

@@ -19,6 +19,7 @@ from topoopt.formats.exporter import Export
 from topoopt.kinds import kind_named
 from topoopt.page import options
 from topoopt.page.output import Output
+from topoopt.page.process import verbose
 from topoopt.page.render import TerminalTable
 from topoopt.page.text import counted
 from topoopt.verify.regional_circuits import check_switched_steps
@@ -40,7 +41,17 @@ def _list(output: Output) -> int:
     from formulations.table import FORMULATIONS
     from topoopt.formats.table import EXPORTERS
 
+    def brief(console: Console) -> None:
+        for name, exporter in EXPORTERS.items():
+            text = f"{name:20} of {', '.join(exporter.kinds)}"
+            console.print(text, markup=False, highlight=False, no_wrap=True, overflow="ellipsis")
+        console.print(f"lp, mps take an instance; --set formulation names its model: {', '.join(FORMULATIONS)}")
+        console.print("`topoopt export --list --verbose` says what a target writes and what it cannot express.")
+
     def show(console: Console) -> None:
+        if not verbose():
+            brief(console)
+            return
         for name, exporter in EXPORTERS.items():
             table = TerminalTable(title=name, show_header=False)
             rows = (

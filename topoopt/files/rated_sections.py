@@ -11,9 +11,11 @@ from typing import Annotated
 import numpy as np
 from pydantic import Discriminator, Field, Strict, Tag
 
+from topoopt.core.clos import ClosStatement, clos_fabric
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.rated_network import PRESETS, RatedNetwork
 from topoopt.files.fields import MAX_SERVERS, FileModel, LatencyUs, is_none
+from topoopt.files.findings import within
 from topoopt.files.graph_files import ListedGraph, ListedLink, read_graph
 from topoopt.files.issues import nearest_text
 from topoopt.files.sections import (
@@ -72,13 +74,24 @@ class FileNetwork(FileModel):
     rate_attribute: RateAttribute = RATE_ATTRIBUTE
 
 
+class ClosNetwork(FileModel):
+    """A Clos fabric, by what its servers and switches have."""
+
+    clos: ClosStatement
+    server_gbytes_per_s: LinkRate | None = Field(
+        default=None, description="rate of a rank into a switch inside its server, GB/s; null: servers have none"
+    )
+
+
 def network_shape(value: object) -> str:
     """Which shape is meant; the answer names the class."""
-    if isinstance(value, PresetNetwork | FamilyNetwork | LinksNetwork | FileNetwork):
+    if isinstance(value, PresetNetwork | FamilyNetwork | LinksNetwork | FileNetwork | ClosNetwork):
         return type(value).__name__
     keys = value.keys() if isinstance(value, dict) else ()
     if "preset" in keys:
         return "PresetNetwork"
+    if "clos" in keys:
+        return "ClosNetwork"
     if "family" in keys:
         return "FamilyNetwork"
     return "LinksNetwork" if "links" in keys else "FileNetwork" if "file" in keys else "PresetNetwork"
@@ -88,7 +101,8 @@ RatedSection = Annotated[
     Annotated[PresetNetwork, Tag("PresetNetwork")]
     | Annotated[FamilyNetwork, Tag("FamilyNetwork")]
     | Annotated[LinksNetwork, Tag("LinksNetwork")]
-    | Annotated[FileNetwork, Tag("FileNetwork")],
+    | Annotated[FileNetwork, Tag("FileNetwork")]
+    | Annotated[ClosNetwork, Tag("ClosNetwork")],
     Discriminator(network_shape),
 ]
 
@@ -109,6 +123,8 @@ def network_of(
     """
     if isinstance(section, PresetNetwork):
         return _preset(section, latency_us)
+    if isinstance(section, ClosNetwork):
+        return _clos(section, latency_us, note)
     if isinstance(section, FamilyNetwork):
         given = section.model_dump(exclude={"family", "link_gbytes_per_s"}, exclude_none=True)
         made = family_arcs(section.family, given, seed=0, max_servers=MAX_SERVERS)
@@ -170,6 +186,26 @@ def _of_file(graph: ListedGraph, name: str, latency_us: float) -> RatedNetwork:
     if not latency:
         return network
     return replace(network, latency_us=np.array([latency[tail, head] for tail, head in network.arcs.tolist()]))
+
+
+MAX_RANKS = 8192
+
+
+def _clos(section: ClosNetwork, latency_us: float, note: Callable[[str], None] | None) -> RatedNetwork:
+    """One rank for each interface; a switch stands for all spines of a pod, another for all cores."""
+    design = section.clos
+    if design.servers * design.degree > MAX_RANKS:
+        value = f"{design.servers} x {design.degree}"
+        raise InputError([Problem("too many ranks", path="clos", value=value, allowed=f"{MAX_RANKS} interfaces")])
+    if design.degree == 1 and section.server_gbytes_per_s is not None:
+        text, allowed = "plays no part, as a server has one interface", "null"
+        value = f"{section.server_gbytes_per_s:g}"
+        raise InputError([Problem(text, path="server_gbytes_per_s", value=value, allowed=allowed)])
+    fabric = within("clos", lambda: clos_fabric(design))
+    network = within("clos", lambda: fabric.network(section.server_gbytes_per_s))
+    if note is not None:
+        note(f"{fabric.text}; every rank has one interface; switches joined alike count as one of their joint rate")
+    return replace(network, latency_us=np.full(len(network.arcs), latency_us))
 
 
 def _preset(section: PresetNetwork, latency_us: float) -> RatedNetwork:
