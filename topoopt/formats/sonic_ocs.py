@@ -83,9 +83,8 @@ def read_config_db(file: Path) -> tuple[frozenset[Pair], tuple[str, ...]]:
     if problems:
         raise InputError(problems[:50])
     others = {str(key) for key in data} - {CONNECTS}
-    others |= {
-        f"{CONNECTS}.*.{key}" for entry in table.values() for key in dict(entry) if key not in ("a_side", "b_side")
-    }
+    entries = [entry for entry in table.values() if isinstance(entry, dict)]
+    others |= {f"{CONNECTS}.*.{key}" for entry in entries for key in entry if key not in ("a_side", "b_side")}
     return frozenset(pairs), (f"not compared, of {file.name}: {', '.join(sorted(others))}",) if others else ()
 
 
