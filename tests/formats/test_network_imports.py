@@ -268,3 +268,11 @@ def test_network_files_that_are_imported_say_so(tmp_path: Path, name: str, says:
     )
     with pytest.raises(InputError, match=says):
         read_instance(tmp_path / "i.yaml")
+
+
+@pytest.mark.parametrize("number", ["1e-99999999", "1e99999999", "0x1p3", "1_0", "9" * 70])
+def test_numbers_that_take_for_ever_or_are_none(tmp_path: Path, number: str) -> None:
+    """Refused at once: a power of ten with so many digits would be worked out first."""
+    (tmp_path / "n.demands").write_text(cases.DEMANDS)
+    with pytest.raises(InputError):
+        imported("repetita", tmp_path, "n.graph", cases.GRAPH.replace("0 1 1 1000", f"0 1 1 {number}"))

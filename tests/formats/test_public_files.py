@@ -281,3 +281,10 @@ def test_thresholds_of_a_tuner(tmp_path: Path) -> None:
     lines = made.files[0][1].decode().splitlines()
     assert not [line for line in lines if line.startswith("broadcast") and "tree" in line]
     assert json.dumps(made.notes).count("the library never applies it") == 1
+
+
+def test_a_table_of_two_hives_names_both() -> None:
+    """The links that the case lists of the same machine."""
+    with pytest.raises(InputError, match="2 parts that no links join") as caught:
+        read_instance(shared(f"{AMD}/topo_8p_rome.yaml"))
+    assert "0, 1, 3, 5; 2, 4, 6, 7" in str(caught.value)
