@@ -68,7 +68,7 @@ def unit_notes(rates: Iterable[tuple[str, Fraction]], unit: str) -> tuple[str, .
 
 def exact(text: object) -> Fraction | None:
     """A number as it is written, not negative; None for anything else, and beyond 10^18."""
-    value = number_of(text)
+    value = None if "_" in str(text) else number_of(text)
     return value if value is not None and value >= 0 else None
 
 
