@@ -155,6 +155,7 @@ TYPES: Mapping[str, Any] = MappingProxyType(
                 "shared_intermediate_size",
                 "shared_expert_intermediate_size",
                 "attn_layer_offset",
+                "max_window_layers",
                 "num_nextn_predict_layers",
                 "num_mtp_modules",
                 "expert_layer_offset",
@@ -244,7 +245,7 @@ def read_huggingface(file: Path) -> tuple[LanguageModel, tuple[str, ...]]:
     assert isinstance(data, dict)
     fitting = findings.shape(SHAPES[name], document)
     findings.add(_refused(name, family, data))
-    if fitting is not None and not findings.issues:
+    if fitting is not None:
         findings.add(_broken_rules(family, fitting.model_dump(), data))
     keys = findings.settled(document, fitting).model_dump()
     model = model_of_family(name, family, keys)
@@ -267,10 +268,14 @@ def _language_part(document: Document, notes: list[str]) -> tuple[Document, tupl
 
 def _broken_rules(family: Family, keys: Mapping[str, Any], data: Mapping[str, Any]) -> Iterator[Issue]:
     """Rules of a family that do not hold, and lists that are too short."""
-    for condition, key, allowed in family.refused:
+    for condition, key, values in family.refused:
         if value_of(condition, keys):
-            missing = key not in data
-            yield Issue((key,), "missing" if missing else "not covered", value_text(keys[key]), allowed)
+            text, allowed = "not covered" if key in data else "missing", values
+            if allowed.startswith("divisors of"):
+                text = "indivisible heads" if "head" in key else "indivisible"
+                name = allowed.removeprefix("divisors of ").partition(",")[0]
+                allowed = allowed.replace(name, f"{name} {keys.get(name)}", 1)
+            yield Issue((key,), text, value_text(keys[key]), allowed)
 
 
 def _refused(name: str, family: Family, data: Mapping[str, Any]) -> Iterator[Issue]:
