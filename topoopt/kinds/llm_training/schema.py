@@ -266,6 +266,11 @@ class FormatsSection(FileModel):
     dispatch: Literal["16-bit", "fp8"] = Field(default="16-bit", description="tokens on their way to experts")
     gradients: Literal["fp32", "16-bit"] = "fp32"
     moments: Literal["fp32", "16-bit"] = "fp32"
+    weights: Literal["16-bit", "fp32"] = Field(
+        default="16-bit",
+        exclude_if=lambda value: bool(value == "16-bit"),
+        description="as they are kept; 16-bit: the optimizer has a copy of 32 bits; fp32: 16 bits as they are gathered",
+    )
     attention: Literal["tiled", "plain"] = Field(
         default="tiled", description="tiled: scores stay on the chip; plain: they are stored and moved"
     )
