@@ -21,7 +21,6 @@ from math import lcm
 
 import numpy as np
 
-from solvers.collective.limits import FlowNetwork
 from solvers.collective.schedules import of_columns
 from solvers.stop import Stop
 from topoopt.core.arrays import Bools, Int32s, Ints
@@ -33,6 +32,44 @@ from topoopt.native import graph
 
 StepLoads = tuple[tuple[Fraction, ...], Int32s]
 """Of each step the load of the fullest link, shards over units; int32[N, N], hops from row to column."""
+
+
+class FlowNetwork:
+    """A network whose flows are asked for again and again.
+
+    Args:
+        nodes: number of nodes.
+        tails, heads: int32[m].
+        capacities: int64[m], changed by `set_capacities`.
+    """
+
+    def __init__(self, nodes: int, tails: Int32s, heads: Int32s, capacities: Ints) -> None:
+        from ortools.graph.python import max_flow
+
+        self.nodes = nodes
+        self.solver = max_flow.SimpleMaxFlow()
+        self.arcs = self.solver.add_arcs_with_capacity(tails, heads, capacities)
+
+    def set_capacities(self, capacities: Ints) -> None:
+        """New capacities of all arcs, int64[m]."""
+        self.solver.set_arcs_capacity(self.arcs, capacities)
+
+    def value(self, source: int, sink: int) -> int:
+        status = self.solver.solve(source, sink)
+        if status != self.solver.OPTIMAL:
+            raise OverflowError(f"maximum flow {source} -> {sink}: {status}")
+        return int(self.solver.optimal_flow())
+
+    def cut(self, source: int, sink: int) -> tuple[int, Bools]:
+        """The same with the smallest set of nodes around the source that cuts it, bool[nodes]."""
+        value = self.value(source, sink)
+        side = np.zeros(self.nodes, dtype=np.bool_)
+        side[self.solver.get_source_side_min_cut()] = True
+        return value, side
+
+    def flows(self) -> Ints:
+        """int64[m], of the last question."""
+        return np.asarray(self.solver.flows(self.arcs), dtype=np.int64)
 
 
 def step_loads(network: RatedNetwork, *, alike: bool = False) -> StepLoads:

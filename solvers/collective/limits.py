@@ -29,13 +29,14 @@ betas are extrapolated.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from formulations.collective_rates import (
     all_to_all_rate_arrays,
@@ -46,72 +47,40 @@ from formulations.collective_rates import (
 from solvers.backends import SOLVERS, SolverLimits
 from solvers.backends.highs import load
 from solvers.stop import Stop
-from topoopt.core.arrays import Bools, Floats, Int32s, Ints, offsets
-from topoopt.core.collective import (
-    AllReduceProof,
-    CollectiveOp,
-    CollectiveProblem,
-    WeightedSet,
-    cut_certificate,
-    lengths_certificate,
-    roots_certificate,
-)
+from topoopt.core.arrays import Bools, Floats, Ints, offsets
 from topoopt.core.errors import LimitError
 from topoopt.core.proofs import StopReason
 from topoopt.core.rated_network import RatedNetwork
-from topoopt.core.result import Certificate
-
-if TYPE_CHECKING:
-    import highspy
+from topoopt.native import graph
 
 
 class TreesDoNotFitError(Exception):
     """Whole capacities that do not carry so many trees, or not through their switches."""
 
 
-class FlowNetwork:
-    """A network whose flows are asked for again and again.
+def rank_cuts(
+    nodes: int, tails: ArrayLike, heads: ArrayLike, capacity: Ints, ranks: Ints, sent: Ints, sinks: Ints,
+    *, around_sinks: bool = False,
+) -> tuple[Ints, Bools]:  # fmt: skip
+    """Least cuts between a super source, which sends so much to each rank, and sinks.
 
     Args:
         nodes: number of nodes.
-        tails, heads: int32[m].
-        capacities: int64[m], changed by `set_capacities`.
+        tails, heads: [m] each.
+        capacity: int64[m].
+        ranks: int64[N], and `sent`, int64[N], what they get from the source.
+        sinks: int64[k].
+        around_sinks: the smallest sets around the sinks are cut off; else the smallest around the source.
+
+    Returns:
+        int64[k], values; bool[k, nodes], the sides of the source, empty where all that is sent comes through.
     """
-
-    def __init__(self, nodes: int, tails: Int32s, heads: Int32s, capacities: Ints) -> None:
-        from ortools.graph.python import max_flow
-
-        self.nodes = nodes
-        self.solver = max_flow.SimpleMaxFlow()
-        self.arcs = self.solver.add_arcs_with_capacity(tails, heads, capacities)
-
-    def set_capacities(self, capacities: Ints) -> None:
-        """New capacities of all arcs, int64[m]."""
-        self.solver.set_arcs_capacity(self.arcs, capacities)
-
-    def value(self, source: int, sink: int) -> int:
-        status = self.solver.solve(source, sink)
-        if status != self.solver.OPTIMAL:
-            raise OverflowError(f"maximum flow {source} -> {sink}: {status}")
-        return int(self.solver.optimal_flow())
-
-    def cut(self, source: int, sink: int) -> tuple[int, Bools]:
-        """The same with the smallest set of nodes around the source that cuts it, bool[nodes]."""
-        value = self.value(source, sink)
-        side = np.zeros(self.nodes, dtype=np.bool_)
-        side[self.solver.get_source_side_min_cut()] = True
-        return value, side
-
-    def cut_around_sink(self, source: int, sink: int) -> Bools:
-        """bool[nodes], the side of the source where the smallest set around the sink is cut off."""
-        self.value(source, sink)
-        side = np.ones(self.nodes, dtype=np.bool_)
-        side[self.solver.get_sink_side_min_cut()] = False
-        return side
-
-    def flows(self) -> Ints:
-        """int64[m], of the last question."""
-        return np.asarray(self.solver.flows(self.arcs), dtype=np.int64)
+    narrow = (np.ascontiguousarray(row, dtype=np.int32) for row in (tails, heads, ranks, sinks))
+    tail, head, rank, sink = narrow
+    whole = (np.ascontiguousarray(row, dtype=np.int64) for row in (capacity, sent))
+    capacities, amounts = whole
+    value, sides = graph.rank_cuts(nodes, tail, head, capacities, rank, amounts, sink, around_sinks)
+    return value, sides.view(np.bool_)
 
 
 RatioCut = tuple[Fraction, Bools]
@@ -131,12 +100,16 @@ def cut_ratio(network: RatedNetwork, side: Bools) -> Fraction:
     return Fraction(inside, out)
 
 
-def ratio_cut(network: RatedNetwork) -> RatioCut:
+def ratio_cut(network: RatedNetwork, sinks: Ints | None = None) -> RatioCut:
     """The largest ratio of a cut.
 
-    Starts from all nodes but one rank; while a cut with a larger ratio exists, the largest found over all ranks comes
-    next. Every round is a test of one rate x = 1 / ratio: a super source sends x to every rank, and each rank must be
-    able to receive N x.
+    Starts from all nodes but one rank; while a cut with a larger ratio exists, the largest over all sinks comes next.
+    Every round is a test of one rate x = 1 / ratio: a super source sends x to every rank, and each sink must be able to
+    receive N x.
+
+    Args:
+        network: the network.
+        sinks: ranks that cuts part from others, one of each orbit of symmetries; None: all.
 
     Raises:
         ValueError: fewer than two ranks, or a rank that another cannot reach.
@@ -144,22 +117,17 @@ def ratio_cut(network: RatedNetwork) -> RatioCut:
     ranks = network.ranks
     if len(ranks) < 2:
         raise ValueError("a collective needs two ranks")
-    best = max((_all_but(network, int(rank)) for rank in ranks), key=itemgetter(0))
-    source = network.nodes
-    tails = np.concatenate((network.arcs[:, 0], np.full(len(ranks), source))).astype(np.int32)
-    heads = np.concatenate((network.arcs[:, 1], ranks)).astype(np.int32)
-    flow = FlowNetwork(source + 1, tails, heads, np.ones(len(tails), dtype=np.int64))
+    sinks = ranks if sinks is None else sinks
+    best = max((_all_but(network, int(rank)) for rank in sinks), key=itemgetter(0))
     while True:
         inside, out = best[0].as_integer_ratio()
-        flow.set_capacities(np.concatenate((network.units * inside, np.full(len(ranks), out, dtype=np.int64))))
-        larger = best
-        for rank in ranks:
-            if flow.value(source, int(rank)) >= len(ranks) * out:
-                continue
-            side = flow.cut_around_sink(source, int(rank))[:-1]
-            cut = (cut_ratio(network, side), side)
-            larger = max(larger, cut, key=itemgetter(0))
-        if larger is best:
+        sent = np.full(len(ranks), out)
+        value, sides = rank_cuts(
+            network.nodes, *network.arcs.T, network.units * inside, ranks, sent, sinks, around_sinks=True
+        )
+        broken = sides[value < len(ranks) * out]
+        larger = max([best, *((cut_ratio(network, side), side) for side in broken)], key=itemgetter(0))
+        if larger[0] <= best[0]:
             return best
         best = larger
 
@@ -372,16 +340,19 @@ def whole_lengths(dual: Floats) -> Ints:
 FINE = 1 << 30
 """Units of a flow that stand for the largest capacity."""
 
+FEW_RANKS = 32
+"""Ranks up to which cuts are separated to the last digits."""
+
 
 @dataclass(frozen=True, eq=False)
 class AllReduceRate:
     """What roots used unequally reach.
 
     Attributes:
-        units: X, rate of the vector reduced, in units of the network, of the last program.
+        units: X, rate of the vector reduced, in units of the network, that the loads carry.
         roots: float64[N], the rate rooted at each rank.
         broadcast, reduce: float64[m], units on each arc.
-        proof: multipliers of the upper bound.
+        lengths: int64[m], of links, which prove the upper bound of the last program.
         rounds: programs solved.
         stopped_by: CONVERGED when no row is violated; then `units` is reached.
     """
@@ -390,7 +361,7 @@ class AllReduceRate:
     roots: Floats
     broadcast: Floats
     reduce: Floats
-    proof: AllReduceProof
+    lengths: Ints
     rounds: int
     stopped_by: StopReason
 
@@ -410,203 +381,42 @@ def allreduce_rate(network: RatedNetwork, cut: Bools, stop: Stop) -> AllReduceRa
     for name, value in (("output_flag", False), ("threads", 1), ("presolve", "off"),
                         ("primal_feasibility_tolerance", 1e-9), ("dual_feasibility_tolerance", 1e-9)):  # fmt: skip
         solver.setOptionValue(name, value)
-    first = allreduce_roots_arrays(network, network.units / unit)
-    load(solver, first)
-    rows = _Rows(network, solver, first.rows)
-    for rank in network.ranks.tolist():
-        others = np.arange(network.nodes) != rank
-        rows.add(others, reduce=False)
-        rows.add(others, reduce=True)
-    rows.add(cut, reduce=False)
-    rows.add(~cut, reduce=True)
-    separation = (_separation(network, backward=False), _separation(network, backward=True))
-    m, rounds = len(network.arcs), 0
+    load(solver, allreduce_roots_arrays(network, network.units / unit))
+    m, ranks, rounds = len(network.arcs), network.ranks, 0
+    slack = 1e-7 if len(ranks) <= FEW_RANKS else 2e-5
+    seen: set[tuple[int, bytes]] = set()
+
+    def add(sides: Iterable[Bools], reduce: int) -> int:
+        """Add the rows of sets that do not hold all ranks; how many of them are new."""
+        new = [side for side in sides if 0 < int(side[ranks].sum()) < len(ranks)]
+        new = [side for side in new if (reduce, side.tobytes()) not in seen]
+        seen.update((reduce, side.tobytes()) for side in new)
+        if new:
+            rows = [set_row(network, side, reduce=bool(reduce)) for side in new]
+            columns, values = (np.concatenate(part) for part in zip(*rows, strict=True))
+            starts = offsets([len(own) for own, _ in rows])[:-1].astype(np.int32)
+            low, high = np.zeros(len(new)), np.full(len(new), np.inf)
+            solver.addRows(len(new), low, high, len(columns), starts, columns.astype(np.int32), values)
+        return len(new)
+
+    others = [np.arange(network.nodes) != rank for rank in ranks.tolist()]
+    add([*others, cut], 0)
+    add([*others, *(~side for side in others), ~cut], 1)
     while True:
-        rows.hand_over()
         solver.run()
         rounds += 1
         x = np.array(solver.getSolution().col_value)
-        added, roots = 0, x[2 * m :]
-        for reduce, own in enumerate(separation):
-            load_of = x[reduce * m : (reduce + 1) * m]
-            for side in own(load_of, roots):
-                added += rows.add(side, reduce=bool(reduce))
+        sent = np.maximum(np.floor(x[2 * m :] * FINE), 0).astype(np.int64)
+        added, total, carried = 0, int(sent.sum()), 1.0
+        for reduce, ends in enumerate((network.arcs, network.arcs[:, ::-1])):
+            links = np.maximum(np.round(x[reduce * m : (reduce + 1) * m] * FINE), 0).astype(np.int64)
+            value, sides = rank_cuts(network.nodes, *ends.T, links, ranks, sent, ranks, around_sinks=True)
+            carried = min(carried, float(value.min()) / total)
+            added += add({side.tobytes(): side for side in sides[value < total * (1 - slack)]}.values(), reduce)
         reason = StopReason.CONVERGED if not added else stop.reason()
         if reason is not None:
             break
-    dual = np.array(solver.getSolution().row_dual)
-    return AllReduceRate(
-        float(roots.sum()) * unit, roots * unit, x[:m] * unit, x[m : 2 * m] * unit, rows.proof(dual), rounds, reason
-    )
-
-
-class _Rows:
-    def __init__(self, network: RatedNetwork, solver: highspy.Highs, first: int) -> None:
-        self.network, self.solver, self.first = network, solver, first
-        self.sets: dict[tuple[bool, bytes], Bools] = {}
-        self.waiting: list[tuple[Floats, Floats]] = []
-
-    def add(self, side: Bools, *, reduce: bool) -> bool:
-        """Add the row of a set that does not hold all ranks; whether it is new."""
-        key = (reduce, side.tobytes())
-        if key in self.sets or side[self.network.ranks].all() or not side[self.network.ranks].any():
-            return False
-        self.sets[key] = side
-        self.waiting.append(set_row(self.network, side, reduce=reduce))
-        return True
-
-    def hand_over(self) -> None:
-        """Give the solver the rows that were added since the last time, all at once."""
-        if not self.waiting:
-            return
-        count = len(self.waiting)
-        columns, values = (np.concatenate(part) for part in zip(*self.waiting, strict=True))
-        starts = offsets([len(own) for own, _ in self.waiting])[:-1]
-        low, high = np.zeros(count), np.full(count, np.inf)
-        self.solver.addRows(count, low, high, len(columns), starts.astype(np.int32), columns.astype(np.int32), values)
-        self.waiting.clear()
-
-    def proof(self, dual: Floats) -> AllReduceProof:
-        """The rounded multipliers that prove most."""
-        network = self.network
-        m, switches = len(network.arcs), np.flatnonzero(network.is_switch)
-        potentials = dual[m : m + 2 * len(switches)].reshape(2, -1)
-        weights = dual[self.first :]
-        best: tuple[Fraction, AllReduceProof] | None = None
-        for denominator in (64, 4096, 1_000_000):
-
-            def rounded(value: float, most: int = denominator) -> Fraction:
-                return Fraction(value).limit_denominator(most)
-
-            sets: tuple[list[WeightedSet], list[WeightedSet]] = ([], [])
-            # Where the solver was stopped, the last sets are not in the program yet and have no weight.
-            for ((reduce, _), side), weight in zip(self.sets.items(), weights, strict=False):
-                own = rounded(max(float(weight), 0.0))
-                if own > 0:
-                    sets[reduce].append((tuple(np.flatnonzero(side).tolist()), own))
-            potential = [[Fraction(0)] * network.nodes for _ in range(2)]
-            for own_potential, values in zip(potential, potentials, strict=True):
-                for node, value in zip(switches.tolist(), values, strict=True):
-                    own_potential[node] = rounded(float(value))
-            proof = AllReduceProof(tuple(sets[0]), tuple(sets[1]), tuple(potential[0]), tuple(potential[1]))
-            value = proven_units(network, proof)
-            if value is not None and (best is None or value < best[0]):
-                best = value, proof
-        assert best is not None
-        return best[1]
-
-
-def proven_units(network: RatedNetwork, proof: AllReduceProof) -> Fraction | None:
-    """The bound that multipliers prove; None: some rank is in no set."""
-    cover = [Fraction(0)] * network.nodes
-    price: list[list[Fraction]] = []
-    tails, heads = network.arcs[:, 0], network.arcs[:, 1]
-    for sets, potential, forward in (
-        (proof.broadcast, proof.broadcast_potential, True),
-        (proof.reduce, proof.reduce_potential, False),
-    ):
-        own = [potential[tail] - potential[head] for tail, head in network.arcs]
-        for nodes, weight in sets:
-            side = np.zeros(network.nodes, dtype=np.bool_)
-            side[list(nodes)] = True
-            for node in nodes:
-                cover[node] += weight
-            crossing = side[tails] & ~side[heads] if forward else ~side[tails] & side[heads]
-            for arc in np.flatnonzero(crossing):
-                own[arc] += weight
-        price.append(own)
-    least = min(cover[rank] for rank in network.ranks)
-    if least <= 0:
-        return None
-    prices = [max(row, into, Fraction(0)) for row, into in zip(*price, strict=True)]
-    total = sum((int(units) * own for units, own in zip(network.units, prices, strict=True)), Fraction(0))
-    bound: Fraction = total / least
-    return bound
-
-
-def _separation(network: RatedNetwork, *, backward: bool) -> Callable[[Floats, Floats], list[Bools]]:
-    """What gives sets, bool[V], in which more is rooted than the loads of links let out (in, backward)."""
-    ranks, source = network.ranks, network.nodes
-    ends = network.arcs[:, ::-1] if backward else network.arcs
-    tails = np.concatenate((ends[:, 0], np.full(len(ranks), source))).astype(np.int32)
-    heads = np.concatenate((ends[:, 1], ranks)).astype(np.int32)
-    flow = FlowNetwork(source + 1, tails, heads, np.ones(len(tails), dtype=np.int64))
-
-    def violated(carried: Floats, roots: Floats) -> list[Bools]:
-        links = np.maximum(np.round(carried * FINE), 0).astype(np.int64)
-        sent = np.maximum(np.round(roots * FINE), 0).astype(np.int64)
-        flow.set_capacities(np.concatenate((links, sent)))
-        total, sides = int(sent.sum()), {}
-        for rank in ranks.tolist():
-            if flow.value(source, rank) < total * (1 - 1e-7):
-                side = flow.cut_around_sink(source, rank)[:-1]
-                sides[side.tobytes()] = side
-        return list(sides.values())
-
-    return violated
-
-
-def limiting(problem: CollectiveProblem, stop: Stop) -> tuple[Certificate, ...]:
-    """Return the certificates of a problem; weaker ones where the search is stopped.
-
-    Those of an AllReduce are the multipliers, which prove the bound, and the cut that limits an AllGather.
-
-    Raises
-    ------
-    LimitError
-        The search was stopped before anything about an All-to-All was proven.
-    """
-    network, collective = problem.network, problem.collective
-    if collective is CollectiveOp.ALL_TO_ALL or not (problem.relaying or problem.multicast):
-        return (lengths_certificate(pair_lengths(problem, stop)),)
-    if collective in (CollectiveOp.BROADCAST, CollectiveOp.REDUCE):
-        forward = network if collective is CollectiveOp.BROADCAST else network.transposed()
-        return (_cut(root_cut(forward, int(network.ranks[problem.root]))),)
-    if collective is CollectiveOp.ALLREDUCE and problem.multicast:
-        return (_cut(least_cut(network)),)
-    if collective is CollectiveOp.REDUCE_SCATTER:
-        return (_cut(ratio_cut(network.transposed())[1]),)
-    _, cut = ratio_cut(network)
-    if collective is CollectiveOp.ALLGATHER:
-        return (_cut(cut),)
-    return roots_certificate(allreduce_rate(network, cut, stop).proof), _cut(cut)
-
-
-def pair_lengths(problem: CollectiveProblem, stop: Stop) -> Ints:
-    """int64[m], lengths of links for what ranks send each other, or one of them all."""
-    network, wanted = problem.network, problem.collective
-    single = wanted in (CollectiveOp.BROADCAST, CollectiveOp.REDUCE)
-    root = int(network.ranks[problem.root]) if single else None
-    if wanted is CollectiveOp.ALLREDUCE:
-        return straight_allreduce_lengths(network, stop)
-    if problem.relaying and not single:
-        return all_to_all_bound(network, stop)[0]
-    if wanted is not CollectiveOp.REDUCE:
-        return all_to_all_rate(network, stop, relaying=problem.relaying, source=root).lengths
-    turned = np.lexsort((network.arcs[:, 0], network.arcs[:, 1]))
-    lengths = np.empty(len(turned), dtype=np.int64)
-    lengths[turned] = all_to_all_rate(network.transposed(), stop, relaying=problem.relaying, source=root).lengths
-    return lengths
-
-
-def root_cut(network: RatedNetwork, root: int) -> Bools:
-    """The set around a root that least leaves."""
-    flow = FlowNetwork(network.nodes, network.arcs[:, 0], network.arcs[:, 1], network.units)
-    others = [rank for rank in network.ranks.tolist() if rank != root]
-    return flow.cut(root, min(others, key=lambda rank: flow.value(root, rank)))[1]
-
-
-def least_cut(network: RatedNetwork) -> Bools:
-    """The set with ranks inside and outside that least leaves, or enters (then its complement)."""
-    root = int(network.ranks[0])
-    forward = root_cut(network, root)
-    backward = ~root_cut(network.transposed(), root)
-    return min(forward, backward, key=lambda side: _leaving(network, side))
-
-
-def _leaving(network: RatedNetwork, side: Bools) -> int:
-    return int(network.units[side[network.arcs[:, 0]] & ~side[network.arcs[:, 1]]].sum())
-
-
-def _cut(side: Bools) -> Certificate:
-    return cut_certificate(np.flatnonzero(side).tolist())
+    lengths = whole_lengths(-np.abs(np.array(solver.getSolution().row_dual)[:m]))
+    carried = 1.0 if carried > 1 - 2e-7 else carried
+    roots = x[2 * m :] * unit * carried
+    return AllReduceRate(float(roots.sum()), roots, x[:m] * unit, x[m : 2 * m] * unit, lengths, rounds, reason)

@@ -41,7 +41,7 @@ LARGEST_BYTES = 1 << 50
 def most_pieces(problem: CollectiveProblem, planned: PlannedSchedule) -> int:
     """Pieces up to which a division is tried."""
     whole = planned.schedule
-    if planned.divide is None or problem.objective == "latency":
+    if not planned.divisible or problem.objective == "latency":
         return 1
     most = max(min(MAX_PIECES, MOST_SENDS // max(len(whole.sends), 1)), 1)
     if problem.objective == "throughput":  # the same whatever the pieces

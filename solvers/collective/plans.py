@@ -13,40 +13,33 @@ Reductions are made on the transposed network and turned round.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import partial
-from math import gcd, lcm
+from math import gcd
 
 import numpy as np
 
 from formulations.collective_rates import step_schedule_arrays
 from solvers.backends import SOLVERS, SolverLimits
+from solvers.collective.best_rates import best_rate, few_pairs
 from solvers.collective.breadth_first import breadth_first_schedule, step_loads
-from solvers.collective.limits import (
-    AllToAllRate,
-    FlowNetwork,
-    TreesDoNotFitError,
-    all_to_all_rate,
-    allreduce_rate,
-    ratio_cut,
-)
+from solvers.collective.limits import AllToAllRate, TreesDoNotFitError, all_to_all_rate, rank_cuts
 from solvers.collective.schedules import (
     Row,
-    backward,
     fewest_steps,
     gathered,
+    in_pieces,
     natural_rings,
     of_forest,
     of_rows,
-    of_two_forests,
     pipelined_us,
     ring_gather,
     step_loads_us,
 )
-from solvers.collective.trees import Forest, best_scale, fixed_scale, forest, rooted_trees, scaled
+from solvers.collective.trees import Forest, fixed_scale, forest, scaled
 from solvers.stop import Stop
 from topoopt.core.arrays import Floats, Int32s, Ints, whole_shares
 from topoopt.core.collective import (
@@ -60,6 +53,7 @@ from topoopt.core.collective import (
 from topoopt.core.errors import InfeasibleError
 from topoopt.core.proofs import StopReason
 from topoopt.core.rated_network import RatedNetwork
+from topoopt.core.result import Certificate
 from topoopt.native import graph
 
 ROUNDS = 40
@@ -176,8 +170,8 @@ def _shortest(
     return path
 
 
-def path_schedule(network: RatedNetwork, rate: AllToAllRate, pieces: int) -> CollectiveSchedule:
-    """Blocks for every ordered pair (those of a rank to itself stay), in so many pieces, a step behind each other.
+def path_schedule(network: RatedNetwork, rate: AllToAllRate) -> CollectiveSchedule:
+    """Blocks for every ordered pair; those of a rank to itself stay.
 
     A path is cut at the ranks on it: what passes through switches alone is one message.
     """
@@ -195,14 +189,13 @@ def path_schedule(network: RatedNetwork, rate: AllToAllRate, pieces: int) -> Col
                     continue
                 stops = [index for index, node in enumerate(path) if not network.is_switch[node]]
                 messages = [path[begin : end + 1] for begin, end in itertools.pairwise(stops)]
-                for piece in range(pieces):
-                    rows += [
-                        (len(units), message[0], message[-1], step + piece, routes.setdefault(message, len(routes)))
-                        for step, message in enumerate(messages)
-                    ]
-                    units.append(share)
-                    owner.append(source)
-                    target.append(other)
+                rows += [
+                    (len(units), message[0], message[-1], step, routes.setdefault(message, len(routes)))
+                    for step, message in enumerate(messages)
+                ]
+                units.append(share)
+                owner.append(source)
+                target.append(other)
     block, tail, head, step, route = np.array(rows, dtype=np.int32).reshape(-1, 5).T
     blocks = VectorBlocks(np.array(units), np.array(owner, dtype=np.int32), np.array(target, dtype=np.int32))
     sends = Sends(block, tail, head, step, np.zeros(len(block), dtype=np.bool_), route)
@@ -238,74 +231,38 @@ def straight_gather(network: RatedNetwork, rate: AllToAllRate, root: int | None 
     return of_rows(units, owner, rows, tuple(routes))
 
 
-MOST_TREES = 32
-"""Trees of a root that are packed where no number is asked for; more make files and schedules of no use."""
-
-MOST_RANKS_TRIED = 128
-"""Ranks up to which several numbers of trees are tried."""
+MOST_RANKS_TRIED = 32
+"""Ranks up to which few whole trees are tried beside those of the best rate, as they are less high."""
 
 
-def tree_schedules(problem: CollectiveProblem, stop: Stop) -> Callable[[int], CollectiveSchedule]:
-    """What makes the schedule from a number of pieces."""
-    network, wanted = problem.network, problem.collective
-    reverse = network.transposed()
-    if wanted in (CollectiveOp.BROADCAST, CollectiveOp.REDUCE):
-        root = int(network.ranks[problem.root])
-        own = rooted_forest(network if wanted is CollectiveOp.BROADCAST else reverse, root, problem.trees_per_root)
-        return lambda pieces: (
-            of_forest(own, pieces) if wanted is CollectiveOp.BROADCAST else backward(of_forest(own, pieces))
-        )
-    if wanted is CollectiveOp.ALLREDUCE and not network.is_switch.any() and problem.trees_per_root is None:
-        ratio, cut = ratio_cut(network)
-        equal = Fraction(len(network.ranks)) / (2 * ratio)
-        rate = allreduce_rate(network, cut, stop)
-        if rate.units > float(equal) * (1 + 1e-9):
-            trees = rooted_trees(network, rate)
-            if trees is not None and trees[2] > equal:
-                return lambda pieces: of_two_forests(trees[0], trees[1], pieces)
-    if wanted is CollectiveOp.ALLGATHER:
-        down = gather_forest(network, problem.trees_per_root)
-        return lambda pieces: of_forest(down, pieces)
-    if wanted is CollectiveOp.REDUCE_SCATTER:
-        up = gather_forest(reverse, problem.trees_per_root)
-        return lambda pieces: backward(of_forest(up, pieces))
-    summed, copied = both_forests(network, problem.trees_per_root)
-    return lambda pieces: of_two_forests(summed, copied, pieces)
+def tree_schedule(problem: CollectiveProblem, count: int | None) -> CollectiveSchedule:
+    """Return the schedule of so many whole trees of every root, or of the root of a broadcast or reduction.
 
+    Raises
+    ------
+    TreesDoNotFitError
+        Rates rounded down to whole trees do not carry them.
+    """
+    root = only_root(problem)
 
-def both_forests(network: RatedNetwork, trees_per_root: int | None) -> tuple[Forest, Forest]:
-    """As many trees up (on the transposed network) as down, of the best rate both where they are not too many."""
-    reverse = network.transposed()
-    scales = [best_scale(own, ratio_cut(own)[0]) for own in (reverse, network)]
-    count = lcm(*(best for best, _ in scales))
-    if trees_per_root is not None or count > MOST_TREES:
-        up = gather_forest(reverse, trees_per_root)
-        return up, gather_forest(network, sum(batch.count for batch in up if batch.root == up[0].root))
-    roots = dict.fromkeys(network.ranks.tolist(), count)
-    up, down = (
-        forest(own, scaled(own, per_tree * best / count), roots)
-        for own, (best, per_tree) in zip((reverse, network), scales, strict=True)
-    )
-    return up, down
+    def make(network: RatedNetwork) -> CollectiveSchedule:
+        if root is not None:
+            return of_forest(rooted_forest(network, root, count))
+        assert count is not None
+        trees = dict.fromkeys(network.ranks.tolist(), count)
+        return of_forest(forest(network, scaled(network, fixed_scale(network, trees)), trees))
 
-
-def gather_forest(network: RatedNetwork, trees_per_root: int | None) -> Forest:
-    """Equally many trees from every rank."""
-    if trees_per_root is None:
-        best, per_tree = best_scale(network, ratio_cut(network)[0])
-        if best > MOST_TREES:
-            ranks = network.ranks.tolist()
-            tried = [(count, fixed_scale(network, dict.fromkeys(ranks, count))) for count in (1, 2, 3, 4, 6, 8)]
-            best, per_tree = max(tried, key=lambda row: (row[0] * row[1], -row[0]))
-    else:
-        best, per_tree = trees_per_root, fixed_scale(network, dict.fromkeys(network.ranks.tolist(), trees_per_root))
-    return forest(network, scaled(network, per_tree), dict.fromkeys(network.ranks.tolist(), best))
+    schedule = gathered(single(problem), make)
+    assert schedule is not None
+    return schedule
 
 
 def rooted_forest(network: RatedNetwork, root: int, trees: int | None) -> Forest:
     """Trees from one root: as many as the least flow from it to another rank, in its largest whole parts."""
-    flow = FlowNetwork(network.nodes, network.arcs[:, 0], network.arcs[:, 1], network.units)
-    least = min(flow.value(root, rank) for rank in network.ranks.tolist() if rank != root)
+    others = network.ranks[network.ranks != root]
+    sent = np.array([int(network.units.sum()) + 1])
+    value, _ = rank_cuts(network.nodes, *network.arcs.T, network.units, np.array([root]), sent, others)
+    least = int(value.min())
     if least == 0:
         raise ValueError(f"{network.names[root]} does not reach every rank")
     shared = gcd(least, *network.units.tolist())
@@ -393,16 +350,18 @@ class PlannedSchedule:
 
     Attributes:
         schedule: with whole blocks.
-        divide: makes it with every block in so many pieces, a step behind each other; None where it cannot be divided.
+        divisible: whether blocks may go in pieces, a step behind each other.
         stopped_by: why its making ended.
+        certificates: of what limits any schedule, where its making proves that.
     """
 
     schedule: CollectiveSchedule
-    divide: Callable[[int], CollectiveSchedule] | None = None
+    divisible: bool = False
     stopped_by: StopReason = StopReason.CONVERGED
+    certificates: tuple[Certificate, ...] = ()
 
     def pieces(self, count: int) -> CollectiveSchedule:
-        return self.schedule if self.divide is None or count == 1 else self.divide(count)
+        return self.schedule if count == 1 else in_pieces(self.schedule, count)
 
 
 Plans = Iterator[PlannedSchedule]
@@ -440,20 +399,20 @@ def by_shortest(problem: CollectiveProblem, stop: Stop) -> Plans:
 
 
 def by_trees(problem: CollectiveProblem, stop: Stop) -> Plans:
-    """Trees that reach the best rate, or as near as the number of trees asked for allows; fewer ones besides."""
+    """Trees of the best rate, or as near as the number of trees asked for allows; few whole trees besides."""
     if not problem.relaying or problem.collective is CollectiveOp.ALL_TO_ALL:
         return
     counts = [problem.trees_per_root]
-    if counts == [None] and problem.objective != "throughput":
-        counts += (1, 2) if len(problem.network.ranks) <= MOST_RANKS_TRIED else ()
-    for index, count in enumerate(counts):
-        if index and stop.reason() is not None:
+    if counts == [None] and problem.collective in GATHERS:
+        best = best_rate(problem, stop)
+        yield PlannedSchedule(best.schedule(), True, best.stopped_by, () if problem.multicast else best.certificates)
+        few = len(problem.network.ranks) <= MOST_RANKS_TRIED and not problem.groups
+        counts = [1, 2] if few and problem.objective != "throughput" else []
+    for count in counts:
+        if stop.reason() is not None and problem.collective in GATHERS and problem.trees_per_root is None:
             return
-        try:
-            divide = tree_schedules(replace(problem, trees_per_root=count), stop)
-        except TreesDoNotFitError:  # rates rounded down to whole trees can leave switches out of balance
-            continue
-        yield PlannedSchedule(divide(1), divide)
+        with contextlib.suppress(TreesDoNotFitError):
+            yield PlannedSchedule(tree_schedule(problem, count), True)
 
 
 def by_paths(problem: CollectiveProblem, stop: Stop) -> Plans:
@@ -461,13 +420,16 @@ def by_paths(problem: CollectiveProblem, stop: Stop) -> Plans:
     network, wanted = problem.network, problem.collective
     if problem.relaying and wanted is not CollectiveOp.ALL_TO_ALL:
         return
+    if problem.relaying and (problem.groups or few_pairs(problem)):
+        best = best_rate(problem, stop)
+        yield PlannedSchedule(best.schedule(), True, best.stopped_by, best.certificates)
+        return
     forward = network.transposed() if wanted is CollectiveOp.REDUCE else network
     rate = all_to_all_rate(forward, stop, relaying=problem.relaying, source=only_root(problem))
     if rate.units <= 0:
         raise InfeasibleError("some ranks reach each other only through others, which do not relay")
     if wanted is CollectiveOp.ALL_TO_ALL:
-        divide = partial(path_schedule, network, rate)
-        yield PlannedSchedule(divide(1), divide, rate.stopped_by)
+        yield PlannedSchedule(path_schedule(network, rate), True, rate.stopped_by)
         return
 
     def make(own: RatedNetwork) -> CollectiveSchedule:

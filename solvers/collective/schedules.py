@@ -16,13 +16,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from solvers.collective.trees import Forest, RoutedArc, RoutedTrees
+from solvers.collective.trees import Forest
 from topoopt.core.arrays import Bools, Floats, Int32s, Ints, offsets
 from topoopt.core.collective import (
     CircuitSchedule,
@@ -32,6 +31,7 @@ from topoopt.core.collective import (
     Path,
     Sends,
     SwitchedCollective,
+    SwitchGroup,
     VectorBlocks,
     bytes_per_unit,
 )
@@ -41,9 +41,6 @@ from topoopt.native import graph
 Row = tuple[int, int, int, int, int, bool]
 """Block, tail, head, step, route, whether the head adds it to what it has."""
 
-CountedPaths = tuple[tuple[Path, int], ...]
-"""Paths, and how many trees take each."""
-
 
 def backward(schedule: CollectiveSchedule) -> CollectiveSchedule:
     """Every copy turned round in time and direction, to a sum: a gather becomes a reduction to the same owners."""
@@ -51,7 +48,9 @@ def backward(schedule: CollectiveSchedule) -> CollectiveSchedule:
     turned = Sends(
         sends.block, sends.head, sends.tail, schedule.steps - 1 - sends.step, np.ones(len(sends), np.bool_), sends.route
     )
-    return CollectiveSchedule(schedule.blocks, turned.sorted(), tuple(route[::-1] for route in schedule.routes))
+    return CollectiveSchedule(
+        schedule.blocks, turned.sorted(), tuple(route[::-1] for route in schedule.routes), schedule.groups
+    )
 
 
 def one_after_other(first: CollectiveSchedule, second: CollectiveSchedule) -> CollectiveSchedule:
@@ -62,7 +61,7 @@ def one_after_other(first: CollectiveSchedule, second: CollectiveSchedule) -> Co
         number = np.array([routes[route] for route in part.routes], dtype=np.int32)
         columns.append(replace(part.sends, step=part.sends.step + np.int32(later), route=number[part.sends.route]))
     joined = (np.concatenate([getattr(column, name) for column in columns]) for name in Sends.__dataclass_fields__)
-    return CollectiveSchedule(first.blocks, Sends(*joined).sorted(), tuple(routes))
+    return CollectiveSchedule(first.blocks, Sends(*joined).sorted(), tuple(routes), first.groups)
 
 
 def of_rows(
@@ -79,96 +78,42 @@ def of_columns(blocks: VectorBlocks, columns: Iterable[Ints | Int32s], routes: t
     return CollectiveSchedule(blocks, Sends(block, tail, head, step, adds > 0, route).sorted(), routes)
 
 
-def of_forest(forest: Forest, pieces: int) -> CollectiveSchedule:
-    """Copies along trees: every block in so many pieces, one step behind each other."""
-    return of_trees([(tree.root, tree.count, (), tree.arcs) for tree in forest], pieces)
-
-
-def of_two_forests(reductions: Forest, broadcasts: Forest, pieces: int) -> CollectiveSchedule:
-    """An AllReduce: every piece goes up a tree of the first, to a root, and down a tree of the second from there.
-
-    Args:
-        reductions: on the transposed network, with as many trees from every rank as the other.
-        pieces: of every block; they follow each other, so that both trees are in use at once.
-
-    Raises:
-        ValueError: another number of trees from some rank.
-    """
-    counts = Counter[int](), Counter[int]()
-    for count, forest in zip(counts, (reductions, broadcasts), strict=True):
-        for batch in forest:
-            count[batch.root] += batch.count
-    if counts[0] != counts[1]:
-        raise ValueError("as many trees up as down are needed at every rank")
-    rows: list[TreePair] = []
-    for root in sorted(counts[1]):
-        both = [_with_ends([batch for batch in forest if batch.root == root]) for forest in (reductions, broadcasts)]
-        ends = sorted({*(end for _, end in both[0]), *(end for _, end in both[1])})
-        for low, high in zip([0, *ends[:-1]], ends, strict=True):
-            up, down = (next(_from(batch, low - end + batch.count) for batch, end in own if low < end) for own in both)
-            rows.append((root, high - low, up, down))
-    return of_trees(rows, pieces)
-
-
-TreePair = tuple[int, int, tuple[RoutedArc, ...], tuple[RoutedArc, ...]]
-"""Root, number of trees, arcs of the tree that is summed along (on the transposed network), of the one copied along."""
-
-
-def _with_ends(batches: list[RoutedTrees]) -> list[tuple[RoutedTrees, int]]:
-    return list(zip(batches, np.cumsum([batch.count for batch in batches]).tolist(), strict=True))
-
-
-def _from(batch: RoutedTrees, skipped: int) -> tuple[RoutedArc, ...]:
-    return tuple((tail, head, _without(paths, skipped)) for tail, head, paths in batch.arcs)
-
-
-def _without(paths: CountedPaths, skipped: int) -> CountedPaths:
-    rest = []
-    for path, count in paths:
-        rest += [(path, count - skipped)] if skipped < count else []
-        skipped = max(skipped - count, 0)
-    return tuple(rest)
-
-
-def of_trees(trees: list[TreePair], pieces: int) -> CollectiveSchedule:
-    """Blocks in order of their roots; trees whose arcs part over several routes are divided as they are."""
+def of_forest(forest: Forest) -> CollectiveSchedule:
+    """Copies along trees; trees whose arcs part over several routes are divided as they are."""
     routes: dict[Path, int] = {}
-    rows: list[Row] = []
     units: list[int] = []
     owner: list[int] = []
-    summed = max((max(_depths(root, up).values()) for root, _, up, _ in trees), default=0)
-    for root, count, up, down in sorted(trees, key=lambda row: row[0]):
-        ends = {end for arc in (*up, *down) for end in np.cumsum([some for _, some in arc[2]]).tolist()}
-        ordered = sorted(end for end in {*ends, count} if end <= count)
-        above, below = _depths(root, up), _depths(root, down)
-        for low, high in zip([0, *ordered[:-1]], ordered, strict=True):
-            hops = [
-                (head, tail, summed - 1 - above[tail], True, _path_at(paths, low)[::-1]) for tail, head, paths in up
-            ]
-            hops += [(tail, head, summed + below[tail], False, _path_at(paths, low)) for tail, head, paths in down]
-            for piece in range(pieces):
-                rows += [
-                    (len(units), tail, head, step + piece, routes.setdefault(path, len(routes)), adds)
-                    for tail, head, step, adds, path in hops
-                ]
-                units.append(high - low)
-                owner.append(root)
-    return of_rows(units, owner, rows, tuple(routes))
+    columns: list[Ints] = []
+    for tree in sorted(forest, key=lambda tree: tree.root):
+        depth, ends = {tree.root: 0}, {tree.count}
+        for tail, head, paths in tree.arcs:
+            depth[head] = depth[tail] + 1
+            ends |= set(itertools.accumulate(some for _, some in paths))
+        high = np.array(sorted(ends), dtype=np.int64)
+        rows = np.zeros((len(high), len(tree.arcs), 6), dtype=np.int64)
+        rows[:, :, 0] = np.arange(len(units), len(units) + len(high))[:, None]
+        for index, (tail, head, paths) in enumerate(tree.arcs):
+            numbers = np.array([routes.setdefault(path, len(routes)) for path, _ in paths], dtype=np.int64)
+            own = np.searchsorted(np.cumsum([some for _, some in paths]), high)
+            rows[:, index, 1:4] = tail, head, depth[tail]
+            rows[:, index, 4] = numbers[own]
+        units += np.diff(high, prepend=0).tolist()
+        owner += [tree.root] * len(high)
+        columns.append(rows.reshape(-1, 6))
+    blocks = VectorBlocks(
+        np.array(units, dtype=np.int64), np.array(owner, dtype=np.int32), np.full(len(units), -1, dtype=np.int32)
+    )
+    return of_columns(blocks, np.concatenate(columns).T, tuple(routes))
 
 
-def _depths(root: int, arcs: tuple[RoutedArc, ...]) -> dict[int, int]:
-    depth = {root: 0}
-    for tail, head, _ in arcs:
-        depth[head] = depth[tail] + 1
-    return depth
-
-
-def _path_at(paths: CountedPaths, index: int) -> Path:
-    for path, count in paths:
-        if index < count:
-            return path
-        index -= count
-    raise ValueError("a place outside the batch")
+def in_pieces(schedule: CollectiveSchedule, pieces: int) -> CollectiveSchedule:
+    """The same with every block in so many pieces, each a step behind the one before."""
+    blocks, sends = schedule.blocks, schedule.sends
+    behind = np.tile(np.arange(pieces, dtype=np.int32), len(sends))
+    columns = {name: np.repeat(getattr(sends, name), pieces) for name in sends.__dataclass_fields__}
+    columns |= {"block": columns["block"] * np.int32(pieces) + behind, "step": columns["step"] + behind}
+    divided_blocks = VectorBlocks(*(np.repeat(own, pieces) for own in (blocks.units, blocks.owner, blocks.target)))
+    return CollectiveSchedule(divided_blocks, Sends(**columns).sorted(), schedule.routes, schedule.groups)
 
 
 def gathered(
@@ -215,7 +160,7 @@ def divided(schedule: CollectiveSchedule, ends: np.ndarray) -> CollectiveSchedul
         owner=blocks.owner[inside],
         target=blocks.target[inside],
     )
-    return CollectiveSchedule(parts, replace(sends, **fields).sorted(), schedule.routes)
+    return CollectiveSchedule(parts, replace(sends, **fields).sorted(), schedule.routes, schedule.groups)
 
 
 def switched_paths(network: RatedNetwork, source: int) -> dict[int, Path]:
@@ -345,11 +290,61 @@ def natural_rings(network: RatedNetwork) -> list[list[int]]:
 MAX_PIECES = 4096
 
 
+def wide_network(network: RatedNetwork, groups: Sequence[SwitchGroup]) -> RatedNetwork:
+    """The network with a node more for each group of switches, and links as fast as those of all its switches."""
+    if not groups:
+        return network
+    group = {switch: network.nodes + number for number, own in enumerate(groups) for switch, _ in own}
+    units: dict[tuple[int, int], int] = {}
+    latency: dict[tuple[int, int], float] = {}
+    rows = zip(network.arcs.tolist(), network.units.tolist(), network.latency_us.tolist(), strict=True)
+    for (tail, head), rate, slow in rows:
+        tails, heads = {tail, group.get(tail, tail)}, {head, group.get(head, head)}
+        for arc in itertools.product(tails, heads):
+            units[arc] = units.get(arc, 0) + rate
+            latency[arc] = max(latency.get(arc, 0.0), slow)
+    arcs = sorted(units)
+    return replace(
+        network,
+        is_switch=np.append(network.is_switch, np.ones(len(groups), dtype=np.bool_)),
+        arcs=np.array(arcs, dtype=np.int32),
+        units=np.array([units[arc] for arc in arcs], dtype=np.int64),
+        latency_us=np.array([latency[arc] for arc in arcs]),
+        names=network.names + tuple(group_name(network, own) for own in groups),
+    )
+
+
+def group_name(network: RatedNetwork, group: SwitchGroup) -> str:
+    """Return what a group of switches is called: its first and last one."""
+    return f"{network.names[group[0][0]]}..{network.names[group[-1][0]]}"
+
+
+def link_loads(network: RatedNetwork, schedule: CollectiveSchedule) -> Floats:
+    """float64[m], units of all steps together that every link carries."""
+    wide = wide_network(network, schedule.groups)
+    index = {(tail, head): arc for arc, (tail, head) in enumerate(wide.arcs.tolist())}
+    carried, load = np.zeros(len(schedule.routes)), np.zeros(len(wide.arcs))
+    np.add.at(carried, schedule.sends.route, schedule.blocks.units[schedule.sends.block])
+    for amount, hops in zip(carried.tolist(), schedule.routes, strict=True):
+        for hop in itertools.pairwise(hops):
+            load[index[hop]] += amount
+    share = {node: (node, 1.0) for node in range(network.nodes)}
+    for number, own in enumerate(schedule.groups):
+        total = sum(weight for _, weight in own)
+        share |= {switch: (network.nodes + number, weight / total) for switch, weight in own}
+    result = np.zeros(len(network.arcs))
+    for arc, (tail, head) in enumerate(network.arcs.tolist()):
+        for first, second in {((tail, 1.0), (head, 1.0)), ((tail, 1.0), share[head]), (share[tail], (head, 1.0)),
+                              (share[tail], share[head])}:  # fmt: skip
+            result[arc] += load[index[first[0], second[0]]] * first[1] * second[1]
+    return result
+
+
 def us_of_unit(problem: CollectiveProblem, schedule: CollectiveSchedule) -> Floats:
-    """float64[m], us of one unit of the blocks on each arc."""
-    network = problem.network
-    moved = bytes_per_unit(problem.collective, problem.vector_bytes, network, schedule.blocks.total)
-    return np.asarray(moved / (network.gbytes_per_s * 1e3), dtype=np.float64)
+    """float64[m], us of one unit of the blocks on each arc, of groups of switches too."""
+    moved = bytes_per_unit(problem, schedule.blocks.total)
+    rates = wide_network(problem.network, schedule.groups).gbytes_per_s
+    return np.asarray(moved / (rates * 1e3), dtype=np.float64)
 
 
 def link_uses(problem: CollectiveProblem, schedule: CollectiveSchedule) -> tuple[Ints, Ints, Ints, Floats]:
@@ -360,7 +355,7 @@ def link_uses(problem: CollectiveProblem, schedule: CollectiveSchedule) -> tuple
         entry that stands for the same bytes of the same sender in the same step over the same link, which switches copy
         (where they do not, the entry itself); float64[k], latency of each message besides its bytes, us.
     """
-    network, sends = problem.network, schedule.sends
+    network, sends = wide_network(problem.network, schedule.groups), schedule.sends
     number = {(tail, head): arc for arc, (tail, head) in enumerate(network.arcs.tolist())}
     hops = [[number[hop] for hop in itertools.pairwise(route)] for route in schedule.routes]
     length = np.array([len(own) for own in hops], dtype=np.int64)
@@ -392,7 +387,7 @@ def timing(problem: CollectiveProblem, schedule: CollectiveSchedule) -> tuple[fl
     sends, (start, arc, once, slow) = schedule.sends, link_uses(problem, schedule)
     step_us, makespan_us, busy_us = graph.schedule_times(
         sends.block, sends.tail, sends.head, sends.step, sends.reduce, schedule.blocks.units, schedule.blocks.owner,
-        start, arc, once, us_of_unit(problem, schedule), slow, problem.network.nodes,
+        start, arc, once, us_of_unit(problem, schedule), slow, problem.network.nodes + len(schedule.groups),
     )  # fmt: skip
     return step_us, makespan_us, busy_us
 
@@ -400,13 +395,14 @@ def timing(problem: CollectiveProblem, schedule: CollectiveSchedule) -> tuple[fl
 def step_loads_us(problem: CollectiveProblem, schedule: CollectiveSchedule) -> tuple[Floats, Floats]:
     """float64[steps, m], us that the bytes of each step take on each arc; float64[steps], latency of each step."""
     sends, (start, arc, once, slow) = schedule.sends, link_uses(problem, schedule)
-    loads, latency = np.zeros((schedule.steps, len(problem.network.arcs))), np.zeros(schedule.steps)
+    us = us_of_unit(problem, schedule)
+    loads, latency = np.zeros((schedule.steps, len(us))), np.zeros(schedule.steps)
     message = np.repeat(np.arange(len(sends)), np.diff(start))
     counted = once == np.arange(len(once))
     message, arc = message[counted], arc[counted]
     np.add.at(loads, (sends.step[message], arc), schedule.blocks.units[sends.block[message]].astype(np.float64))
     np.maximum.at(latency, sends.step, slow)
-    return loads * us_of_unit(problem, schedule), latency
+    return loads * us, latency
 
 
 def pipelined_us(loads: Floats, latency: Floats, pieces: int) -> float:

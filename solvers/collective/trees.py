@@ -1,298 +1,239 @@
-"""Trees that reach the best rate of any network, switches included (ForestColl, arXiv 2402.06787).
+"""Trees of the best rate of any network without symmetry: switches are split off one by one, then trees are packed.
 
-Switches are split off first. Joining gamma units of u -> w and w -> t into u -> t keeps a set of nodes A able to send
-what it must unless A holds u and t but not w, or w but neither u nor t; gamma is what such cuts can spare (edge
-splitting that keeps all flows from a super source, as in ForestColl, arXiv 2402.06787, section on switches). What is in
-balance at a switch can be joined wholly (Bang-Jensen, Frank and Jackson 1995), so some order of pairs always works.
+At a switch, how much of every link in goes on over every link out is a transport problem. Links in balance can be split
+off wholly and keep every cut that the roots need (Bang-Jensen, Frank and Jackson 1995; ForestColl, arXiv 2402.06787);
+which split does is guessed, tested on all cuts at once, and repaired: a linear program gets a row for each cut that a
+guess broke. A guess costs a flow for each rank, not one for each pair of links. Guesses are vertices, so that few pairs
+of links are used. Where whole trees are counted, the programs are in integers.
 
-Then trees are packed (Edmonds 1973). Trees are grown an arc at a time; an arc may join a tree as often as the rest of
-the network can spare it (Lovasz 1976; for batches of equal trees: Berczi and Frank 2010; Schrijver, Combinatorial
-Optimization, section 53.5). Any order of arcs is valid: all trees grow in turns, from their shallowest nodes, so that
-they stay flat. An arc that cannot be spared once never can be again: what keeps it is a set of nodes into which nothing
-is left over, and nothing ever comes back.
-
-Trees of an AllReduce use roots unequally, by the shares that linear programming gives.
+Then trees are packed (Edmonds 1973). An arc may join a tree as often as the rest of the network can spare it (Lovasz
+1976; for batches of equal trees: Berczi and Frank 2010; Schrijver, Combinatorial Optimization, section 53.5).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from math import gcd
 
 import numpy as np
 
-from solvers.collective.limits import AllReduceRate, FlowNetwork, TreesDoNotFitError
-from solvers.stop import BestFirst
+from solvers.collective.limits import TreesDoNotFitError, rank_cuts
 from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.rated_network import RatedNetwork
+from topoopt.native import graph
 
 Arc = tuple[int, int]
 Path = tuple[int, ...]
+Pieces = list[tuple[Path, int]]
+"""Paths with the units that take each; taken from the end."""
+
+MOST_GUESSES = 60
+MOST_BATCHES = 200_000
+
+FINE_UNITS = 10**8
+"""Units of a shard where trees are not counted: capacities are rounded down to them."""
+
+LOSS = 1e-4
+"""Part of the rate that is given up where trees are not counted: for rounding, and for fewer trees."""
+
+SPREAD = 2
+"""A link goes on over so many others at least: trees are flatter."""
 
 
-def without_switches(
-    nodes: int, switches: Ints, capacity: Mapping[Arc, int], roots: Mapping[int, int]
-) -> tuple[dict[Arc, int], dict[Arc, dict[Path, int]]]:
-    """Take all switches out.
+class _Transport:
+    """Most units over pairs of links, subject to cuts; prices are drawn at random, so that vertices are unique."""
 
-    Args:
-        nodes: V.
-        switches: int64, which of them.
-        capacity: of every arc, whole numbers, in balance at switches.
-        roots: how much every rank must be able to send to each other at once (trees rooted there).
+    def __init__(self, into: list[Arc], out: list[Arc], switch: int, spread: int, *, whole: bool) -> None:
+        import highspy
 
-    Returns:
-        The capacity of each arc between ranks; and its paths (nodes, both ends included) with how many units each
-        stands for.
+        self.pairs = [(i, j) for i, (u, _) in enumerate(into) for j, (t, _) in enumerate(out) if u != t]
+        self.sides = [np.array(side, dtype=np.int64) for side in zip(*self.pairs, strict=True)]
+        self.capacity = [np.array([units for _, units in links], dtype=np.int64) for links in (into, out)]
+        self.infinite, self.whole = highspy.kHighsInf, whole
+        self.scale = 1.0 if whole else float(max(self.capacity[0].max(), self.capacity[1].max()))
+        self.lp = solver = highspy.Highs()
+        for name, value in (("output_flag", False), ("threads", 1), ("random_seed", 1), ("presolve", "off")):
+            solver.setOptionValue(name, value)
+        for side in self.capacity:
+            for units in side.tolist():
+                solver.addRow(0.0, units / self.scale, 0, np.array([], dtype=np.int32), np.array([]))
+        prices = -1.0 - 0.01 * np.random.default_rng(switch).random(len(self.pairs))
+        for (i, j), price in zip(self.pairs, prices.tolist(), strict=True):
+            most = min(into[i][1], out[j][1]) / self.scale
+            if spread:
+                share = max(
+                    into[i][1] / min(spread, max(len(out) - 1, 1)), out[j][1] / min(spread, max(len(into) - 1, 1))
+                )
+                most = min(most, share / self.scale)
+            rows = np.array([i, len(into) + j], dtype=np.int32)
+            solver.addCol(price, 0.0, most, 2, rows, np.ones(2))
+        if whole:
+            columns = np.arange(len(self.pairs), dtype=np.int32)
+            kinds = np.full(len(columns), highspy.HighsVarType.kInteger)
+            solver.changeColsIntegrality(len(columns), columns, kinds)
+        self.rows: set[tuple[bytes, int]] = set()
 
-    Raises:
-        TreesDoNotFitError: not in balance, or roots that the capacities do not carry.
-    """
-    split = _Splitting(nodes, dict(capacity), dict(roots))
-    ranks = set(roots)
-    near = {switch: sum(tail in ranks for tail, head in capacity if head == switch) for switch in switches.tolist()}
-    for switch in sorted(near, key=lambda node: (near[node] > 0, -near[node], node)):
-        split.remove(switch)
-    left = {arc: units for arc, units in split.capacity.items() if units > 0}
-    return left, {arc: split.paths[arc] for arc in left}
+    def total(self) -> float:
+        self.lp.run()
+        return float(sum(self.lp.getSolution().col_value))
+
+    def add(self, short: int, crossing: Bools) -> bool:
+        """Add the row of a cut that is short of so many units; whether it is new."""
+        columns = np.flatnonzero(crossing).astype(np.int32)
+        key = (columns.tobytes(), short)
+        if not len(columns) or key in self.rows:
+            return False
+        self.rows.add(key)
+        least = float(short) if self.whole else (short + len(columns)) / self.scale + 1e-7
+        self.lp.addRow(least, self.infinite, len(columns), columns, np.ones(len(columns)))
+        return True
+
+    def units(self) -> Ints:
+        """int64[pairs], a solution in whole units; what the tolerance of the solver added is taken back.
+
+        Raises:
+            TreesDoNotFitError: the rows exclude each other.
+        """
+        import highspy
+
+        self.lp.run()
+        if self.lp.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+            raise TreesDoNotFitError("links of a switch carry less than the roots need")
+        exact = np.array(self.lp.getSolution().col_value[: len(self.pairs)]) * self.scale
+        units: Ints = np.maximum(np.floor(exact + 1e-6), 0).astype(np.int64)
+        for side, capacity in zip(self.sides, self.capacity, strict=True):
+            carried = np.zeros(len(capacity), dtype=np.int64)
+            np.add.at(carried, side, units)
+            for link in np.flatnonzero(carried > capacity).tolist():
+                excess, own = int(carried[link] - capacity[link]), np.flatnonzero(side == link)
+                for pair in own[np.argsort(-units[own], kind="stable")].tolist():
+                    less = min(excess, int(units[pair]))
+                    units[pair] -= less
+                    excess -= less
+        return units
 
 
 class _Splitting:
-    def __init__(self, nodes: int, capacity: dict[Arc, int], roots: dict[int, int]) -> None:
-        self.nodes, self.capacity, self.roots = nodes, capacity, roots
-        self.total = sum(roots.values())
-        self.large = self.total + sum(capacity.values()) + 1
-        self.paths: dict[Arc, dict[Path, int]] = {arc: {arc: units} for arc, units in capacity.items()}
-        self.index = {arc: index for index, arc in enumerate(capacity)}
-        self.ends = np.array([*capacity, *((nodes, rank) for rank in roots)], dtype=np.int32)
-        self.residual = np.array([*capacity.values(), *roots.values()], dtype=np.int64)  # `capacity`, then roots
+    """Capacities of arcs, and the paths that each stands for, while switches are split off.
 
-    def remove(self, switch: int) -> None:
-        """Join all links of a switch: first an equal part of each out with many in, then what is left."""
-        loss = [
-            units if end == switch else -units for (tail, end), units in self.capacity.items() if switch in (tail, end)
-        ]
-        if sum(loss):
-            raise TreesDoNotFitError(f"links of switch {switch} are not in balance")
-        into = [tail for tail, end in sorted(self.capacity) if end == switch and self.capacity[tail, end] > 0]
-        out = [end for tail, end in sorted(self.capacity) if tail == switch and self.capacity[tail, end] > 0]
-        for index, head in enumerate(out):
-            spread = [tail for tail in self._order(into, switch, index, head) if tail != head][:16]
-            part = -(-self.capacity[switch, head] // max(len(spread), 1))
-            for tail in spread:
-                self._join_some(tail, switch, head, part)
-        for index, head in enumerate(out):
-            while self.capacity[switch, head]:
-                before = self.capacity[switch, head]
-                for tail in self._order(into, switch, index, head):
-                    self._join_some(tail, switch, head, before)
-                if self.capacity[switch, head] == before:
-                    raise TreesDoNotFitError(f"links of switch {switch} carry less than the roots need")
+    Attributes:
+        need: function from the number of switches that are gone to int64[N], what every rank must be able to send.
+        whole: whether units are trees, which are not divided.
+    """
 
-    def _order(self, into: list[int], switch: int, index: int, head: int) -> list[int]:
-        """Tails for a head: those without another way to it first, in turns that differ from head to head.
+    def __init__(
+        self, network: RatedNetwork, capacity: Ints, need: Callable[[float], Ints], spread: int, *, whole: bool
+    ) -> None:
+        self.network, self.need, self.spread, self.whole = network, need, spread, whole
+        rows = zip(map(tuple, network.arcs.tolist()), capacity.tolist(), strict=True)
+        self.capacity: dict[Arc, int] = {(tail, head): units for (tail, head), units in rows if units > 0}
+        self.paths: dict[Arc, Pieces] = {arc: [(arc, units)] for arc, units in self.capacity.items()}
+        self.cuts: list[Bools] = []
 
-        A link back to where it came from is lost: last of all.
-        """
-        feeding = {tail for (tail, end), units in self.capacity.items() if end == head and units and tail != switch}
-        beyond = feeding - self.roots.keys()
-        feeding |= {tail for (tail, end), units in self.capacity.items() if end in beyond and units}
-        start = (index + 1) % len(into)
-        return sorted([*into[start:], *into[:start]], key=lambda tail: (tail == head, tail in feeding))
+    def run(self) -> None:
+        """Split off all switches, those far from ranks first; what is lost is spent switch by switch."""
+        switches = np.flatnonzero(self.network.is_switch).tolist()
+        near = dict.fromkeys(switches, 0)
+        for tail, head in self.capacity:
+            if head in near and not self.network.is_switch[tail]:
+                near[head] += 1
+        order = sorted(near, key=lambda switch: (near[switch] > 0, near[switch], switch))
+        for step, switch in enumerate(order, 1):
+            self._remove(switch, self.need(step / len(order)))
 
-    def _join_some(self, tail: int, switch: int, head: int, most: int) -> None:
-        most = min(most, self.capacity.get((tail, switch), 0), self.capacity.get((switch, head), 0))
-        units = min(most, self.spare(tail, switch, head)) if most else 0
-        if units:
-            self.join(tail, switch, head, units)
-
-    def spare(self, tail: int, switch: int, head: int) -> int:
-        """Units of tail -> switch -> head that may be joined."""
-        most = min(self.capacity.get((tail, switch), 0), self.capacity.get((switch, head), 0))
-        if most == 0:
-            return 0
-        source = self.nodes
-        if {tail, head} & self.roots.keys():
-            most = min(most, self._flow(switch, head, [(switch, source), (tail, head)])[0] - self.total)
+    def _remove(self, switch: int, need: Ints) -> None:
+        into = [(tail, units) for (tail, head), units in sorted(self.capacity.items()) if head == switch]
+        out = [(head, units) for (tail, head), units in sorted(self.capacity.items()) if tail == switch]
+        stacks = {arc: self.paths[arc] for arc in self.capacity if switch in arc}
+        if any(u != t for u, _ in into for t, _ in out):
+            spread = 0 if self.whole else self.spread
+            transport = _Transport(into, out, switch, spread, whole=self.whole)
+            try:
+                if spread and transport.total() < _Transport(into, out, switch, 0, whole=False).total() * (1 - 1e-9):
+                    raise TreesDoNotFitError("what is lost now may be missing later")
+                units = self._kept(switch, need, transport, into, out)
+            except TreesDoNotFitError:
+                if not spread:
+                    raise
+                transport = _Transport(into, out, switch, 0, whole=self.whole)
+                units = self._kept(switch, need, transport, into, out)
         else:
-            for rank in self.roots:
-                if most > 0:
-                    forced = [(switch, source), (tail, head), (rank, head)]
-                    most = min(most, self._flow(switch, head, forced)[0] - self.total)
-        if most <= 0:
-            return 0
-        forced = [(tail, source), (tail, head)]
-        value, beyond = self._flow(tail, switch, forced)
-        if value - self.total >= most:
-            return most
-        others = [rank for rank in self.roots if rank not in (tail, head)]
-        if any(beyond[rank] for rank in others):  # the least cut has a rank beyond it as it is
-            return max(value - self.total, 0)
-        for rank in others:
-            if most > 0:
-                most = min(most, self._flow(tail, switch, [*forced, (rank, switch)])[0] - self.total)
-        return max(most, 0)
+            transport, units = None, np.zeros(0, dtype=np.int64)
+        for arc in stacks:
+            del self.capacity[arc], self.paths[arc]
+        for (i, j), amount in zip(transport.pairs if transport else (), units.tolist(), strict=True):
+            if amount > 0:
+                u, t = into[i][0], out[j][0]
+                self.capacity[u, t] = self.capacity.get((u, t), 0) + amount
+                first, second = take(stacks[u, switch], amount), take(stacks[switch, t], amount)
+                self.paths.setdefault((u, t), []).extend(_end_to_end(first, second))
 
-    def _flow(self, source: int, sink: int, forced: list[Arc]) -> tuple[int, np.ndarray]:
-        """Maximum flow with some arcs without limit, and which nodes are beyond its least cut."""
-        wide = [arc for arc in forced if arc[0] != arc[1]]
-        used = np.flatnonzero(self.residual)
-        ends = np.concatenate((self.ends[used], np.array(wide, dtype=np.int32).reshape(-1, 2)))
-        residual = np.concatenate((self.residual[used], np.full(len(wide), self.large)))
-        network = FlowNetwork(self.nodes + 1, ends[:, 0], ends[:, 1], residual)
-        value, side = network.cut(source, sink)
-        return value, ~side
+    def _kept(self, switch: int, need: Ints, transport: _Transport, into: list[Arc], out: list[Arc]) -> Ints:
+        """Units of pairs with which every cut keeps what the roots need."""
+        remaining = {arc: units for arc, units in self.capacity.items() if switch not in arc}
+        tail, head = (np.array([arc[end] for arc in remaining], dtype=np.int64) for end in (0, 1))
+        capacity = np.array(list(remaining.values()), dtype=np.int64)
+        source = np.array([into[i][0] for i, _ in transport.pairs], dtype=np.int64)
+        target = np.array([out[j][0] for _, j in transport.pairs], dtype=np.int64)
+        ranks, total = self.network.ranks, int(need.sum())
 
-    def join(self, tail: int, switch: int, head: int, units: int) -> None:
-        """Replace units of both links by a link past the switch."""
-        first = self._taken((tail, switch), units)
-        second = self._taken((switch, head), units)
-        if tail == head:
-            return
-        self._set((tail, head), self.capacity.get((tail, head), 0) + units)
-        own = self.paths.setdefault((tail, head), {})
-        while first:
-            path, some = first[-1]
-            onward, more = second[-1]
-            both = min(some, more)
-            joined = (*path, *onward[1:])
-            own[joined] = own.get(joined, 0) + both
-            for parts, (kept, count) in ((first, (path, some)), (second, (onward, more))):
-                parts.pop()
-                if count > both:
-                    parts.append((kept, count - both))
+        def shortage(side: Bools) -> tuple[int, Bools]:
+            leaving = int(capacity[side[tail] & ~side[head]].sum())
+            return int(need[side[ranks]].sum()) - leaving, side[source] & ~side[target]
 
-    def _set(self, arc: Arc, units: int) -> None:
-        self.capacity[arc] = units
-        if arc not in self.index:
-            self.index[arc] = len(self.residual)
-            self.ends = np.concatenate((self.ends, np.array([arc], dtype=np.int32)))
-            self.residual = np.append(self.residual, 0)
-        self.residual[self.index[arc]] = units
-
-    def _taken(self, arc: Arc, units: int) -> list[tuple[Path, int]]:
-        self._set(arc, self.capacity[arc] - units)
-        return take(self.paths[arc], units)
+        for side in self.cuts:
+            short, crossing = shortage(side)
+            if short > 0:
+                transport.add(short, crossing)
+        for _ in range(MOST_GUESSES):
+            units = transport.units()
+            used = units > 0
+            tails, heads = np.concatenate((tail, source[used])), np.concatenate((head, target[used]))
+            units_of = np.concatenate((capacity, units[used]))
+            value, sides = rank_cuts(self.network.nodes, tails, heads, units_of, ranks, need, ranks)
+            broken = np.flatnonzero(value < total)
+            if not len(broken):
+                return units
+            fresh = False
+            for side in {sides[index].tobytes(): sides[index] for index in broken}.values():
+                self.cuts.append(side)
+                fresh |= transport.add(*shortage(side))
+            if not fresh:
+                break
+        raise TreesDoNotFitError(f"no split of switch {switch} carries what the roots need")
 
 
-def take(paths: dict[Path, int], units: int) -> list[tuple[Path, int]]:
-    """Take so many units of paths, in order."""
-    taken = []
-    for path in list(paths):
-        some = min(paths[path], units)
-        if some:
-            taken.append((path, some))
-            units -= some
-            paths[path] -= some
-            if not paths[path]:
-                del paths[path]
-        if not units:
-            break
+def take(pieces: Pieces, units: int) -> Pieces:
+    """Take so many units of paths from the end of a list."""
+    taken: Pieces = []
+    while units:
+        path, amount = pieces.pop()
+        some = min(amount, units)
+        taken.append((path, some))
+        units -= some
+        if amount > some:
+            pieces.append((path, amount - some))
     return taken
 
 
-@dataclass(eq=False)
-class TreeBatch:
-    """Equal trees.
-
-    Attributes:
-        root: where they begin.
-        count: how many.
-        depth: int64[nodes], of every node; -1 where it is not reached.
-        refused: bool[m], arcs that cannot join any more.
-        arcs: in the order in which they were added, each from a node that is reached to one that is not.
-    """
-
-    root: int
-    count: int
-    depth: Ints
-    refused: Bools
-    arcs: tuple[Arc, ...] = ()
-
-    @property
-    def height(self) -> int:
-        """Arcs of the longest path from the root."""
-        return int(self.depth.max())
+def _end_to_end(first: Pieces, second: Pieces) -> Pieces:
+    """Paths of the first list followed by those of the second, which has as many units."""
+    joined: Pieces = []
+    while first:
+        (path, some), (onward, more) = first.pop(), second.pop()
+        both = min(some, more)
+        joined.append(((*path, *onward[1:]), both))
+        if some > both:
+            first.append((path, some - both))
+        if more > both:
+            second.append((onward, more - both))
+    return joined
 
 
-class _Packing:
-    def __init__(self, nodes: int, capacity: Mapping[Arc, int], roots: Mapping[int, int]) -> None:
-        ends = sorted(
-            (arc for arc, units in capacity.items() if units > 0), key=lambda a: (a[0], (a[1] - a[0]) % nodes)
-        )
-        self.nodes, self.ranks = nodes, len(roots)
-        self.tails, self.heads = np.array(ends, dtype=np.int64).reshape(-1, 2).T
-        self.residual = np.array([capacity[arc] for arc in ends], dtype=np.int64)
-        self.large = int(self.residual.sum()) + sum(roots.values()) + 1
-        self.growing: BestFirst[tuple[int, TreeBatch]] = BestFirst()
-        for root, count in sorted(roots.items()):
-            if count:
-                depth = np.full(nodes, -1, dtype=np.int64)
-                depth[root] = 0
-                self._wait(0, TreeBatch(root, count, depth, np.zeros(len(ends), dtype=np.bool_)))
-
-    def _wait(self, level: int, batch: TreeBatch) -> None:
-        """Those whose next arc is least deep come first, and of those the ones that reach least."""
-        self.growing.add(level, (level, batch), len(batch.arcs))
-
-    def packed(self) -> tuple[TreeBatch, ...]:
-        """Grow all batches in turns; what must part from a batch grows on its own."""
-        done: list[TreeBatch] = []
-        while len(self.growing):
-            level, batch = self.growing.pop()
-            if len(batch.arcs) == self.ranks - 1:
-                done.append(batch)
-                continue
-            arc, depth = self._next(batch)
-            if depth > level:
-                self._wait(depth, batch)
-                continue
-            count = self._spare(batch, arc)
-            if count < batch.count:
-                rest = replace(batch, count=batch.count - count, depth=batch.depth.copy(), refused=batch.refused.copy())
-                rest.refused[arc] = True
-                self._wait(level, rest)
-            if count:
-                tail, head = int(self.tails[arc]), int(self.heads[arc])
-                batch.count = count
-                batch.depth[head] = depth + 1
-                batch.arcs += ((tail, head),)
-                self.residual[arc] -= count
-                self._wait(level, batch)
-        return tuple(sorted(done, key=lambda tree: tree.root))
-
-    def _next(self, batch: TreeBatch) -> tuple[int, int]:
-        """The arc out of what is reached, from the shallowest nodes and with most room; and the depth of its tail."""
-        depth = batch.depth[self.tails]
-        open_ = np.flatnonzero((depth >= 0) & (batch.depth[self.heads] < 0) & (self.residual > 0) & ~batch.refused)
-        if not len(open_):
-            raise TreesDoNotFitError(f"no arc can join the trees of {batch.root}: the capacities do not carry them")
-        arc = int(open_[np.argmin(depth[open_] * self.large - self.residual[open_])])
-        return arc, int(depth[arc])
-
-    def _spare(self, batch: TreeBatch, arc: int) -> int:
-        """How many trees of the batch may take an arc, so that all others can still be grown.
-
-        Every other batch is a node that the tail feeds and that feeds what the batch reaches. Those that reach the head
-        already are left out: they would add as much to the flow as to what is due.
-        """
-        tail, head = int(self.tails[arc]), int(self.heads[arc])
-        most = min(batch.count, int(self.residual[arc]))
-        others = [other for _, other in self.growing if other.depth[head] < 0]
-        counts = np.array([other.count for other in others], dtype=np.int64)
-        total = int(counts.sum())
-        left = np.flatnonzero(self.residual)
-        hubs = np.arange(self.nodes, self.nodes + len(others))
-        depths = np.array([other.depth for other in others]).reshape(-1, self.nodes)
-        hub, reached = np.nonzero(depths >= 0)
-        tails = np.concatenate((self.tails[left], np.full(len(others), tail), hub + self.nodes))
-        heads = np.concatenate((self.heads[left], hubs, reached))
-        capacity = np.concatenate((self.residual[left], counts, np.full(len(hub), self.large)))
-        network = FlowNetwork(self.nodes + len(others), tails.astype(np.int32), heads.astype(np.int32), capacity)
-        return max(min(most, network.value(tail, head) - total), 0)
-
+MOST_SPREAD_RANKS = 256
+"""Ranks up to which trees are made flatter, which costs more programs."""
 
 RoutedArc = tuple[int, int, tuple[tuple[Path, int], ...]]
 """Tail and head of an arc of a tree through the switches; its paths, and how many of the trees go that way."""
@@ -346,66 +287,72 @@ def scaled(network: RatedNetwork, per_tree: Fraction) -> Ints:
 
 def carries(network: RatedNetwork, capacity: Ints, trees: Mapping[int, int]) -> bool:
     """Whether so many trees from every rank fit into whole capacities, int64[m]."""
-    ranks, source = network.ranks, network.nodes
-    tails = np.concatenate((network.arcs[:, 0], np.full(len(ranks), source))).astype(np.int32)
-    heads = np.concatenate((network.arcs[:, 1], ranks)).astype(np.int32)
+    ranks = network.ranks
     sent = np.array([trees[rank] for rank in ranks.tolist()], dtype=np.int64)
-    flow = FlowNetwork(source + 1, tails, heads, np.concatenate((capacity, sent)))
-    return all(flow.value(source, int(rank)) >= int(sent.sum()) for rank in ranks)
+    value, _ = rank_cuts(network.nodes, *network.arcs.T, capacity, ranks, sent, ranks)
+    return bool((value >= sent.sum()).all())
 
 
 def forest(network: RatedNetwork, capacity: Ints, trees: Mapping[int, int]) -> Forest:
     """Pack so many trees from every rank into whole capacities, int64[m].
 
     Raises:
-        TreesDoNotFitError: also for switches whose links in and out differ.
+        TreesDoNotFitError: the capacities, or the links of some switch, do not carry them.
     """
-    units = {(tail, head): own for (tail, head), own in zip(network.arcs.tolist(), capacity.tolist(), strict=True)}
-    between, paths = without_switches(network.nodes, np.flatnonzero(network.is_switch), units, trees)
-    batches = _Packing(network.nodes, between, trees).packed()
-    return tuple(routed(paths, batch) for batch in batches)
+    count = np.array([trees[rank] for rank in network.ranks.tolist()], dtype=np.int64)
+    splitting = _Splitting(network, capacity, lambda _: count, 0, whole=True)
+    return _packed(splitting, count)
 
 
-def routed(paths: Mapping[Arc, dict[Path, int]], batch: TreeBatch) -> RoutedTrees:
-    """Give every arc of a batch its paths, which are used up."""
-    arcs = tuple((tail, head, tuple(take(paths[tail, head], batch.count))) for tail, head in batch.arcs)
-    return RoutedTrees(batch.root, batch.count, batch.height, arcs)
+def fine_forest(network: RatedNetwork, rates: Floats, sent: Floats) -> Forest:
+    """Pack trees that carry all but `LOSS` of what every rank sends, in shares that are no whole trees.
 
+    Args:
+        rates: float64[m], of links.
+        sent: float64[N], of ranks, as the links carry it.
 
-ENOUGH = 1e-9
-"""Part of the rate that may be lost by rounding to whole trees before finer trees are tried."""
-
-
-def rooted_trees(network: RatedNetwork, rate: AllReduceRate) -> tuple[Forest, Forest, Fraction] | None:
-    """Whole trees that come closest to the shares; None where none fit, or switches would lose their balance.
-
-    Returns:
-        Trees up (on the transposed network) and down, as many of both from every rank; and the rate of the vector that
-        they reach, in units of the network, where both are in use at once.
+    Raises:
+        TreesDoNotFitError: rounding takes more than `LOSS`.
     """
-    if network.is_switch.any():
-        return None
-    turned = np.lexsort((network.arcs[:, 0], network.arcs[:, 1]))
-    reverse = network.transposed()
-    best: tuple[Fraction, int, dict[int, int]] | None = None
-    for per_unit in range(1, 64 + 1):
-        whole = _floor(rate.roots * per_unit)
-        reached = Fraction(int(whole.sum()), per_unit)
-        if best is not None and reached <= best[0]:
-            continue
-        trees = dict(zip(network.ranks.tolist(), whole.tolist(), strict=True))
-        down, up = _floor(rate.broadcast * per_unit), _floor(rate.reduce * per_unit)[turned]
-        if reached > 0 and carries(network, down, trees) and carries(reverse, up, trees):
-            best = reached, per_unit, trees
-            if float(reached) >= rate.units * (1 - ENOUGH):
-                break
-    if best is None:
-        return None
-    reached, per_unit, trees = best
-    down, up = _floor(rate.broadcast * per_unit), _floor(rate.reduce * per_unit)[turned]
-    return forest(reverse, up, trees), forest(network, down, trees), reached
+    scale = FINE_UNITS * len(sent) / float(sent.sum())
+
+    def need(part: float) -> Ints:
+        units: Ints = (sent * scale * (1 - LOSS * part)).astype(np.int64)
+        return units
+
+    spread = SPREAD if len(sent) <= MOST_SPREAD_RANKS else 0
+    splitting = _Splitting(network, (rates * scale).astype(np.int64), need, spread, whole=False)
+    return _packed(splitting, need(1.0))
 
 
-def _floor(values: Floats) -> Ints:
-    """Rounded down, but for what rounding of the solver took off."""
-    return np.floor(values + 1e-7).astype(np.int64)
+def _packed(splitting: _Splitting, count: Ints) -> Forest:
+    """Split off the switches, pack trees, and give every arc of a batch its paths."""
+    splitting.run()
+    ranks, arcs = splitting.network.ranks, sorted(splitting.capacity)
+    index = np.searchsorted(ranks, np.array(arcs, dtype=np.int64).reshape(-1, 2)).astype(np.int32)
+    capacity = np.array([splitting.capacity[arc] for arc in arcs], dtype=np.int64)
+    tail, head = (np.ascontiguousarray(row) for row in index.T)
+    roots, counts, parents = graph.pack_trees(len(ranks), tail, head, capacity, count, MOST_BATCHES)
+    if not len(roots) and count.any():
+        raise TreesDoNotFitError("the capacities do not carry the trees")
+    return tuple(
+        _routed(splitting.paths, ranks, int(root), int(units), parent)
+        for root, units, parent in zip(roots, counts, parents, strict=True)
+    )
+
+
+def _routed(paths: Mapping[Arc, Pieces], ranks: Ints, root: int, count: int, parent: Ints) -> RoutedTrees:
+    """The arcs of a batch from the root on, and their paths, which are used up."""
+    children: dict[int, list[int]] = {}
+    for node, above in enumerate(parent.tolist()):
+        children.setdefault(above, []).append(node)
+    arcs, frontier, height = [], [root], 0
+    while frontier:
+        following = []
+        for node in frontier:
+            for child in children.get(node, ()):
+                ends = (int(ranks[node]), int(ranks[child]))
+                arcs.append((*ends, tuple(take(paths[ends], count))))
+                following.append(child)
+        frontier, height = following, height + bool(following)
+    return RoutedTrees(int(ranks[root]), count, height, tuple(arcs))

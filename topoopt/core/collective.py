@@ -10,7 +10,6 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from fractions import Fraction
 from functools import cached_property
 from typing import Annotated, Literal, Self
 
@@ -18,6 +17,7 @@ import numpy as np
 from annotated_types import Ge, Le, Len, Lt
 
 from topoopt.core.arrays import Bools, Int32s, Ints
+from topoopt.core.clos import ClosStatement
 from topoopt.core.data import STRICT, Array, Label, Shown
 from topoopt.core.proofs import Argument
 from topoopt.core.rated_network import MOST_UNITS, RatedNetwork
@@ -35,6 +35,9 @@ Node = Annotated[int, Ge(0), Lt(MAX_NODES)]
 
 Path = tuple[int, ...]
 
+SwitchGroup = tuple[tuple[int, int], ...]
+"""Switches and whole weights, over which a message is divided in proportion."""
+
 
 class CollectiveOp(StrEnum):
     """What is done with a vector; its size is that of the whole vector at one rank."""
@@ -49,6 +52,13 @@ class CollectiveOp(StrEnum):
 
 REDUCING = frozenset({CollectiveOp.ALLREDUCE, CollectiveOp.REDUCE_SCATTER, CollectiveOp.REDUCE})
 """Those that add up what ranks hold."""
+
+
+def bus_factor(collective: CollectiveOp, ranks: int) -> float:
+    """Return bus bandwidth over algorithm bandwidth, as nccl-tests states both: what a rank sends of the vector."""
+    if collective in (CollectiveOp.BROADCAST, CollectiveOp.REDUCE):
+        return 1.0
+    return (2 if collective is CollectiveOp.ALLREDUCE else 1) * (ranks - 1) / ranks
 
 
 CollectiveObjective = Literal["time", "throughput", "latency", "pareto"]
@@ -69,8 +79,12 @@ class CollectiveProblem(ProblemBase):
         multicast: whether switches copy.
         relaying: whether ranks pass on what is not for them.
         objective: what is sought.
+        groups: process groups that run the collective at once, each on a vector of its own, nodes of each; empty: all
+            ranks are one. What is no member of a group forwards for it, as switches do.
         trees_per_root: most trees of each root; None: as many as the best rate needs.
         steps: most steps; None: any number.
+        fabric: Clos fabric that the network is made of; None: another network.
+        server_gbytes_per_s: with it, rate of a rank into the switch of its server; None: there is none.
     """
 
     name: str
@@ -82,13 +96,21 @@ class CollectiveProblem(ProblemBase):
     multicast: bool = False
     relaying: bool = True
     objective: CollectiveObjective = "time"
+    groups: tuple[tuple[int, ...], ...] = ()
     trees_per_root: int | None = None
     steps: int | None = None
     search: SearchSettings = field(default_factory=SearchSettings)
     sha256: str = ""
     notes: tuple[str, ...] = ()
+    fabric: ClosStatement | None = None
+    server_gbytes_per_s: float | None = None
 
     kind = "collective"
+
+    @property
+    def members(self) -> tuple[Ints, ...]:
+        """Nodes of the members of every process group, ascending."""
+        return tuple(np.array(group, dtype=np.int64) for group in self.groups) or (self.network.ranks,)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -155,12 +177,14 @@ class CollectiveSchedule(Shown):
     Attributes:
         blocks: of the vector.
         sends: messages.
-        routes: nodes from tail to head, switches between; every one in use.
+        routes: nodes from tail to head, switches between; every one in use. Node V + k is the k-th group of switches.
+        groups: switches over which a message is divided, in proportion to their weights.
     """
 
     blocks: VectorBlocks
     sends: Sends
     routes: tuple[Path, ...]
+    groups: tuple[SwitchGroup, ...] = ()
 
     @classmethod
     def of_rows(cls, blocks: Sequence[BlockRow], routes: tuple[Path, ...], sends: Sequence[SendRow]) -> Self:
@@ -255,6 +279,11 @@ class CollectivePlan(Shown):
     """1 where the receiver adds the block to its own, 0 where it copies the block"""
     front: Annotated[tuple[TimeLine, ...], Len(0, MAX_FRONT)] = ()
     """for objective pareto: schedules that are best for some size of the vector, from small to large vectors"""
+    switch_groups: Annotated[
+        tuple[Annotated[tuple[tuple[Node, Annotated[int, Ge(1), Le(MOST_UNITS)]], ...], Len(2, MAX_NODES)], ...],
+        Len(0, MAX_NODES),
+    ] = ()
+    """switches and weights; a route over node V + k is divided over the k-th of them in proportion"""
 
     @classmethod
     def of(cls, schedule: CollectiveSchedule, front: Iterable[TimeLine] = ()) -> CollectivePlan:
@@ -262,7 +291,8 @@ class CollectivePlan(Shown):
         blocks, sends = schedule.blocks, schedule.sends
         columns = (blocks.units, blocks.owner, blocks.target)
         reduce = sends.reduce.astype(np.int32)
-        return cls(*columns, schedule.routes, sends.step, sends.block, sends.route, reduce, tuple(front))
+        ordered = (sends.step, sends.block, sends.route, reduce)
+        return cls(*columns, schedule.routes, *ordered, tuple(front), schedule.groups)
 
     @cached_property
     def schedule(self) -> CollectiveSchedule:
@@ -278,49 +308,31 @@ class CollectivePlan(Shown):
         block, step, route = (np.ascontiguousarray(row) for row in (self.send_block, self.send_step, self.send_route))
         sends = Sends(block, first[route], last[route], step, self.send_reduce > 0, route)
         columns = (self.block_units, self.block_owner, self.block_target)
-        return CollectiveSchedule(VectorBlocks(*map(np.ascontiguousarray, columns)), sends, self.routes)
+        return CollectiveSchedule(
+            VectorBlocks(*map(np.ascontiguousarray, columns)), sends, self.routes, self.switch_groups
+        )
 
     def thinned(self, factor: int) -> CollectivePlan:
         """Return one block, route and send of `factor`: no schedule, but written as fast as that part of the plan."""
         columns = {name: value[::factor] for name, value in vars(self).items() if name.startswith(("block_", "send_"))}
-        return CollectivePlan(**columns, routes=self.routes[::factor], front=self.front)
+        return CollectivePlan(
+            **columns, routes=self.routes[::factor], front=self.front, switch_groups=self.switch_groups
+        )
 
 
 CollectiveResult = Result[CollectiveProblem, CollectivePlan]
 
 
-def bytes_per_unit(collective: CollectiveOp, vector_bytes: int, network: RatedNetwork, units: int) -> float:
-    """Return the bytes of a unit of a schedule's blocks: in an All-to-All every rank has a vector of its own."""
-    vectors = len(network.ranks) if collective is CollectiveOp.ALL_TO_ALL else 1
-    return vectors * vector_bytes / units
+def bytes_per_unit(problem: CollectiveProblem, units: int) -> float:
+    """Return the bytes of a unit of a schedule's blocks.
+
+    Every process group has a vector; in an All-to-All every rank has one.
+    """
+    vectors = len(problem.network.ranks) if problem.collective is CollectiveOp.ALL_TO_ALL else len(problem.members)
+    return vectors * problem.vector_bytes / units
 
 
 # What limits any schedule.
-
-
-WeightedSet = tuple[tuple[int, ...], Fraction]
-"""A set of nodes that does not hold all ranks, and its multiplier, above 0."""
-
-
-@dataclass(frozen=True, repr=False)
-class AllReduceProof(Shown):
-    """Multipliers of the program of AllReduce over roots that are used unequally (linear-programming duality).
-
-    What the ranks of a set broadcast must leave it: the copies out of it are at least what is rooted in it. What is
-    reduced at the ranks of a set must enter it. With price p_e = max(sum of weights of the `broadcast` sets that e
-    leaves + potential difference, the same for the `reduce` sets that e enters, 0), and every rank in sets of total
-    weight >= c, all rates X obey  X <= sum_e units_e p_e / c.
-
-    Attributes
-    ----------
-    broadcast, reduce : the sets.
-    broadcast_potential, reduce_potential : of each node; 0 at ranks. A copy neither ends nor starts in a switch.
-    """
-
-    broadcast: tuple[WeightedSet, ...]
-    reduce: tuple[WeightedSet, ...]
-    broadcast_potential: tuple[Fraction, ...]
-    reduce_potential: tuple[Fraction, ...]
 
 
 def cut_certificate(nodes: Sequence[int]) -> Certificate:
@@ -336,30 +348,18 @@ def lengths_certificate(lengths: Ints) -> Certificate:
     return Certificate(Argument.PAIR_LENGTHS, {"lengths": lengths})
 
 
-ROOTS_ARRAYS = ("set_size", "nodes", "reduces", "weight", "weight_over", "potential", "potential_over")
-"""Names of the arrays of the certificate of an AllReduce."""
+def tree_certificate(lengths: Ints, symmetries: Sequence[Ints] = ()) -> Certificate:
+    """Return the proof by lengths of links: rate <= sum of units times lengths / least arborescences of ranks.
 
+    An AllReduce costs the least arborescence from a root and the least one to it, of the root where both are least.
 
-def roots_certificate(proof: AllReduceProof) -> Certificate:
-    """Return the multipliers of an AllReduce as vectors of whole numbers.
-
-    The sets of broadcasts stand before those of reductions, which `reduces` marks. `nodes` are those of all sets, one
-    set after the other. A fraction is a number over that of the same index in `weight_over` or `potential_over`.
-    Potentials are those of broadcasts, then those of reductions.
+    Parameters
+    ----------
+    lengths : int64[m], of links.
+    symmetries : int64[V] each, permutations of nodes that keep ranks, process groups, units and lengths.
     """
-    sets = (*proof.broadcast, *proof.reduce)
-    potentials = (*proof.broadcast_potential, *proof.reduce_potential)
-    rows = (
-        [len(nodes) for nodes, _ in sets],
-        [node for nodes, _ in sets for node in nodes],
-        [0] * len(proof.broadcast) + [1] * len(proof.reduce),
-        [weight.numerator for _, weight in sets],
-        [weight.denominator for _, weight in sets],
-        [number.numerator for number in potentials],
-        [number.denominator for number in potentials],
-    )
-    arrays = {name: np.array(row, dtype=np.int64) for name, row in zip(ROOTS_ARRAYS, rows, strict=True)}
-    return Certificate(Argument.ALLREDUCE_ROOTS, arrays)
+    moved = np.concatenate([np.zeros(0, dtype=np.int64), *symmetries]).astype(np.int64)
+    return Certificate(Argument.TREE_LENGTHS, {"lengths": lengths, "symmetries": moved})
 
 
 # Collectives on circuits that are reconfigured between steps.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -106,6 +106,12 @@ class RatedNetwork(Displayed):
             if len(missing):
                 return (int(missing[0]), start) if backward else (start, int(missing[0]))
         return None
+
+    def with_members(self, members: Ints | Sequence[int]) -> RatedNetwork:
+        """The same network with some ranks; all other nodes only forward."""
+        is_switch = np.ones(self.nodes, dtype=np.bool_)
+        is_switch[np.asarray(members, dtype=np.int64)] = False
+        return replace(self, is_switch=is_switch)
 
     def transposed(self) -> RatedNetwork:
         """The same network with every arc reversed."""

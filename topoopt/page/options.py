@@ -85,16 +85,28 @@ Bytes = Annotated[
     str | None,
     typer.Option("--bytes", help="Size of the whole vector with its unit, like 1MB."),
 ]
+Sizes = Annotated[
+    str | None,
+    typer.Option(
+        "--bytes",
+        metavar="SIZES",
+        help="Sizes of the whole vector with their units, parted by commas; 1MB:8GB doubles from first to last, "
+        "1MB:8GB:4 takes four times the one before.",
+    ),
+]
 Collective = Annotated[str | None, typer.Option(help="Name of a collective, like allreduce or all-to-all.")]
 
 
-def settings_of(words: Sequence[str] | None, allowed: Iterable[str] | None = None) -> dict[str, str]:
+def settings_of(
+    words: Sequence[str] | None, allowed: Iterable[str] | None = None, *, option: str = "--set"
+) -> dict[str, str]:
     """Settings by their keys, whose words are joined by underscores.
 
     Parameters
     ----------
-    words : of `--set`.
+    words : of the option.
     allowed : keys; None: any.
+    option : its name.
 
     Raises
     ------
@@ -108,12 +120,12 @@ def settings_of(words: Sequence[str] | None, allowed: Iterable[str] | None = Non
         name, sign, value = word.partition("=")
         key = name.strip().replace("-", "_")
         if not sign or not key or not value.strip():
-            problems.append(Problem("not a setting", path="--set", value=word, allowed="KEY=VALUE"))
+            problems.append(Problem("not a setting", path=option, value=word, allowed="KEY=VALUE"))
         elif key in settings:
-            problems.append(Problem("set twice", path=f"--set {key}", value=value.strip()))
+            problems.append(Problem("set twice", path=f"{option} {key}", value=value.strip()))
         elif keys is not None and key not in keys:
             message = ", ".join(keys) or "no settings"
-            problems.append(Problem("no such setting", path="--set", value=name.strip(), allowed=message))
+            problems.append(Problem("no such setting", path=option, value=name.strip(), allowed=message))
         settings.setdefault(key, value.strip())
     if problems:
         raise InputError(problems)
@@ -158,3 +170,35 @@ def size_of(text: str, option: str = "--bytes") -> int:
         allowed = f"a number and one of {', '.join(filter(None, SIZES))}"
         raise InputError([Problem("not a size", path=option, value=text, allowed=allowed)])
     return size
+
+
+MOST_SIZES = 64
+"""Sizes that a range may have."""
+
+
+def sizes_of(text: str, option: str = "--bytes") -> tuple[int, ...]:
+    """Bytes of sizes and of ranges of sizes, ascending and each once.
+
+    Parameters
+    ----------
+    text : `1MB`, `1MB,64MB`, `1MB:8GB` (each twice the one before) or `1MB:8GB:4` (four times).
+
+    Raises
+    ------
+    InputError
+        No size, a range that falls or has more than `MOST_SIZES` sizes, a factor that is no whole number above 1.
+    """
+    sizes: set[int] = set()
+    for part in text.split(","):
+        ends = part.strip().split(":")
+        bounds = [size_of(end, option) for end in ends[:2]]
+        factor = int(ends[2]) if len(ends) == 3 and ends[2].isdecimal() else 2 * (len(ends) < 3)
+        if len(ends) > 3 or factor < 2 or bounds[0] > bounds[-1] or bounds[-1] > bounds[0] * factor**MOST_SIZES:
+            allowed = f"FIRST:LAST or FIRST:LAST:FACTOR, at most {MOST_SIZES} sizes that rise by a whole factor above 1"
+            raise InputError([Problem("not a range of sizes", path=option, value=part.strip(), allowed=allowed)])
+        while bounds[0] <= bounds[-1]:
+            sizes.add(bounds[0])
+            bounds = [bounds[0] * factor, bounds[-1]]
+            if len(ends) == 1:
+                break
+    return tuple(sorted(sizes))

@@ -7,14 +7,15 @@ import itertools
 import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
+from functools import partial
+from typing import Any
 
 import numpy as np
 
-from topoopt.core.arrays import Floats
+from topoopt.core.arrays import Ints
 from topoopt.core.collective import (
-    ROOTS_ARRAYS,
-    AllReduceProof,
     CircuitSchedule,
     CollectiveOp,
     CollectivePlan,
@@ -22,14 +23,13 @@ from topoopt.core.collective import (
     CollectiveResult,
     SwitchedCollective,
     TimeLine,
-    WeightedSet,
 )
 from topoopt.core.process import end_if_left
 from topoopt.core.proofs import Argument, Tolerance, beats
 from topoopt.core.rated_network import RatedNetwork
 from topoopt.core.result import Certificate
 from topoopt.verify.checker import Checker, CheckFindings, Derivation, ViolationLog, differs, float_array, int_array
-from topoopt.verify.laws.schedules import LAWS, Law, busy_us, route_arcs, step_time_us, step_traffic
+from topoopt.verify.laws.schedules import LAWS, Law, busy_us, of_group, step_time_us, step_traffic
 
 Number = int | float
 Limits = Sequence[Certificate]
@@ -44,6 +44,7 @@ TURNED = frozenset({CollectiveOp.REDUCE_SCATTER, CollectiveOp.REDUCE})
 def columns_fit(problem: CollectiveProblem, plan: CollectivePlan) -> Iterator[str]:
     """Columns are of equal length, and their entries are blocks, nodes and routes that exist; steps ascend."""
     nodes, routes = problem.network.nodes, plan.routes
+    ends = nodes + len(plan.switch_groups)
     blocks, sends = len(plan.block_units), len(plan.send_step)
     columns = (
         ("block_units", blocks, 1, 1 << 60),
@@ -60,12 +61,25 @@ def columns_fit(problem: CollectiveProblem, plan: CollectivePlan) -> Iterator[st
             yield f"{name} is not a column of {length} whole numbers"
         elif length and not (least <= values.min() and values.max() <= largest):
             yield f"{name} has entries outside {least} to {largest}"
-    if any(not 0 <= node < nodes for route in routes for node in route) or min(map(len, routes), default=2) < 2:
-        yield f"routes of fewer than two nodes, or of others than 0 to {nodes - 1}"
+    if any(not 0 <= node < ends for route in routes for node in route) or min(map(len, routes), default=2) < 2:
+        yield f"routes of fewer than two nodes, or of others than 0 to {ends - 1}"
+    elif any(route[0] >= nodes or route[-1] >= nodes for route in routes):
+        yield "routes from or to groups of switches"
     if sum(plan.block_units.tolist()) > 1 << 60:
         yield "more units than can be counted"
     if (np.diff(plan.send_step) < 0).any():
         yield "sends that are not in the order of their steps"
+
+
+def groups_fit(problem: CollectiveProblem, plan: CollectivePlan) -> Iterator[str]:
+    """Groups of switches are disjoint, have weights above 0, and are not used where switches copy."""
+    switches = [switch for group in plan.switch_groups for switch, _ in group]
+    if len(set(switches)) < len(switches) or not set(switches) <= set(range(problem.network.nodes)):
+        yield "groups of switches that share one, or of nodes that do not exist"
+    if any(weight < 1 for group in plan.switch_groups for _, weight in group):
+        yield "a switch of a group without weight"
+    if plan.switch_groups and problem.multicast:
+        yield "messages are divided over groups of switches that copy"
 
 
 def routes_used(problem: CollectiveProblem, plan: CollectivePlan) -> Iterator[str]:
@@ -152,34 +166,42 @@ def objective_value(problem: CollectiveProblem, plan: CollectivePlan) -> float:
     if problem.objective == "latency":
         return float(schedule.steps)
     if problem.objective == "throughput":
-        arcs = route_arcs(problem.network, schedule.routes)
-        traffic = step_traffic(problem.network, schedule, arcs, multicast=problem.multicast)
+        traffic = step_traffic(problem.network, schedule, multicast=problem.multicast)
         return problem.vector_bytes / busy_us(problem, schedule, traffic) / 1e3
     return _step_time_us(problem, plan)
 
 
 def _step_time_us(problem: CollectiveProblem, plan: CollectivePlan) -> float:
-    arcs = route_arcs(problem.network, plan.routes)
-    traffic = step_traffic(problem.network, plan.schedule, arcs, multicast=problem.multicast)
+    traffic = step_traffic(problem.network, plan.schedule, multicast=problem.multicast)
     return step_time_us(problem, plan.schedule, traffic)
 
 
 # Bounds.
 
 
-def expected_certificates(problem: CollectiveProblem) -> tuple[Argument, ...]:
-    """Return the arguments of the certificates of a problem; the first one bounds what bytes take."""
+def expected_certificates(problem: CollectiveProblem) -> tuple[tuple[Argument, ...], ...]:
+    """Return what the certificates of a problem may be; of each, the first argument bounds what bytes take."""
     if problem.collective is CollectiveOp.ALL_TO_ALL or not (problem.relaying or problem.multicast):
-        return (Argument.PAIR_LENGTHS,)
-    if problem.collective is CollectiveOp.ALLREDUCE and not problem.multicast:
-        return Argument.ALLREDUCE_ROOTS, Argument.NETWORK_CUT
-    return (Argument.NETWORK_CUT,)
+        return ((Argument.PAIR_LENGTHS,),)
+    if problem.multicast or problem.collective in (CollectiveOp.BROADCAST, CollectiveOp.REDUCE):
+        return ((Argument.NETWORK_CUT,),)
+    if problem.groups:
+        return ((Argument.TREE_LENGTHS,),)
+    both = (Argument.TREE_LENGTHS, Argument.NETWORK_CUT)
+    return (both,) if problem.collective is CollectiveOp.ALLREDUCE else ((Argument.NETWORK_CUT,), both)
 
 
 def arguments(problem: CollectiveProblem) -> Mapping[Argument, Derivation]:
-    """Return the one argument that counts for a problem."""
-    latency = problem.objective == "latency"
-    return {Argument.RANK_DISTANCES if latency else expected_certificates(problem)[0]: proven_value}
+    """Return the arguments that count for a problem: the first ones of what its certificates may be."""
+    if problem.objective == "latency":
+        return {Argument.RANK_DISTANCES: proven_value}
+    return {own[0]: partial(_proven_first, own[0]) for own in expected_certificates(problem)}
+
+
+def _proven_first(argument: Argument, problem: CollectiveProblem, certificates: Limits) -> float:
+    if not certificates or certificates[0].argument is not argument:
+        raise ValueError(f"no certificate of {argument} comes first")
+    return proven_value(problem, certificates)
 
 
 def proven_value(problem: CollectiveProblem, certificates: Limits) -> float:
@@ -208,18 +230,23 @@ def bandwidth_us(problem: CollectiveProblem, certificates: Limits) -> Fraction:
         The certificates are not those of the problem, or prove nothing.
     """
     expected = expected_certificates(problem)
-    if tuple(certificate.argument for certificate in certificates) != expected:
-        raise ValueError(f"certificates for {', '.join(expected)} expected, in this order")
+    if tuple(certificate.argument for certificate in certificates) not in expected:
+        allowed = " or ".join(", ".join(own) for own in expected)
+        raise ValueError(f"certificates for {allowed} expected, in this order")
     network, collective, certificate = problem.network, problem.collective, certificates[0]
     per_unit = Fraction(problem.vector_bytes) / network.unit_gbytes_per_s / 1000
-    ranks, root = len(network.ranks), int(network.ranks[problem.root])
+    ranks, root = len(problem.members[0]), int(network.ranks[problem.root])
     if collective is CollectiveOp.ALL_TO_ALL:
-        return per_unit / ranks / all_to_all_units(network, _lengths(certificate), relaying=problem.relaying)
+        rate = all_to_all_units(network, _lengths(certificate), relaying=problem.relaying, members=problem.members)
+        return per_unit / ranks / rate
+    if certificate.argument is Argument.TREE_LENGTHS:
+        for other in certificates[1:]:  # the cut for people is one, too
+            forward = network.transposed() if collective in TURNED else network
+            allgather_ratio(forward, _cut(other))
+        units = tree_units(problem, *map(tuple, _vectors(certificate, "lengths", "symmetries")))
+        return per_unit / units / (1 if collective is CollectiveOp.ALLREDUCE else ranks)
     if certificate.argument is Argument.PAIR_LENGTHS:
         return per_unit / straight_units(network, _lengths(certificate), collective, root)
-    if certificate.argument is Argument.ALLREDUCE_ROOTS:
-        allgather_ratio(network, _cut(certificates[1]))  # the cut for people is one, too
-        return per_unit / allreduce_units(network, _multipliers(certificate))
     cut = _cut(certificate)
     if collective is CollectiveOp.ALLREDUCE:
         return per_unit / whole_vector_units(network, cut)
@@ -241,27 +268,6 @@ def _cut(certificate: Certificate) -> list[int]:
 
 def _lengths(certificate: Certificate) -> list[int]:
     return _vectors(certificate, "lengths")[0]
-
-
-def _multipliers(certificate: Certificate) -> AllReduceProof:
-    size, nodes, reduces, weight, weight_over, potential, potential_over = _vectors(certificate, *ROOTS_ARRAYS)
-    count = sum(flag == 0 for flag in reduces)
-    if min(weight_over + potential_over, default=1) < 1 or min(size, default=0) < 0 or sum(size) != len(nodes):
-        raise ValueError("fractions over numbers below 1, or sets of other sizes than they have nodes")
-    if reduces != [0] * count + [1] * (len(size) - count) or len(potential) % 2:
-        raise ValueError("sets of broadcasts come before those of reductions, and both have a potential for each node")
-    ends = list(itertools.accumulate(size, initial=0))
-    weights = _fractions(weight, weight_over)
-    sets = [
-        (tuple(nodes[low:high]), number) for (low, high), number in zip(itertools.pairwise(ends), weights, strict=True)
-    ]
-    potentials = _fractions(potential, potential_over)
-    half = len(potentials) // 2
-    return AllReduceProof(tuple(sets[:count]), tuple(sets[count:]), potentials[:half], potentials[half:])
-
-
-def _fractions(numerators: list[int], denominators: list[int]) -> tuple[Fraction, ...]:
-    return tuple(Fraction(above, below) for above, below in zip(numerators, denominators, strict=True))
 
 
 def _vectors(certificate: Certificate, *names: str) -> list[list[int]]:
@@ -291,9 +297,11 @@ def _farthest(problem: CollectiveProblem, lengths: list[int] | list[float]) -> f
     network, collective = problem.network, problem.collective
     root = int(network.ranks[problem.root])
     rooted = collective in (CollectiveOp.BROADCAST, CollectiveOp.REDUCE)
-    sources = [root] if rooted else network.ranks.tolist()
     forward, along = transposed_with(network, lengths) if collective is CollectiveOp.REDUCE else (network, lengths)
-    return farthest(forward, along, sources, relaying=problem.relaying)
+    return max(
+        farthest(forward.with_members(own), along, [root] if rooted else own.tolist(), relaying=problem.relaying)
+        for own in problem.members
+    )
 
 
 def units_out(network: RatedNetwork, inside: Collection[int]) -> int:
@@ -350,50 +358,143 @@ def whole_vector_units(network: RatedNetwork, nodes: Iterable[int]) -> int:
     return out
 
 
-def allreduce_units(network: RatedNetwork, proof: AllReduceProof) -> Fraction:
-    """Upper bound on the rate X of AllReduce, in units, that the multipliers prove (M bytes take M / X at least).
+LONGEST = 1 << 34
+"""Lengths of links are below this, so that lengths of paths stay within 64 bits."""
 
-    Raises:
-        ValueError: weights that are not above 0, sets with all ranks, potentials at ranks, ranks in no set.
+OUT_OF_REACH = 1 << 48
+"""Length in place of infinity, where ranks reach each other through other ranks alone."""
+
+
+def tree_units(problem: CollectiveProblem, lengths: Sequence[int], symmetries: Sequence[int] = ()) -> Fraction:
+    """Upper bound on a rate, in units, that lengths of links prove.
+
+    A tree of a root loads the links, times their lengths, by a least arborescence over the shortest paths between ranks
+    at least. The bound is on the rate of every root of an AllGather or a ReduceScatter, with trees of all roots, and on
+    that of the vector of an AllReduce, with a tree to and a tree from the root where both are shortest.
+
+    Parameters
+    ----------
+    lengths : of links, whole numbers.
+    symmetries : permutations of the nodes, one after the other; of ranks alike under them one is looked at.
+
+    Raises
+    ------
+    ValueError
+        Negative lengths, another number of them than links, symmetries that keep not everything, a rank out of reach.
     """
-    cover = dict.fromkeys(network.ranks.tolist(), Fraction(0))
-    broadcast = _prices(network, proof.broadcast, proof.broadcast_potential, cover, leaving=True)
-    reduced = _prices(network, proof.reduce, proof.reduce_potential, cover, leaving=False)
-    least = min(cover.values())
-    if least <= 0:
-        raise ValueError("a rank is in no set")
-    prices = [max(out, into, Fraction(0)) for out, into in zip(broadcast, reduced, strict=True)]
-    return sum((int(units) * price for units, price in zip(network.units, prices, strict=True)), Fraction(0)) / least
+    network, collective = problem.network, problem.collective
+    if len(lengths) != len(network.arcs) or min(lengths, default=0) < 0 or max(lengths, default=0) >= LONGEST:
+        raise ValueError(f"one length for each link expected, from 0 to {LONGEST - 1}")
+    own = np.array(lengths, dtype=np.int64)
+    capacity = sum(int(units) * int(length) for units, length in zip(network.units, lengths, strict=True))
+    orbit = _orbits(problem, own, np.array(symmetries, dtype=np.int64))
+    cost: dict[int, int] = {}
+    total = 0
+    for members in problem.members:
+        for root in dict(zip(orbit[members].tolist(), members.tolist(), strict=True)).values():
+            if orbit[root] in cost:
+                continue
+            between = network.with_members(members)
+            distance = _distances(between, own, members, relaying=False, infinite=OUT_OF_REACH)[members].T
+            index, directions = int(np.searchsorted(members, root)), []
+            if collective is not CollectiveOp.REDUCE_SCATTER:
+                directions.append(distance)
+            if collective is not CollectiveOp.ALLGATHER:
+                directions.append(distance.T)
+            cost[orbit[root]] = sum(least_arborescence(matrix, index) for matrix in directions)
+        each = [cost[number] for number in orbit[members].tolist()]
+        total += min(each) if collective is CollectiveOp.ALLREDUCE else sum(each)
+    if not 0 < total < OUT_OF_REACH:
+        raise ValueError("no ranks are apart by these lengths, or a rank is out of reach")
+    return Fraction(capacity, total)
 
 
-def _prices(
-    network: RatedNetwork,
-    sets: Sequence[WeightedSet],
-    potential: Sequence[Fraction],
-    cover: dict[int, Fraction],
-    *,
-    leaving: bool,
-) -> list[Fraction]:
-    if len(potential) != network.nodes or any(potential[rank] != 0 for rank in network.ranks):
-        raise ValueError("one potential for each node expected, 0 at ranks")
-    arcs = network.arcs.tolist()
-    prices = [potential[tail] - potential[head] for tail, head in arcs]
-    for nodes, weight in sets:
-        inside, ranks = set(nodes), ranks_in(network, nodes)
-        if weight <= 0 or len(ranks) == len(cover):
-            raise ValueError("a set with all ranks, or of no weight")
-        for rank in ranks:
-            cover[rank] += weight
-        for arc, (tail, head) in enumerate(arcs):
-            if (tail in inside and head not in inside) if leaving else (tail not in inside and head in inside):
-                prices[arc] += weight
-    return prices
+def _orbits(problem: CollectiveProblem, lengths: Ints, symmetries: Ints) -> Ints:
+    """int64[V], the least node of the orbit of every node under permutations that are verified.
+
+    Raises
+    ------
+    ValueError
+        No permutations of the nodes, or some that do not keep ranks, process groups, units and lengths.
+    """
+    network = problem.network
+    nodes, arcs = network.nodes, network.arcs.astype(np.int64)
+    if len(symmetries) % nodes:
+        raise ValueError("symmetries that are no permutations of the nodes")
+    codes = arcs[:, 0] * nodes + arcs[:, 1]
+    number = np.full(nodes, -1)
+    for index, members in enumerate(problem.members):
+        number[members] = index
+    label = np.arange(nodes)
+    permutations = symmetries.reshape(-1, nodes)
+    for image in permutations:
+        if not np.array_equal(np.sort(image), np.arange(nodes)):
+            raise ValueError("symmetries that are no permutations of the nodes")
+        moved = image[arcs[:, 0]] * nodes + image[arcs[:, 1]]
+        order = np.argsort(moved)
+        kept = np.array_equal(moved[order], codes)  # arcs are in the order of their codes
+        if not kept or any((row[order] != row).any() for row in (network.units, lengths)):
+            raise ValueError("symmetries that do not keep links, their units and their lengths")
+        groups = {(int(a), int(b)) for a, b in zip(number, number[image], strict=True)}
+        alike = len(groups) == len({a for a, _ in groups}) and all((a < 0) == (b < 0) for a, b in groups)
+        if not alike or (network.is_switch[image] != network.is_switch).any():
+            raise ValueError("symmetries that do not keep ranks and process groups")
+    while True:
+        before = label.copy()
+        for image in permutations:
+            least = np.minimum(label, label[image])
+            label = least.copy()
+            np.minimum.at(label, image, least)
+        if np.array_equal(label, before):
+            return label
 
 
-def all_to_all_units(network: RatedNetwork, lengths: Sequence[int], *, relaying: bool) -> Fraction:
+def least_arborescence(cost: Ints, root: int) -> int:
+    """Least total cost of arcs by which a root reaches all nodes: cheapest arcs in, cycles contracted (Edmonds 1967).
+
+    Parameters
+    ----------
+    cost : int64[n, n], of the arc from row to column, below 2^49.
+    """
+    cost, total, large = cost.copy(), 0, np.int64(1 << 55)
+    while True:
+        n = len(cost)
+        np.fill_diagonal(cost, large)
+        parent = cost.argmin(axis=0)
+        least = cost[parent, np.arange(n)]
+        least[root], parent[root] = 0, root
+        total += int(least.sum())
+        end = parent
+        for _ in range(n.bit_length()):  # where the path up from every node ends: the root, or a cycle
+            end = end[end]
+        on_cycle = np.zeros(n, dtype=np.bool_)
+        on_cycle[end] = True
+        while not on_cycle[parent[on_cycle]].all():
+            on_cycle[parent[on_cycle]] = True
+        on_cycle[root] = False
+        if not on_cycle.any():
+            return total
+        label = np.arange(n)
+        while True:  # the least number on the cycle
+            lower = np.where(on_cycle, np.minimum(label, label[parent]), label)
+            if np.array_equal(lower, label):
+                break
+            label = lower
+        kept, group = np.unique(label, return_inverse=True)
+        rows = np.full((len(kept), n), large)
+        np.minimum.at(rows, group, cost - least[None, :])
+        reduced = np.full((len(kept), len(kept)), large)
+        np.minimum.at(reduced.T, group, rows.T)
+        cost, root = reduced, int(group[root])
+
+
+def all_to_all_units(
+    network: RatedNetwork, lengths: Sequence[int], *, relaying: bool, members: Sequence[Ints] = ()
+) -> Fraction:
     """Upper bound on the rate of every ordered pair, in units, that lengths of links prove.
 
     What all pairs send at rate lambda takes lambda times the sum of their distances, of the sum of units times lengths.
+    Pairs are those inside each process group; without groups, all.
 
     Raises:
         ValueError: negative lengths, another number of them than links, no distance at all.
@@ -401,9 +502,16 @@ def all_to_all_units(network: RatedNetwork, lengths: Sequence[int], *, relaying:
     if len(lengths) != len(network.arcs) or min(lengths, default=0) < 0:
         raise ValueError("one length for each link expected, none below 0")
     capacity = sum(int(units) * int(length) for units, length in zip(network.units, lengths, strict=True))
-    distance = sum(
-        sum(distances(network, rank, lengths, relaying=relaying).values()) for rank in network.ranks.tolist()
-    )
+    distance = 0
+    for own in members or (network.ranks,):
+        between = network.with_members(own)
+        if max(lengths, default=0) < LONGEST:
+            matrix = _distances(between, np.array(lengths, dtype=np.int64), own, relaying, infinite=OUT_OF_REACH)[own]
+            if matrix.max() >= OUT_OF_REACH:
+                raise ValueError("a rank out of reach")
+            distance += int(matrix.sum())
+        else:
+            distance += sum(sum(distances(between, rank, lengths, relaying=relaying).values()) for rank in own.tolist())
     if distance <= 0:
         raise ValueError("no ranks are apart by these lengths")
     return Fraction(capacity) / Fraction(distance)
@@ -498,20 +606,22 @@ def farthest(network: RatedNetwork, lengths: Sequence[float], sources: Sequence[
     return float(far.max())
 
 
-def _distances(network: RatedNetwork, lengths: Floats, sources: np.ndarray, relaying: bool) -> Floats:
-    """float64[V, sources]: from each source; infinite where there is no way."""
+def _distances(
+    network: RatedNetwork, lengths: Any, sources: np.ndarray, relaying: bool, infinite: float = np.inf
+) -> Any:
+    """[V, sources], in the type of the lengths: from each source; `infinite` where there is no path."""
     order = np.argsort(network.arcs[:, 1], kind="stable")
     tails, heads = network.arcs[order].T
     reached, first = np.unique(heads, return_index=True)
-    far = np.full((network.nodes, len(sources)), np.inf)
-    far[sources, np.arange(len(sources))] = 0.0
+    far = np.full((network.nodes, len(sources)), infinite, dtype=lengths.dtype)
+    far[sources, np.arange(len(sources))] = 0
     # Over these links and from these sources nothing is passed on.
     ends_here = (not relaying) & ~network.is_switch[tails][:, None] & (tails[:, None] != sources)
     while True:
         end_if_left()
         over = far[tails] + lengths[order][:, None]
-        over[ends_here] = np.inf
-        less = np.minimum(far[reached], np.minimum.reduceat(over, first, axis=0))
+        over[ends_here] = infinite
+        less = np.minimum(np.minimum(far[reached], np.minimum.reduceat(over, first, axis=0)), infinite)
         if np.array_equal(less, far[reached]):
             return far
         far[reached] = less
@@ -606,13 +716,32 @@ def _pass_on(load: dict[tuple[int, int], float], rank: int, target: int, size: f
 
 
 def _of_schedule(law: Law) -> Callable[[CollectiveProblem, CollectivePlan], Iterator[str]]:
-    return lambda problem, plan: law(problem, plan.schedule)
+    def of_every_group(problem: CollectiveProblem, plan: CollectivePlan) -> Iterator[str]:
+        if not problem.groups:
+            yield from law(problem, plan.schedule)
+        for members in problem.members if problem.groups else ():
+            alone = replace(problem, network=problem.network.with_members(members), groups=())
+            yield from law(alone, of_group(plan.schedule, members))
+
+    return of_every_group
+
+
+def vectors_equal(problem: CollectiveProblem, plan: CollectivePlan) -> Iterator[str]:
+    """The vectors of all process groups have as many units, and every block is one of a member."""
+    owner = np.asarray(plan.block_owner)
+    if not np.isin(owner, np.concatenate(problem.members)).all():
+        yield "a block of a node that is no member"
+    sums = [int(np.asarray(plan.block_units)[np.isin(owner, members)].sum()) for members in problem.members]
+    if len(set(sums)) > 1:
+        yield f"vectors of {min(sums)} to {max(sums)} units"
 
 
 CHECKER = Checker(
     objective=objective_name,
     constraints=(
         ("columns", columns_fit),
+        ("switch-groups", groups_fit),
+        ("vectors", vectors_equal),
         *((code, _of_schedule(law)) for code, law in LAWS),
         ("route", routes_used),
         ("steps", steps_limited),

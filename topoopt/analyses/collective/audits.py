@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from solvers.collective.limits import limiting
+from solvers.collective.best_rates import limiting
 from solvers.stop import Stop
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.collective import (

@@ -28,10 +28,10 @@ WHAT = "an MSCCL algorithm (XML: algo, gpu, tb, step)"
 FIELDS: FieldTable = {
     "@name": ("used", "name of the program"),
     "@coll": ("used", "which collective, unless --collective says it"),
-    "@ngpus": ("used", "number of ranks"),
+    "@ngpus": ("used", "number of ranks; default: as many as there are gpu"),
     "@nchunksperloop": ("used", "chunks of the vector"),
     "@nchannels": ("used", "number of channels"),
-    "@inplace": ("used", "whether input and output are one buffer"),
+    "@inplace": ("used", "whether input and output are one buffer; default: where no gpu has chunks of an input"),
     "@proto": ("used", "LL is known to give wrong data, which a note says"),
     "@maxBytes": ("used", "above it the runtime takes NCCL, which a note says"),
     "@minBytes": ("noted", "below it the runtime takes NCCL"),
@@ -129,7 +129,7 @@ def parsed(path: Path, options: ScheduleOptions) -> MscclAlgorithm:
         if collective is None:
             raise no_collective(str(path), root.attrib.get("coll"))
         listed = sorted(root.findall("gpu"), key=lambda gpu: int(gpu.attrib["id"]))
-        ranks, chunks = int(root.attrib["ngpus"]), _whole(root.attrib["nchunksperloop"], 1)
+        ranks, chunks = int(root.attrib.get("ngpus", len(listed))), _whole(root.attrib["nchunksperloop"], 1)
         if not 2 <= ranks <= MOST_RANKS or [int(gpu.attrib["id"]) for gpu in listed] != list(range(ranks)):
             allowed = f"each of 0 to ngpus - 1 once, 2 to {MOST_RANKS} of them"
             raise refusal("wrong ranks", str(path), value=f"{len(listed)} gpu, ngpus {ranks}", allowed=allowed)
@@ -140,12 +140,24 @@ def parsed(path: Path, options: ScheduleOptions) -> MscclAlgorithm:
             collective,
             chunks,
             int(root.attrib.get("nchannels", "1")),
-            root.attrib.get("inplace", "0") == "1",
+            root.attrib.get("inplace", str(int(not any(gpu.get("i_chunks", "0") != "0" for gpu in listed)))) == "1",
             int(root.attrib.get("maxBytes") or 0),
             dict(root.attrib),
             tuple(_gpu(element) for element in listed),
-            notes_of(Document(str(path), root, lambda _: {}), FIELDS),
+            (*notes_of(Document(str(path), root, lambda _: {}), FIELDS), *_missing(root.attrib)),
         )
+
+
+REQUIRED = ("ngpus", "coll", "inplace")
+"""Attributes that files of early SCCL lack; later runtimes refuse a file without one."""
+
+
+def _missing(given: Mapping[str, str]) -> tuple[str, ...]:
+    missing = [name for name in REQUIRED if name not in given]
+    if not missing:
+        return ()
+    missing += [name for name in ("minBytes", "maxBytes") if name not in given]
+    return (f"runtimes want attributes of algo that the file has not: {', '.join(missing)}",)
 
 
 def _whole(text: str, low: int) -> int:

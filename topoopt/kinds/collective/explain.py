@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from solvers.collective.limits import limiting
+from solvers.collective.best_rates import limiting
 from solvers.collective.schedules import step_loads_us
 from topoopt.core.collective import CollectiveProblem, CollectiveResult
 from topoopt.core.errors import InputError, Problem
@@ -21,7 +21,7 @@ from topoopt.verify.checker import FULL
 from topoopt.verify.collective import CHECKER, bandwidth_us
 
 
-def explain(problem: CollectiveProblem | None, result: CollectiveResult, question: Question) -> Explanation:
+def explain(result: CollectiveResult, question: Question) -> Explanation:
     """Explain a schedule; capacity is added in links of the rate that the fastest link has.
 
     Raises
@@ -29,12 +29,11 @@ def explain(problem: CollectiveProblem | None, result: CollectiveResult, questio
     InputError
         There is no instance, or the result is not one of it.
     """
-    problem = problem or result.problem
+    problem = result.problem
     if problem is None:
         raise InputError([Problem("needed for the links", path="instance", allowed="the instance that was solved")])
     if violations := CHECKER(problem, result, FULL).violations:
         raise InputError([Problem(f"not a solution of this instance: {violations[0].message}")])
-    result = replace(result, problem=problem)
     network, schedule = problem.network, result.plan.schedule
     least = float(bandwidth_us(problem, result.certificates))
     loads, latency = step_loads_us(problem, schedule)
@@ -74,7 +73,7 @@ def explain(problem: CollectiveProblem | None, result: CollectiveResult, questio
 def limiting_links(problem: CollectiveProblem, certificates: Sequence[Certificate]) -> list[int]:
     """Return the arcs of the limiting cut; of lengths, the arcs of positive length, the longest first."""
     for certificate in certificates:
-        if certificate.argument is Argument.PAIR_LENGTHS:
+        if certificate.argument is Argument.PAIR_LENGTHS or problem.groups:
             lengths = certificate["lengths"]
             order = np.argsort(-lengths, kind="stable")
             return [int(arc) for arc in order if lengths[arc] > 0]

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from solvers.collective.options import sized
-from solvers.collective.schedules import step_loads_us, timing
+from solvers.collective.schedules import link_loads, step_loads_us, timing
 from topoopt.core.arrays import Floats
 from topoopt.core.collective import (
     BestBySize,
@@ -18,6 +18,7 @@ from topoopt.core.collective import (
     CollectivePlan,
     CollectiveProblem,
     CollectiveSchedule,
+    bus_factor,
     bytes_per_unit,
 )
 from topoopt.core.proofs import Argument
@@ -84,10 +85,7 @@ class CollectiveFigures:
     @property
     def busbw_gbytes_per_s(self) -> float:
         """The same times what a rank must send and receive of the vector at least (as benchmarks state it)."""
-        n, collective = len(self.problem.network.ranks), self.problem.collective
-        if collective in (CollectiveOp.BROADCAST, CollectiveOp.REDUCE):
-            return self.algbw_gbytes_per_s
-        return self.algbw_gbytes_per_s * (n - 1) / n * (2 if collective is CollectiveOp.ALLREDUCE else 1)
+        return self.algbw_gbytes_per_s * bus_factor(self.problem.collective, len(self.problem.network.ranks))
 
     @cached_property
     def objective(self) -> Objective:
@@ -106,28 +104,22 @@ class CollectiveFigures:
     @property
     def bytes_per_unit(self) -> float:
         """Bytes of a unit of the blocks."""
-        total = self.schedule.blocks.total
-        return bytes_per_unit(self.problem.collective, self.problem.vector_bytes, self.problem.network, total)
+        return bytes_per_unit(self.problem, self.schedule.blocks.total)
 
     @cached_property
     def link_use(self) -> Floats:
         """float64[m], part of the time that each link is in use."""
         network, schedule = self.problem.network, self.schedule
-        index = {(tail, head): arc for arc, (tail, head) in enumerate(network.arcs.tolist())}
-        sends, load = schedule.sends, np.zeros(len(network.arcs))
+        sends, load = schedule.sends, link_loads(network, schedule)
         if self.problem.multicast:
+            index = {(tail, head): arc for arc, (tail, head) in enumerate(network.arcs.tolist())}
             passed: set[tuple[int, int, int, int]] = set()
             rows = (sends.step, sends.block, sends.tail, sends.route)
             for step, block, tail, route in zip(*(row.tolist() for row in rows), strict=True):
                 passed |= {(step, block, tail, index[hop]) for hop in itertools.pairwise(schedule.routes[route])}
+            load = np.zeros(len(network.arcs))
             for _, block, _, arc in passed:
                 load[arc] += schedule.blocks.units[block]
-        else:
-            carried = np.zeros(len(schedule.routes))
-            np.add.at(carried, sends.route, schedule.blocks.units[sends.block])
-            for amount, hops in zip(carried.tolist(), schedule.routes, strict=True):
-                for hop in itertools.pairwise(hops):
-                    load[index[hop]] += amount
         moved_us = load * self.bytes_per_unit / (network.gbytes_per_s * 1e3)
         return np.asarray(moved_us / self.time_us, dtype=np.float64)
 
@@ -196,6 +188,8 @@ def limit_sentence(problem: CollectiveProblem, certificates: Sequence[Certificat
     """Describe what keeps any schedule from a higher rate."""
     if any(row.argument is Argument.PAIR_LENGTHS for row in certificates):
         return "the rates of the links are spent on the ways of all pairs: lengths of links in the proof"
+    if problem.groups:
+        return "the rates of the links are spent on the trees of all process groups: lengths of links in the proof"
     return cut_sentence(problem, cut_of(certificates))
 
 

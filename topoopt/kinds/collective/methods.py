@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
@@ -10,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from solvers.collective.limits import limiting
+from solvers.collective.best_rates import limiting
 from solvers.collective.options import best_by_size, best_division, lines
 from solvers.collective.plans import (
     PlannedSchedule,
@@ -25,23 +26,21 @@ from solvers.collective.plans import (
 from solvers.collective.schedules import timing
 from solvers.stop import Stop
 from topoopt.core.collective import (
-    AllReduceProof,
     CollectivePlan,
     CollectiveProblem,
     CollectiveResult,
     CollectiveSchedule,
     TimeLine,
-    WeightedSet,
     cut_certificate,
     lengths_certificate,
-    roots_certificate,
+    tree_certificate,
 )
 from topoopt.core.errors import InputError, LimitError, Problem
 from topoopt.core.proofs import StopReason
 from topoopt.core.result import Certificate, SearchResult
 from topoopt.kinds.kind import Effort, Method, Solver, table
 from topoopt.kinds.pipeline import assembled
-from topoopt.verify.collective import CHECKER
+from topoopt.verify.collective import CHECKER, bandwidth_us
 
 FAMILIES: dict[str, Callable[[CollectiveProblem, Stop], Plans]] = {
     "bfb": by_breadth,
@@ -51,15 +50,23 @@ FAMILIES: dict[str, Callable[[CollectiveProblem, Stop], Plans]] = {
     "all-to-all-paths": by_paths,
     "time-expanded": by_program,
 }
-QUICK = ("bfb", "shortest", "forest", "rings", "all-to-all-paths")
-"""Families that `auto` tries, all of them."""
+QUICK = ("forest", "all-to-all-paths", "bfb", "shortest", "rings")
+"""Families that `auto` tries; where bytes alone count, none after one that is at the bound."""
+
+MET = 1e-4
+"""Gap at which a schedule is at the bound."""
+
+MOST_RANKS_PAIRED = 128
+"""Ranks up to which messages of every pair are tried behind switches, where the time of `shortest` and `rings` grows
+with their cube."""
 
 THINNED = 16
 """One send of so many is written to measure how long all take."""
 
 
-_Candidate = tuple[tuple[float, float], str, CollectiveSchedule, StopReason]
-"""Score (what is minimised, and what decides between equals), family, its best schedule, and why the family stopped."""
+_Candidate = tuple[tuple[float, float], str, CollectiveSchedule, StopReason, tuple[Certificate, ...]]
+"""Score (what is minimised, and what decides between equals), family, its best schedule, why the family stopped, and
+what it proved of all schedules."""
 
 
 def _search(names: tuple[str, ...], problem: CollectiveProblem, effort: Effort) -> SearchResult[CollectivePlan]:
@@ -75,29 +82,34 @@ def _search(names: tuple[str, ...], problem: CollectiveProblem, effort: Effort) 
     best: _Candidate | None = None
     too_long: list[str] = []
     by_size: list[TimeLine] = []
+    proven: tuple[Certificate, ...] = ()
     for name in names:
-        if best is not None and effort.stop.reason() is not None:
+        if best is not None and (effort.stop.reason() is not None or _at_the_bound(problem, best)):
             break
+        if len(names) > 1 and name in ("shortest", "rings") and _too_many_pairs(problem):
+            continue
         effort.tell(f"schedules: {name}")
         candidate = _best_of(name, problem, effort.stop, by_size)
         if candidate is None:
             continue
+        proven = proven or candidate[4]
         if problem.steps is not None and candidate[2].steps > problem.steps:
             too_long.append(f"{name} needs {candidate[2].steps} steps")
         elif best is None or candidate[0] < best[0]:
-            best = candidate
+            best = (*candidate[:4], proven)
             effort.keep(partial(_with_limits, problem, effort, best, tuple(by_size)))
     if best is None:
         raise _no_schedule(names, too_long, effort)
     effort.tell("what limits any schedule")
+    best = (*best[:4], proven)
     return _with_limits(problem, effort, best, tuple(by_size))
 
 
 def _with_limits(
     problem: CollectiveProblem, effort: Effort, best: _Candidate, by_size: tuple[TimeLine, ...]
 ) -> SearchResult[CollectivePlan]:
-    _, method, schedule, stopped_by = best
-    certificates = limiting(problem, effort.stop)
+    _, method, schedule, stopped_by, proven = best
+    certificates = proven or limiting(problem, effort.stop)
     front = [TimeLine(line.method, line.pieces, line.steps, line.latency_us, line.us_per_mbyte)
              for line in best_by_size(by_size)]  # fmt: skip
     return SearchResult(
@@ -111,7 +123,9 @@ def _with_limits(
 def _best_of(name: str, problem: CollectiveProblem, stop: Stop, by_size: list[TimeLine]) -> _Candidate | None:
     """Return the best schedule of a family; times over sizes go to `by_size` where they are sought."""
     candidates: list[tuple[tuple[bool, float], int, int, PlannedSchedule]] = []
+    certificates: tuple[Certificate, ...] = ()
     for planned in FAMILIES[name](problem, stop):
+        certificates = certificates or planned.certificates
         value, pieces = best_division(problem, planned)
         candidates.append((value, len(candidates), pieces, planned))
         if problem.objective == "pareto":
@@ -120,7 +134,18 @@ def _best_of(name: str, problem: CollectiveProblem, stop: Stop, by_size: list[Ti
         return None
     _, _, pieces, planned = min(candidates, key=lambda row: row[:2])
     schedule = planned.pieces(pieces)
-    return _score(problem, schedule), name, schedule, planned.stopped_by
+    return _score(problem, schedule), name, schedule, planned.stopped_by, certificates
+
+
+def _at_the_bound(problem: CollectiveProblem, best: _Candidate) -> bool:
+    """Whether bytes alone count, and no schedule can be faster."""
+    if problem.objective != "throughput" or not best[4]:
+        return False
+    return best[0][0] * (1 - MET) <= float(bandwidth_us(problem, best[4]))
+
+
+def _too_many_pairs(problem: CollectiveProblem) -> bool:
+    return bool(problem.network.is_switch.any()) and len(problem.network.ranks) > MOST_RANKS_PAIRED
 
 
 def _score(problem: CollectiveProblem, schedule: CollectiveSchedule) -> tuple[float, float]:
@@ -174,19 +199,25 @@ def from_format_2(
     if proof.get("lengths") is not None:
         return plan, (lengths_certificate(np.array(proof["lengths"], dtype=np.int64)),)
     cut = cut_certificate(proof["cut"])
-    return plan, (cut,) if proof.get("allreduce") is None else (roots_certificate(_proof(proof["allreduce"])), cut)
+    return plan, (cut,) if proof.get("allreduce") is None else (_tree_lengths(problem, proof["allreduce"]), cut)
 
 
-def _proof(document: Mapping[str, Any]) -> AllReduceProof:
-    def sets(name: str) -> tuple[WeightedSet, ...]:
-        return tuple((tuple(row["nodes"]), Fraction(row["weight"])) for row in document[name])
-
-    def potential(name: str) -> tuple[Fraction, ...]:
-        return tuple(map(Fraction, document[name]))
-
-    return AllReduceProof(
-        sets("broadcast"), sets("reduce"), potential("broadcast_potential"), potential("reduce_potential")
-    )
+def _tree_lengths(problem: CollectiveProblem, document: Mapping[str, Any]) -> Certificate:
+    """Prices of links by weights of sets and potentials: trees of a root cross every set that it is in."""
+    arcs = problem.network.arcs.tolist()
+    prices = []
+    for name, first, last in (("broadcast", 0, 1), ("reduce", 1, 0)):
+        potential = [Fraction(own) for own in document[f"{name}_potential"]]
+        price = [potential[arc[0]] - potential[arc[1]] for arc in arcs]
+        for row in document[name]:
+            inside = set(row["nodes"])
+            for index, arc in enumerate(arcs):
+                if arc[first] in inside and arc[last] not in inside:
+                    price[index] += Fraction(row["weight"])
+        prices.append(price)
+    lengths = [max(*own, Fraction(0)) for own in zip(*prices, strict=True)]
+    scale = math.lcm(*(own.denominator for own in lengths))
+    return tree_certificate(np.array([int(own * scale) for own in lengths], dtype=np.int64))
 
 
 def _assemble(problem: CollectiveProblem, search: SearchResult[CollectivePlan], effort: Effort) -> CollectiveResult:

@@ -1,3 +1,6 @@
+import numpy as np
+from numpy.typing import NDArray
+
 from topoopt.core.arrays import Bools, Floats, Int32s, Ints
 
 def hop_distances(first: Ints, head: Int32s | Ints, n: int) -> Ints:
@@ -218,4 +221,53 @@ def schedule_times(
         us_per_unit: float64[m], us of a unit on each link.
         slow: float64[k], latency of each send in us.
         nodes: ranks and switches.
+    """
+
+def rank_cuts(
+    nodes: int, tail: Int32s, head: Int32s, capacity: Ints, rank: Int32s, sent: Ints, sink: Int32s, around_sink: bool
+) -> tuple[Ints, NDArray[np.uint8]]:
+    """Values of least cuts between a super source and sinks, and their source sides, uint8[sinks, nodes].
+
+    A side is all 0 where everything that is sent comes through (maximum flows of Dinic).
+
+    Args:
+        tail, head: int32[m], arcs.
+        capacity: int64[m], of arcs.
+        rank: int32[N], nodes to which the super source sends.
+        sent: int64[N], how much.
+        sink: int32[sinks].
+        around_sink: the side without the smallest set around the sink; else the smallest set around the source.
+    """
+
+def rank_paths(
+    nodes: int, tail: Int32s, head: Int32s, length: Floats, is_rank: Bools, relaying: bool, source: Int32s
+) -> tuple[Floats, Int32s]:
+    """Shortest distances from sources, float64[s, nodes], and arcs by which nodes are reached, int32[s, nodes].
+
+    Args:
+        tail, head: int32[m], arcs.
+        length: float64[m], of arcs, not negative.
+        is_rank: bool[nodes].
+        relaying: whether paths may lead through other ranks.
+        source: int32[s].
+    """
+
+def least_tree(cost: Floats, root: int) -> Int32s:
+    """int32[n], parents in a least arborescence (Chu and Liu 1965, Edmonds 1967); -1 of the root.
+
+    Args:
+        cost: float64[n, n], of the arc from row to column.
+        root: where the arborescence starts.
+    """
+
+def pack_trees(
+    nodes: int, tail: Int32s, head: Int32s, capacity: Ints, count: Ints, most: int
+) -> tuple[Int32s, Ints, Int32s]:
+    """Arborescences that whole capacities carry: roots, counts, parents int32[batches, nodes]; none if they do not fit.
+
+    Args:
+        tail, head: int32[m], arcs between ranks.
+        capacity: int64[m], of arcs.
+        count: int64[nodes], arborescences from every rank.
+        most: batches at most; more count as if they did not fit.
     """

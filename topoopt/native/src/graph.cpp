@@ -9,6 +9,7 @@
 #include "cycle_factors.hpp"
 #include "hamiltonian.hpp"
 #include "matchings.hpp"
+#include "trees.hpp"
 #include "walk.hpp"
 
 namespace topoopt {
@@ -41,6 +42,12 @@ void bind_collectives(nb::module_ &m) {
           "weight"_a, Unlocked());
     m.def("schedule_times", &schedule_times, "block"_a, "tail"_a, "head"_a, "step"_a, "reduce"_a, "units"_a, "owner"_a,
           "start"_a, "arcs"_a, "once"_a, "us_per_unit"_a, "slow"_a, "nodes"_a, Unlocked());
+    m.def("rank_cuts", &rank_cuts, "nodes"_a, "tail"_a, "head"_a, "capacity"_a, "rank"_a, "sent"_a, "sink"_a,
+          "around_sink"_a, Unlocked());
+    m.def("rank_paths", &rank_paths, "nodes"_a, "tail"_a, "head"_a, "length"_a, "is_rank"_a, "relaying"_a, "source"_a,
+          Unlocked());
+    m.def("least_tree", &least_tree, "cost"_a, "root"_a, Unlocked());
+    m.def("pack_trees", &pack_trees, "nodes"_a, "tail"_a, "head"_a, "capacity"_a, "count"_a, "most"_a, Unlocked());
 }
 
 }  // namespace

@@ -22,6 +22,8 @@ from topoopt.core.collective import (
     CollectiveSchedule,
     Defect,
     GroupSchedule,
+    Sends,
+    VectorBlocks,
     bytes_per_unit,
 )
 from topoopt.core.plan import Plan
@@ -32,8 +34,8 @@ from topoopt.verify.checker import ViolationLog, as_int
 Law = Callable[[CollectiveProblem, CollectiveSchedule], Iterator[str]]
 
 
-StepTraffic = tuple[Ints, Floats]
-"""What the steps put on the links: int64[steps, m], units of the vector over each arc; float64[steps], latency of the
+StepTraffic = tuple[Floats, Floats]
+"""What the steps put on the links: float64[steps, m], units of the vector over each arc; float64[steps], latency of the
 slowest message of each step, links alone, us."""
 
 # Laws of a schedule: each may rely on those before it.
@@ -42,8 +44,11 @@ slowest message of each step, links alone, us."""
 def routes_exist(problem: CollectiveProblem, schedule: CollectiveSchedule) -> Iterator[str]:
     """Every route follows links through switches alone, and every send takes one between its ends."""
     network, sends, routes = problem.network, schedule.sends, schedule.routes
-    for route, arcs in zip(routes, route_arcs(network, routes), strict=True):
-        if len(route) < 2 or (arcs < 0).any() or any(not network.is_switch[node] for node in route[1:-1]):
+    if any(not network.is_switch[switch] for group in schedule.groups for switch, _ in group):
+        yield "a group of others than switches"
+    between = np.append(network.is_switch, np.ones(len(schedule.groups), dtype=np.bool_))
+    for route, hops in zip(routes, _route_hops(network, schedule)[0], strict=True):
+        if len(route) < 2 or (hops < 0).any() or any(not between[node] for node in route[1:-1]):
             yield f"route {list(route)} does not lead through switches from rank to rank"
     if len(sends) and not 0 <= sends.route.min() <= sends.route.max() < len(routes):
         yield "a send over a route that is not listed"
@@ -127,49 +132,68 @@ def sums_complete(problem: CollectiveProblem, schedule: CollectiveSchedule) -> I
 
 def copies_held(problem: CollectiveProblem, schedule: CollectiveSchedule) -> Iterator[str]:
     """Every copy leaves a rank that has the block, and the owner only once its sum is complete."""
-    sends, blocks = schedule.sends, schedule.blocks
+    sends, blocks, nodes = schedule.sends, schedule.blocks, problem.network.nodes
     ready = np.zeros(len(blocks.units), dtype=np.int64)
     up = np.flatnonzero(sends.reduce)
     np.maximum.at(ready, sends.block[up], sends.step[up] + 1)
     down = np.flatnonzero(~sends.reduce)
-    order = down[np.argsort(sends.step[down], kind="stable")]
-    has = _held_at_first(problem, schedule)
-    for start, end in _groups(sends.step[order].astype(np.int64)):
-        current = order[start:end]
-        block, tail = sends.block[current], sends.tail[current]
-        early = (blocks.owner[block] == tail) & (ready[block] > sends.step[current])
-        for send in current[~has[block, tail] | early]:
-            yield f"rank {sends.tail[send]} sends block {sends.block[send]} in step {sends.step[send]} and has it not"
-        has[block, sends.head[current]] = True
+    block, tail, step = sends.block[down].astype(np.int64), sends.tail[down], sends.step[down].astype(np.int64)
+    owns = blocks.owner[block] == tail
+    held, first = _first_copies(schedule, nodes)
+    cell = block * nodes + tail
+    came = np.full(len(down), np.iinfo(np.int64).max)
+    if len(held):
+        index = np.minimum(np.searchsorted(held, cell), len(held) - 1)
+        came = np.where(held[index] == cell, first[index], came)
+    for send in down[np.where(owns, ready[block] > step, came >= step)]:
+        yield f"rank {sends.tail[send]} sends block {sends.block[send]} in step {sends.step[send]} and has it not"
+
+
+def _first_copies(schedule: CollectiveSchedule, nodes: int) -> tuple[Ints, Ints]:
+    """Cells (block * nodes + node) that get a copy, ascending, and the first step in which they do."""
+    sends = schedule.sends
+    down = np.flatnonzero(~sends.reduce)
+    cell = sends.block[down].astype(np.int64) * nodes + sends.head[down]
+    order = np.lexsort((sends.step[down], cell))
+    held, index = np.unique(cell[order], return_index=True)
+    return held, sends.step[down][order][index].astype(np.int64)
 
 
 def results_arrive(problem: CollectiveProblem, schedule: CollectiveSchedule) -> Iterator[str]:
     """After the last step every rank has what the collective gives it; sums are at their owner by the law of sums."""
     if problem.collective in (CollectiveOp.REDUCE_SCATTER, CollectiveOp.REDUCE):
         return
-    sends, blocks, ranks = schedule.sends, schedule.blocks, problem.network.ranks
-    has = _held_at_first(problem, schedule)
-    copies = ~sends.reduce
-    has[sends.block[copies], sends.head[copies]] = True
+    blocks, ranks, nodes = schedule.blocks, problem.network.ranks, problem.network.nodes
+    held, _ = _first_copies(schedule, nodes)
+    own = np.arange(len(blocks.units), dtype=np.int64) * nodes
     if problem.collective is CollectiveOp.ALL_TO_ALL:
-        for block in np.flatnonzero(~has[np.arange(len(blocks.units)), blocks.target]):
+        arrived = np.isin(own + blocks.target, held) | (blocks.owner == blocks.target)
+        for block in np.flatnonzero(~arrived):
             yield f"block {block} does not reach rank {blocks.target[block]}"
         return
-    for missing, rank in np.argwhere(~has[:, ranks]).tolist():
-        yield f"rank {ranks[rank]} never gets block {missing}"
+    cells = np.unique(np.concatenate((held, own + blocks.owner)))
+    cells = cells[np.isin(cells % nodes, ranks)]
+    counts = np.bincount(cells // nodes, minlength=len(blocks.units))
+    for block in np.flatnonzero(counts < len(ranks)).tolist():
+        for rank in np.setdiff1d(ranks, cells[cells // nodes == block] % nodes).tolist():
+            yield f"rank {rank} never gets block {block}"
 
 
-def _held_at_first(problem: CollectiveProblem, schedule: CollectiveSchedule) -> Bools:
-    count = len(schedule.blocks.units)
-    has = np.zeros((count, problem.network.nodes), dtype=np.bool_)
-    has[np.arange(count), schedule.blocks.owner] = True
-    return has
-
-
-def _groups(sorted_values: Ints) -> list[tuple[int, int]]:
-    edges = np.flatnonzero(np.diff(sorted_values)) + 1
-    ends = [0, *edges.tolist(), len(sorted_values)] if len(sorted_values) else [0]
-    return list(itertools.pairwise(ends))
+def of_group(schedule: CollectiveSchedule, members: Ints) -> CollectiveSchedule:
+    """What the ranks of a process group own and send of it."""
+    blocks, sends = schedule.blocks, schedule.sends
+    kept = np.isin(blocks.owner, members)
+    number, mine = np.cumsum(kept) - 1, kept[sends.block]
+    rows = {name: getattr(sends, name)[mine] for name in sends.__dataclass_fields__}
+    rows["block"] = number[rows["block"]].astype(np.int32)
+    used, route = np.unique(rows["route"], return_inverse=True)
+    rows["route"] = route.astype(np.int32)
+    return CollectiveSchedule(
+        VectorBlocks(blocks.units[kept], blocks.owner[kept], blocks.target[kept]),
+        Sends(**rows),
+        tuple(schedule.routes[index] for index in used.tolist()),
+        schedule.groups,
+    )
 
 
 LAWS: tuple[tuple[str, Law], ...] = (
@@ -193,37 +217,75 @@ def route_arcs(network: RatedNetwork, routes: Sequence[Sequence[int]]) -> list[I
     return [np.array([index.get(hop, -1) for hop in itertools.pairwise(route)], dtype=np.int64) for route in routes]
 
 
-def step_traffic(
-    network: RatedNetwork, schedule: CollectiveSchedule, arcs: list[Ints], *, multicast: bool = False
-) -> StepTraffic:
+def _route_hops(
+    network: RatedNetwork, schedule: CollectiveSchedule
+) -> tuple[list[Ints], list[list[tuple[int, float]]]]:
+    """Hops of every route, -1 where there is no link; and the arcs of every hop with the part that goes over each.
+
+    The first hops are the arcs of the network; those behind them lead to or from groups of switches.
+    """
+    index = {(tail, head): arc for arc, (tail, head) in enumerate(network.arcs.tolist())}
+    parts = [[(arc, 1.0)] for arc in range(len(index))]
+    if schedule.groups:
+        arcs, total = dict(index), [sum(weight for _, weight in group) for group in schedule.groups]
+
+        def switches(node: int) -> list[tuple[int, float]]:
+            number = node - network.nodes
+            if number < 0:
+                return [(node, 1.0)]
+            return [(switch, weight / total[number]) for switch, weight in schedule.groups[number]]
+
+        hops = {hop for route in schedule.routes for hop in itertools.pairwise(route) if max(hop) >= network.nodes}
+        for hop in sorted(hops):
+            own = [
+                (arcs.get((tail, head), -1), first * second)
+                for tail, first in switches(hop[0])
+                for head, second in switches(hop[1])
+            ]
+            if min(arc for arc, _ in own) >= 0:
+                index[hop] = len(parts)
+                parts.append(own)
+    return [np.array([index.get(hop, -1) for hop in itertools.pairwise(route)]) for route in schedule.routes], parts
+
+
+def step_traffic(network: RatedNetwork, schedule: CollectiveSchedule, *, multicast: bool = False) -> StepTraffic:
     """Return loads and latencies of the steps.
 
     Parameters
     ----------
-    arcs : of every route.
     multicast : what a rank sends several others in a step goes over a link of their routes once; switches copy it.
     """
-    sends, steps = schedule.sends, schedule.steps
-    units = np.zeros((steps, len(network.arcs)), dtype=np.int64)
+    sends, steps, m = schedule.sends, schedule.steps, len(network.arcs)
+    hops, parts = _route_hops(network, schedule)
+    units = np.zeros((steps, len(parts)), dtype=np.int64)
     latency = np.zeros(steps)
-    table = np.full((len(arcs), max(map(len, arcs), default=0)), -1, dtype=np.int64)
-    for route, along in enumerate(arcs):
+    table = np.full((len(hops), max(map(len, hops), default=0)), -1, dtype=np.int64)
+    for route, along in enumerate(hops):
         table[route, : len(along)] = along
-    slow = np.array([network.latency_us[along].sum() for along in arcs])
-    np.maximum.at(latency, sends.step, slow[sends.route])
-    uses = np.argwhere(table[sends.route] >= 0)
-    send, arc = uses[:, 0], table[sends.route[uses[:, 0]], uses[:, 1]]
+    slowest = np.array([*(max(network.latency_us[arc] for arc, _ in own) for own in parts), 0.0])
+    np.maximum.at(latency, sends.step, slowest[table].sum(axis=1)[sends.route])
     if multicast:
+        uses = np.argwhere(table[sends.route] >= 0)
+        send, arc = uses[:, 0], table[sends.route[uses[:, 0]], uses[:, 1]]
         same = np.column_stack((sends.step[send], sends.block[send], sends.tail[send], arc))
         once = np.unique(same, axis=0, return_index=True)[1]
         send, arc = send[once], arc[once]
-    np.add.at(units, (sends.step[send], arc), schedule.blocks.units[sends.block[send]])
-    return units, latency
+        np.add.at(units, (sends.step[send], arc), schedule.blocks.units[sends.block[send]])
+    else:
+        for column in table.T:
+            send = np.flatnonzero(column[sends.route] >= 0)
+            arc = column[sends.route[send]]
+            np.add.at(units, (sends.step[send], arc), schedule.blocks.units[sends.block[send]])
+    loads = units[:, :m].astype(np.float64)
+    for hop in range(m, len(parts)):
+        for arc, part in parts[hop]:
+            loads[:, arc] += units[:, hop] * part
+    return loads, latency
 
 
 def us_per_unit(problem: CollectiveProblem, schedule: CollectiveSchedule) -> Floats:
     """float64[m], us of a unit of the blocks on each arc."""
-    moved = bytes_per_unit(problem.collective, problem.vector_bytes, problem.network, schedule.blocks.total)
+    moved = bytes_per_unit(problem, schedule.blocks.total)
     return np.asarray(moved / (problem.network.gbytes_per_s * 1e3), dtype=np.float64)
 
 

@@ -1,0 +1,210 @@
+"""Schedules out of packings: every column is sent in all its images under the symmetries, in whole parts."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from solvers.collective.columns import Column, Packing
+from solvers.collective.schedules import backward, joined
+from solvers.collective.symmetry import MergedNetwork, Symmetry
+from topoopt.core.arrays import Bools, Floats, Ints, ranges, whole_shares
+from topoopt.core.collective import CollectiveSchedule, Path, Sends, VectorBlocks
+
+MOST_DENOMINATOR = 4096
+"""Parts of a shard up to which shares are tried to be exact: exporters want few chunks."""
+
+PARTS = 10**9
+"""Parts of a shard where shares are not exact."""
+
+CLOSE = 1e-9
+"""By how much an exact share may be off: tolerances of linear programs."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Images:
+    """Trees or bundles of all roots, T of them, in nodes of the network; k messages each.
+
+    Attributes:
+        root: int64[T], ascending.
+        share: float64[T], part of what the root sends.
+        step: int64[T, k].
+        paths: int64[T, k, longest], padded with -1.
+    """
+
+    root: Ints
+    share: Floats
+    step: Ints
+    paths: Ints
+
+
+def _images(merged: MergedNetwork, symmetry: Symmetry, columns: Sequence[Column]) -> _Images:
+    """All different images of the columns; those of one root and column share its weight."""
+    number = np.append(merged.numbers, -1)
+    longest = max(column.paths.shape[1] for column in columns)
+    total = np.bincount([column.orbit for column in columns], [column.weight for column in columns])
+    roots: list[int] = []
+    shares: list[float] = []
+    steps, paths = [], []
+    for column in columns:
+        base = np.full((len(column.paths), longest), -1, dtype=np.int64)
+        base[:, : column.paths.shape[1]] = column.paths
+        share = column.weight / total[column.orbit]
+        for root, elements in _different(symmetry.elements, column, base):
+            for element in elements:
+                roots.append(root)
+                shares.append(share / len(elements))
+                steps.append(column.step)
+                paths.append(number[np.append(element, -1)[base]])
+    order = np.argsort(merged.numbers[roots], kind="stable")
+    return _Images(
+        merged.numbers[roots][order],
+        np.array(shares)[order],
+        np.array(steps)[order],
+        np.array(paths)[order],
+    )
+
+
+def _different(elements: Ints, column: Column, base: Ints) -> list[tuple[int, list[Ints]]]:
+    """Elements of the group that take a column to different images, by the root of the image."""
+    targets = elements[:, column.root]
+    if len(np.unique(targets)) == len(elements):
+        return [(int(root), [element]) for root, element in zip(targets, elements, strict=True)]
+    images: dict[int, dict[bytes, Ints]] = {}
+    for root, element in zip(targets.tolist(), elements, strict=True):
+        image = np.append(element, -1)[base]
+        images.setdefault(root, {}).setdefault(image[np.lexsort(image.T)].tobytes(), element)
+    return [(root, list(different.values())) for root, different in images.items()]
+
+
+def whole_parts(amounts: Sequence[Floats]) -> list[Ints] | None:
+    """Least whole numbers in the proportions of some rows of amounts, the same scale for all; None: no small ones."""
+    values = np.unique(np.round(np.concatenate(amounts), 12))
+    for scale in range(1, MOST_DENOMINATOR + 1):
+        if np.abs(values * scale - np.round(values * scale)).max() <= CLOSE * scale:
+            rows = [np.round(row * scale).astype(np.int64) for row in amounts]
+            if min(int(row.min()) for row in rows) > 0:
+                return rows
+    return None
+
+
+def _sums(root: Ints, units: Ints) -> dict[int, int]:
+    """Units of every root."""
+    ranks, index = np.unique(root, return_inverse=True)
+    sums = np.zeros(len(ranks), dtype=np.int64)
+    np.add.at(sums, index, units)
+    return dict(zip(ranks.tolist(), sums.tolist(), strict=True))
+
+
+def _equal_units(images: _Images) -> Ints:
+    """Whole parts of every tree, as many of all roots."""
+    exact = whole_parts([images.share])
+    if exact is not None and len(set(_sums(images.root, exact[0]).values())) == 1:
+        return exact[0]
+    return _units(images.root, images.share, dict.fromkeys(images.root.tolist(), PARTS))
+
+
+def _units(root: Ints, share: Floats, parts: dict[int, int]) -> Ints:
+    """Whole parts of every tree, those of a root adding up to what it sends."""
+    bounds = np.flatnonzero(np.diff(root, prepend=-1, append=-1))
+    rows = [whole_shares(share[a:b], parts[int(root[a])]) for a, b in itertools.pairwise(bounds.tolist())]
+    return np.array([units for row in rows for units in row], dtype=np.int64)
+
+
+def gather_schedule(merged: MergedNetwork, symmetry: Symmetry, columns: Sequence[Column]) -> CollectiveSchedule:
+    """Return the AllGather of trees, with equal shards."""
+    images = _images(merged, symmetry, columns)
+    return _of_trees(images, _equal_units(images), merged)
+
+
+def allreduce_schedule(merged: MergedNetwork, symmetry: Symmetry, packed: Packing) -> CollectiveSchedule:
+    """Return the AllReduce of trees up and down; roots have shares of their own."""
+    largest, ranks = float(packed.shares.max()), np.concatenate(symmetry.members)
+    by_orbit = np.zeros(int(symmetry.node_orbit.max()) + 1)
+    by_orbit[symmetry.node_orbit[[rank for rank, _ in symmetry.rank_orbits]]] = packed.shares / largest
+    part = dict(zip(merged.numbers[ranks].tolist(), by_orbit[symmetry.node_orbit[ranks]].tolist(), strict=True))
+    used = set(np.flatnonzero(packed.shares > CLOSE * largest).tolist())
+    up, down = (
+        _images(merged, symmetry, [column for column in columns if column.orbit in used])
+        for columns in (packed.up, packed.down)
+    )
+    amounts = [own.share * np.array([part[rank] for rank in own.root.tolist()]) for own in (up, down)]
+    exact = whole_parts(amounts)
+    if exact is None or _sums(up.root, exact[0]) != _sums(down.root, exact[1]):
+        parts = {rank: int(PARTS * own) for rank, own in part.items()}
+        exact = [_units(own.root, own.share, parts) for own in (up, down)]
+    schedule = joined(backward(_of_trees(up, exact[0], merged)), _of_trees(down, exact[1], merged))
+    assert schedule is not None
+    return schedule
+
+
+def _of_trees(images: _Images, units: Ints, merged: MergedNetwork) -> CollectiveSchedule:
+    used = np.flatnonzero(units)
+    paths = images.paths[used]
+    trees, messages, longest = paths.shape
+    blocks = VectorBlocks(units[used], images.root[used].astype(np.int32), np.full(trees, -1, dtype=np.int32))
+    step = images.step[used].ravel()
+    return routed(blocks, np.repeat(np.arange(trees), messages), step, paths.reshape(-1, longest), merged)
+
+
+def routed(blocks: VectorBlocks, block: Ints, step: Ints, paths: Ints, merged: MergedNetwork) -> CollectiveSchedule:
+    """Return the schedule of messages that take paths, int64[k, longest], padded with -1."""
+    rows = np.ascontiguousarray(paths, dtype=np.int32)
+    keys = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()
+    _, first, route = np.unique(keys, return_index=True, return_inverse=True)
+    routes: tuple[Path, ...] = tuple(tuple(node for node in row if node >= 0) for row in rows[first].tolist())
+    head = np.take_along_axis(rows, (rows >= 0).sum(axis=1)[:, None] - 1, axis=1)[:, 0]
+    narrow = (block.astype(np.int32), rows[:, 0].copy(), head.astype(np.int32), step.astype(np.int32))
+    sends = Sends(*narrow, np.zeros(len(rows), dtype=np.bool_), route.astype(np.int32))
+    return CollectiveSchedule(blocks, sends.sorted(), routes, merged.groups)
+
+
+def bundle_schedule(merged: MergedNetwork, symmetry: Symmetry, columns: Sequence[Column]) -> CollectiveSchedule:
+    """Return the All-to-All of bundles; a path is cut at the ranks on it, and what a rank sends itself stays."""
+    images = _images(merged, symmetry, columns)
+    units = _equal_units(images)
+    used = np.flatnonzero(units)
+    units, roots, paths = units[used], images.root[used], images.paths[used]
+    _, pairs, longest = paths.shape
+    paths = paths.reshape(-1, longest)
+    length = (paths >= 0).sum(axis=1)
+    target = paths[np.arange(len(paths)), length - 1]
+    ranks = np.unique(roots)
+    total = int(units[roots == ranks[0]].sum())
+    owner = np.concatenate((np.repeat(roots, pairs), ranks))
+    blocks = VectorBlocks(
+        np.concatenate((np.repeat(units, pairs), np.full(len(ranks), total))),
+        owner.astype(np.int32),
+        np.concatenate((target, ranks)).astype(np.int32),
+    )
+    stops = _stops(paths, merged, symmetry)
+    block, step, hops = _legs(paths, stops)
+    return routed(blocks, block, step, hops, merged)
+
+
+def _stops(paths: Ints, merged: MergedNetwork, symmetry: Symmetry) -> Bools:
+    """bool[k, longest]: members of the group of the sender, where a path is cut."""
+    group = np.full(merged.source.nodes + len(merged.groups), -1, dtype=np.int64)
+    for number, members in enumerate(symmetry.members):
+        group[merged.numbers[members]] = number
+    inside: Bools = (paths >= 0) & (group[np.maximum(paths, 0)] == group[paths[:, :1]])
+    return inside
+
+
+def _legs(paths: Ints, stops: Bools) -> tuple[Ints, Ints, Ints]:
+    """Path, step and nodes of every message between two stops of a path."""
+    row, position = np.nonzero(stops)
+    same = row[1:] == row[:-1]
+    begin, end, path = position[:-1][same], position[1:][same], row[:-1][same]
+    first = np.searchsorted(path, path)
+    step = np.arange(len(path)) - first
+    width = int((end - begin).max(initial=1)) + 1
+    legs = np.full((len(path), width), -1, dtype=np.int64)
+    count = end - begin + 1
+    column = ranges(np.zeros(len(path), dtype=np.int64), count)
+    line = np.repeat(np.arange(len(path)), count)
+    legs[line, column] = paths[path[line], begin[line] + column]
+    return path, step, legs
