@@ -15,7 +15,7 @@ from topoopt.core.language_models import LanguageModel, LayerKind, Mixer
 from topoopt.files.documents import Document, parse_document
 from topoopt.files.findings import Findings
 from topoopt.files.issues import Issue, key_text, value_text
-from topoopt.files.reader_fields import FieldTable, named
+from topoopt.files.reader_fields import ANY_OTHER, FieldTable, named
 from topoopt.kinds.llm_training.families.dense import DENSE_FAMILIES
 from topoopt.kinds.llm_training.families.formulas import value_of
 from topoopt.kinds.llm_training.families.hybrids import HYBRID_FAMILIES
@@ -107,6 +107,9 @@ FIELDS: FieldTable = MappingProxyType(
 """What is done with each key. Keys that are used in one family are refused in any other, and those refused are refused,
 unless they are null, false, 0 or empty (1 where they count every n-th layer). Keys that do not stand here are named in
 a note."""
+
+TABLE: FieldTable = {**FIELDS, ANY_OTHER: ("noted", "its name")}
+"""The same with what becomes of any other key."""
 
 EVERY = frozenset(
     {
