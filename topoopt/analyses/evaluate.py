@@ -22,7 +22,7 @@ from topoopt.page import options
 from topoopt.page.output import Output
 from topoopt.page.process import verbose
 from topoopt.page.text import counted, percent
-from topoopt.simulate.llm_training.strategies import strategy_problems
+from topoopt.simulate.llm_training.strategies import stage_layers, strategy_problems
 from topoopt.workloads.language_models import active_parameters, parameters
 
 SETTINGS = {
@@ -185,10 +185,11 @@ def estimate_document(
     gpus = problem.cluster.gpus
     flops = estimate.model_flops / seconds / gpus
     usable, held = problem.usable_bytes, estimate.memory
+    layers = strategy.stage_layers or stage_layers(problem.model.layers, strategy.pipeline, strategy.chunks)
     memory = {part: size / GIB for part, size in asdict(held).items()}
     return {
         "name": problem.name,
-        "strategy": asdict(strategy),
+        "strategy": {**asdict(strategy), "stage_layers": list(layers)},
         "iteration_time_s": seconds,
         "breakdown_s": asdict(estimate.breakdown),
         "memory_gib": {**memory, "total": held.total / GIB},

@@ -243,7 +243,8 @@ class GpuClusterSection(FileModel):
         device = TRAINING_DEVICES.get(section, TRAINING_DEVICES["h100"]) if isinstance(section, str) else None
         if isinstance(section, dict):
             try:
-                device = device_of(DeviceSection.model_validate(section))
+                own = DeviceSection.model_validate(section)
+                device = own.device if own.like in TRAINING_DEVICES else own.model_copy(update={"like": "h100"}).device
             except ValidationError:
                 return data
         if device is None:
