@@ -24,7 +24,7 @@ from topoopt.core.search_settings import SearchSettings
 from topoopt.files import codec
 from topoopt.files.demand_files import TRACE_ENDINGS, ServerNames, read_demand, read_trace
 from topoopt.files.documents import Document, canonical_sha256
-from topoopt.files.fields import MAX_MS
+from topoopt.files.fields import MAX_MS, or_text
 from topoopt.files.findings import Findings, within
 from topoopt.files.issues import Issue
 from topoopt.files.sections import check_demand, existing_file, matrix_rows
@@ -33,7 +33,8 @@ from topoopt.workloads.demands import LAWS, HotExperts, hot_experts
 BYTES_PER_S_PER_GBPS = BYTES_PER_MS_PER_GBPS * 1e3
 
 Ports = Annotated[int, Ge(0), Le(MAX_PORTS)]
-Scale = Annotated[float, Gt(0), Le(1e18)]
+_SCALE = Annotated[float, Gt(0), Le(1e18)]
+Scale = Annotated[_SCALE, or_text(_SCALE)]
 Milliseconds = Annotated[float, Ge(0), Le(MAX_MS)]
 Row = Annotated[tuple[Annotated[float, Ge(0), Le(1e18)], ...], Len(0, MAX_SERVERS)]
 
