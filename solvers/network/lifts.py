@@ -1,10 +1,10 @@
 """Graphs of few hops for uniform demand: annealing of whole orbits of links under imposed groups, in a race of groups.
 
-A group of order k acts on m orbits of k servers by multiplication from the left. A graph that it keeps has ports (o, a) of
-orbit o, each with a peer (p, b) and an element s, its shift: element g of orbit o is linked to element g s of orbit p. So
-a graph is m d peers and shifts in place of n d links (the lift of a voltage graph; Brankovic et al., Electron. J. Combin. 5,
-1998, R9), and annealing is in a space whose logarithm is k times smaller. Which group suits a size no rule says: all
-of a catalogue race, and the better part of them goes on with longer runs.
+A group of order k acts on m orbits of k servers by multiplication from the left. A graph that it keeps has ports (o, a)
+of orbit o, each with a peer (p, b) and an element s, its shift: element g of orbit o is linked to element g s of orbit
+p. So a graph is m d peers and shifts in place of n d links (the lift of a voltage graph; Brankovic et al., Electron. J.
+Combin. 5, 1998, R9), and annealing is in a space whose logarithm is k times smaller. Which group suits a size no rule
+says: all of a catalogue race, and the better part of them goes on with longer runs.
 
 Work is counted in proposals, so that a seed gives the same graphs on every machine.
 """

@@ -1,7 +1,7 @@
-"""Demand that a group of permutations keeps is routed exactly by one source of each orbit, and one load a class of arcs.
+"""Demand that a group of permutations keeps is routed exactly by one source of each orbit and one load a class of arcs.
 
-The groups looked for are the ring of all servers, boxes of rings (tori of any dimension), then semidirect products of two
-cyclic groups, with elements numbered as in `topoopt.core.graphs`. A search that imposes a group hands it over.
+The groups looked for are the ring of all servers, boxes of rings (tori of any dimension), then semidirect products of
+two cyclic groups, with elements numbered as in `topoopt.core.graphs`. A search that imposes a group hands it over.
 """
 
 from __future__ import annotations

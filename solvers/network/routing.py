@@ -100,8 +100,8 @@ def route(
         time_limit_s: after which the best known is returned; a method always ends its first step.
         max_hops: longest path allowed; the flow then comes with its split by hops. None, or n - 1 and more: any.
         hop_price: time of one hop in the unit of theta; theta + hop_price * mean hops of the demand is made least.
-        symmetry: a group that keeps topology and demand, whose orbits begin with the servers 0 to k - 1; then the method
-            is `orbits`. None: it is looked for where a method needs it.
+        symmetry: a group that keeps topology and demand, whose orbits begin with the servers 0 to k - 1; then the
+            method is `orbits`. None: it is looked for where a method needs it.
         stop: deadline and interrupt shared with others; the earlier deadline holds.
         on_incumbent: called when there is a first flow, with what makes the result of the best one known.
 

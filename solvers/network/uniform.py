@@ -1,14 +1,15 @@
 """Topologies for uniform demand: the least theta of all graphs that a race of groups ends with, each routed exactly.
 
-Fewest hops is not least load, so that several graphs of nearly as few hops are routed. Where no group suits the number of
-servers, some servers of a larger graph are removed, the ends that become free are joined, and annealing of single
-links goes on at low temperature (order adjustment; Kitasuka, Matsuzaki and Iida, IEICE E101-D, 2018).
+Fewest hops is not least load, so that several graphs of nearly as few hops are routed. Where no group suits the number
+of servers, some of a larger graph are removed, the ends that become free are joined, and annealing of single links goes
+on at low temperature (order adjustment; Kitasuka, Matsuzaki and Iida, IEICE E101-D, 2018).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -61,7 +62,7 @@ def is_uniform(demand: Floats) -> bool:
 
 def work_s(n: int, d: int) -> tuple[float, float]:
     """Processor seconds of a first race, and of one where the first is not close to the bound."""
-    full = min(45.0, (n * d) ** 2 / 800.0) if n <= 1024 else 15.0
+    full = min(90.0 if d <= 4 else 45.0, (n * d) ** 2 / 800.0) if n <= 1024 else 15.0
     return min(4.0, full / 4.0), full
 
 
@@ -145,7 +146,7 @@ class _Search:
             if self.best is None or routing.theta < self.best[1].theta:
                 self.best = topology, routing
                 if self.on_incumbent is not None:
-                    self.on_incumbent(lambda found=self._result(*self.best): found)
+                    self.on_incumbent(partial(self._result, *self.best))
 
     @property
     def _late(self) -> bool:
@@ -177,9 +178,7 @@ class _Search:
         if len(competitors(n, d)) >= FEW_GROUPS or n * n * d > MAX_CELLS or self._late:
             return
         host = max(range(n + 1, n + LARGER + 1), key=lambda size: (len(competitors(size, d)) >= 4 * FEW_GROUPS, -size))
-        lifts: list[Lift] = []
-        for lifts in race(host, d, self.links, work, self.seed, self.stop):
-            pass
+        *_, lifts = race(host, d, self.links, work, self.seed, self.stop)
         rng = np.random.default_rng(self.seed)
         for lift in lifts[:2]:
             table = table_of_arcs(n, d, self.links, removed(lift.heads, n, self.links, rng))
@@ -212,7 +211,7 @@ def removed(heads: Ints, n: int, links: LinkDirection, rng: np.random.Generator)
 
 
 def _apart(tail: Ints, head: Ints) -> Ints:
-    """int64[k, 2]: pairs of different servers, from the heads turned by as few places as possible; others are left out."""
+    """int64[k, 2]: pairs of different servers, the heads turned by as few places as possible; others are left out."""
     best = max(range(len(head)), key=lambda turn: int((tail != np.roll(head, turn)).sum()), default=0)
     pairs = np.column_stack((tail, np.roll(head, best)))
     return pairs[pairs[:, 0] != pairs[:, 1]]

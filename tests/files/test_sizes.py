@@ -9,11 +9,11 @@ from pydantic import TypeAdapter, ValidationError
 
 from topoopt.files.codec import adapter
 from topoopt.files.fields import Bytes
+from topoopt.files.traffic import FileTraffic
 from topoopt.kinds import KINDS
 from topoopt.kinds.allocation.read import TransferStatement
 from topoopt.kinds.files import json_schema
 from topoopt.kinds.hierarchy.read import CommunicationFile
-from topoopt.kinds.regional_circuits.read import FileTraffic
 
 TAKE: TypeAdapter[int] = TypeAdapter(Bytes)
 

@@ -10,8 +10,18 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import Discriminator, Field, Tag, ValidationError, model_validator
 
 from topoopt.core.data import STRICT, FileName, Names, SchemaVersion
+from topoopt.core.language_models import (
+    Attention,
+    DeltaAttention,
+    Experts,
+    LatentAttention,
+    LightningAttention,
+    Mlp,
+    StateSpace,
+    Width,
+)
 from topoopt.core.llm_training import STRATEGIES, LlmSearchSettings, ReachedRates, TrainingBatch, TrainingDevice
-from topoopt.core.parallelism import LatentAttention, LayerDivision, Overlap, Width
+from topoopt.core.parallelism import LayerDivision, Overlap
 from topoopt.core.switching import PORTS
 from topoopt.files.fields import FileModel, LatencyUs, Rate, is_none
 from topoopt.workloads.training_devices import TRAINING_DEVICES
@@ -19,6 +29,16 @@ from topoopt.workloads.training_devices import TRAINING_DEVICES
 MOST_LAYERS = 10_000
 MOST_EXPERTS = 65_536
 MOST_PER_TOKEN = 1024
+
+
+class LatentSection(FileModel):
+    """Sizes of latent attention, whose heads are those of the model."""
+
+    query_rank: int = Field(ge=0, le=2**24, description="0: queries are not compressed")
+    key_value_rank: Width
+    plain_size: Width = Field(description="part of a key without rotary position")
+    rotary_size: Width = Field(description="part of a key with rotary position")
+    value_size: Width
 
 
 class ExpertsSection(FileModel):
@@ -33,7 +53,7 @@ class ExpertsSection(FileModel):
 
 
 class ModelSection(FileModel):
-    """A model by its sizes."""
+    """A model by its sizes: layers alike, but for first ones without experts."""
 
     layers: int = Field(ge=1, le=MOST_LAYERS)
     hidden: Width
@@ -49,11 +69,48 @@ class ModelSection(FileModel):
     query_key_norms: bool = False
     tied: bool = Field(default=False, description="the head is the embedding")
     experts: ExpertsSection | None = None
-    latent: LatentAttention | None = None
+    latent: LatentSection | None = None
     mtp_layers: int = Field(default=0, ge=0, le=16, description="layers that predict further tokens")
     attention_window: Width | None = Field(
         default=None, exclude_if=is_none, description="keys that a token attends to at most; null: all before it"
     )
+
+
+class LayerKindSection(FileModel):
+    """A kind of layer: one mixer at most, and an MLP or experts at most."""
+
+    count: int = Field(ge=1, le=MOST_LAYERS, description="layers of this kind")
+    attention: Attention | None = None
+    latent_attention: LatentAttention | None = None
+    delta_attention: DeltaAttention | None = None
+    lightning_attention: LightningAttention | None = None
+    state_space: StateSpace | None = None
+    mlp: Mlp | None = None
+    experts: Experts | None = None
+    norms: int = Field(default=2, ge=0, le=64, description="vectors of the width of its norms, biases of norms too")
+
+
+class KindsSection(FileModel):
+    """A model by the kinds of its layers."""
+
+    hidden: Width
+    vocabulary: Width
+    kinds: dict[Annotated[str, Field(min_length=1, max_length=50)], LayerKindSection] = Field(
+        min_length=1, max_length=64, description="kinds of layers by names of your own, in the order of the model"
+    )
+    pattern: list[Annotated[str, Field(min_length=1, max_length=100)]] | None = Field(
+        default=None,
+        min_length=1,
+        max_length=MOST_LAYERS,
+        description="names of kinds as layers follow, each alone or as `3*name`, repeated until all layers stand; "
+        "default: kind after kind",
+    )
+    tied: bool = Field(default=False, description="the head is the embedding")
+    positions: int = Field(default=0, ge=0, le=2**24, description="learned positions; 0: none")
+    embedding_norms: int = Field(default=0, ge=0, le=64, description="vectors of norms behind the embedding")
+    final_norms: int = Field(default=1, ge=0, le=64, description="vectors of norms before the head")
+    head_biases: bool = False
+    mtp_layers: int = Field(default=0, ge=0, le=16, description="layers that predict further tokens, as the last one")
 
 
 class HuggingFaceModel(FileModel):
@@ -63,15 +120,18 @@ class HuggingFaceModel(FileModel):
 
 
 def model_shape(value: object) -> str:
-    """Which shape of a model is meant: a name, a file or sizes; the answer names the type."""
+    """Which shape of a model is meant: a name, a file, kinds of layers or sizes; the answer names the type."""
     if isinstance(value, HuggingFaceModel) or (isinstance(value, dict) and "huggingface" in value):
         return "HuggingFaceModel"
+    if isinstance(value, KindsSection) or (isinstance(value, dict) and "kinds" in value):
+        return "KindsSection"
     return "ModelSection" if isinstance(value, ModelSection | dict) else "str"
 
 
 ModelField = Annotated[
     Annotated[str, Tag("str")]
     | Annotated[HuggingFaceModel, Tag("HuggingFaceModel")]
+    | Annotated[KindsSection, Tag("KindsSection")]
     | Annotated[ModelSection, Tag("ModelSection")],
     Discriminator(model_shape),
 ]
@@ -179,7 +239,8 @@ class GpuClusterSection(FileModel):
         if not isinstance(data, dict):
             return data
         section = data.get("device")
-        device = TRAINING_DEVICES.get(section) if isinstance(section, str) else None
+        # An unknown name is refused as such, not for what would be missing beside it.
+        device = TRAINING_DEVICES.get(section, TRAINING_DEVICES["h100"]) if isinstance(section, str) else None
         if isinstance(section, dict):
             try:
                 device = device_of(DeviceSection.model_validate(section))
@@ -287,7 +348,7 @@ class LlmTrainingInstance:
     """version of this file format"""
     kind: Literal["llm-training"] = "llm-training"
     name: FileName = "training"
-    model: Annotated[ModelField, Field(description="a name, a file, or sizes")]
+    model: Annotated[ModelField, Field(description="a name, a file, sizes, or kinds of layers")]
     batch: TrainingBatch
     cluster: GpuClusterSection
     formats: FormatsSection = FormatsSection()  # noqa: RUF009 - frozen

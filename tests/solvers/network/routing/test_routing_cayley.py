@@ -9,8 +9,8 @@ import pytest
 
 from solvers.network.assembly import assemble
 from solvers.network.flows import network_of
-from solvers.network.routing import automatic, route
 from solvers.network.orbits import symmetry_of
+from solvers.network.routing import automatic, route
 from topoopt.core.arrays import Floats
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.graphs import SemidirectGroup
