@@ -27,7 +27,7 @@ def test_units_by_hand(text: object, size: int) -> None:
     assert TAKE.validate_python(text, strict=True) == size
 
 
-@pytest.mark.parametrize("text", ["100", "1 mb", "1 Mbit", "-1 MB", "1e3 B", "MB", "", "0.1 B", "2000000 TB", 1.5, True])
+@pytest.mark.parametrize("text", ["100", "1 mb", "1 Mbit", "-1 MB", "1e3 B", "MB", "", "0.1 B", "2000000 TB", 1.5])
 def test_what_is_no_size_is_refused(text: object) -> None:
     with pytest.raises(ValidationError):
         TAKE.validate_python(text, strict=True)

@@ -55,7 +55,8 @@ def or_text(number: Any) -> BeforeValidator:
     return BeforeValidator(size_in_bytes, json_schema_input_type=number | SizeText)
 
 
-_BYTES, _POSITIVE = Annotated[int, Field(ge=0, le=MAX_BYTES)], Annotated[int, Field(ge=1, le=MAX_BYTES)]
+_BYTES = Annotated[int, Field(ge=0, le=MAX_BYTES)]
+_POSITIVE = Annotated[int, Field(ge=1, le=MAX_BYTES)]
 Bytes = Annotated[_BYTES, or_text(_BYTES)]
 PositiveBytes = Annotated[_POSITIVE, or_text(_POSITIVE)]
 PartCount = Annotated[int, Field(ge=1, le=MAX_SERVERS)]
