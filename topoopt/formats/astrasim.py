@@ -40,7 +40,7 @@ from topoopt.formats.importer import (
     name_of,
 )
 from topoopt.formats.networks import CollectiveOption, chosen_collective, collective_instance
-from topoopt.formats.ns3 import MAX_TEXT, Line, Ns3Topology, header_fields, lines_of, ns3_text, read_ns3
+from topoopt.formats.ns3 import MAX_TEXT, Line, Ns3Topology, header_fields, lines_of, ns3_of_network, ns3_text, read_ns3
 
 GIB_PER_GB = 1e9 / 2**30
 BLOCKS = {"Ring": "ring", "FullyConnected": "fully-connected", "Switch": "switch"}
@@ -340,6 +340,25 @@ def graph_export(solution: Result[Any, Any], options: ExportOptions) -> Export:
     return Export(files, graph, notes)
 
 
+def network_export(solution: Result[Any, Any]) -> Export:
+    """The network of a collective, with its own rates and latencies."""
+    network = solution.figures.problem.network
+    graph = ns3_of_network(network)
+    ranks = graph.nodes - len(graph.switches)
+    notes = (
+        "topology.txt goes into the ns-3 configuration as TOPOLOGY_FILE, the json files on the command line",
+        f"ranks are nodes 0 to {ranks - 1}, switches follow; names of nodes are not written",
+        "ns-3 text: routes are shortest paths (ECMP), and ASTRA-sim runs its own schedules, not that of the plan",
+    )
+    files = (
+        ("topology.txt", ns3_text(graph).encode()),
+        ("logical_topology.json", json_bytes({"logical-dims": [str(ranks)]})),
+        ("system.json", json_bytes(system_document([RING_ONLY]))),
+        (NOTES_FILE, notes_bytes(f"{ranks} ranks for the ns-3 backend of ASTRA-sim", notes)),
+    )
+    return Export(files, graph, notes)
+
+
 LATENCY_NS = 500.0
 """Where no latency is given: the kind has none."""
 
@@ -404,11 +423,13 @@ def hierarchy_export(result: Result[Any, Any], options: ExportOptions) -> Export
 def build(solution: Any, options: ExportOptions) -> Export:
     if solution.kind == "hierarchical-bandwidth":
         return hierarchy_export(solution, options)
+    if solution.kind == "collective":
+        return network_export(solution)
     return graph_export(solution, options)
 
 
 EXPORTER = Exporter(
-    kinds=("co-optimisation", "routing", "topology", "hierarchical-bandwidth"),
+    kinds=("co-optimisation", "collective", "routing", "topology", "hierarchical-bandwidth"),
     makes="hierarchical: network.yml, system.json; others: topology.txt (ns-3), logical_topology.json, system.json",
     limits=(*HIERARCHY_NOTES, *GRAPH_NOTES),
     folder=True,
