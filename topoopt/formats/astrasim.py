@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,6 +18,7 @@ from topoopt.core.result import Result
 from topoopt.core.topology import Topology
 from topoopt.files.documents import load_document
 from topoopt.files.issues import Issue, nearest_text, value_text
+from topoopt.files.link_attributes import unit_notes
 from topoopt.files.reader_fields import FieldTable
 from topoopt.files.untrusted import read_text, refusal
 from topoopt.formats.exporter import (
@@ -216,6 +218,10 @@ def import_network(
     ]
     if any(content.latency_ns):
         notes.append("latencies are left out: this kind has none")
+    outer = [
+        (f"dimension {at}", Fraction(str(rate))) for at, rate in enumerate(content.bandwidth_gib_per_s, 1) if at > 1
+    ]
+    notes += unit_notes(outer, "GB/s")
     summary = {
         "dimensions": document["network"]["dimensions"],
         "bandwidth_gbytes_per_s": list(bandwidth),

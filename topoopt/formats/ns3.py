@@ -17,10 +17,11 @@ from topoopt.core.arrays import MIB
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.rated_network import RatedNetwork
 from topoopt.files.issues import value_text
+from topoopt.files.link_attributes import unit_notes
 from topoopt.files.reader_fields import FieldTable, noted, used
 from topoopt.files.untrusted import read_text
 from topoopt.formats.exporter import decimal_text, refuse
-from topoopt.formats.networks import GBPS_PER_GBYTES, NetworkLink, unit_notes
+from topoopt.formats.networks import GBPS_PER_GBYTES, NetworkLink
 
 Ns3Link = tuple[int, int, float, float, float]
 """A full-duplex link: source, target, rate in Gbit/s each way, delay in ms, error rate."""
