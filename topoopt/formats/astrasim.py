@@ -218,10 +218,8 @@ def import_network(
     ]
     if any(content.latency_ns):
         notes.append("latencies are left out: this kind has none")
-    outer = [
-        (f"dimension {at}", Fraction(str(rate))) for at, rate in enumerate(content.bandwidth_gib_per_s, 1) if at > 1
-    ]
-    notes += unit_notes(outer, "GB/s")
+    outer = enumerate(content.bandwidth_gib_per_s[1:], 2)
+    notes += unit_notes(((f"dimension {at}", Fraction(str(rate))) for at, rate in outer), "GB/s")
     summary = {
         "dimensions": document["network"]["dimensions"],
         "bandwidth_gbytes_per_s": list(bandwidth),

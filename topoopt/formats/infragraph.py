@@ -341,6 +341,11 @@ class _Rates:
             return None, 0.0
         physical = link.get("physical") or {}
         latency = _value(physical.get("latency"), {"ms": Fraction(1000), "us": Fraction(1), "ns": Fraction(1, 1000)})
+        if physical.get("latency") is not None and latency is None:
+            shown = value_text(physical["latency"])
+            self._issues.append(
+                Issue(path, "a latency that cannot be read", shown, "choice ms, us or ns, and its value")
+            )
         bandwidth = physical.get("bandwidth")
         units = {"gigabits_per_second": Fraction(1, GBPS_PER_GBYTES), "gigabytes_per_second": Fraction(1)}
         rate = _value(bandwidth, units)
