@@ -236,9 +236,14 @@ class _Divided:
     def division(self) -> Division:
         """All rules, the strategy as far as numbers allow one."""
         for field in ("tensor", "context", "pipeline", "expert", "expert_tensor", "micro_batch"):
-            if getattr(self, field) < 1:
-                self.broken(field, "not a number of GPUs or sequences", getattr(self, field), "1 or more")
-                setattr(self, field, 1)
+            value, most = getattr(self, field), self.sizes.gpus
+            if value < 1:
+                self.broken(field, "not a number of GPUs or sequences", value, "1 or more")
+            elif field != "micro_batch" and value > most:
+                self.broken(field, f"more than the {most} GPUs", value, f"divisors of {most}")
+            else:
+                continue
+            setattr(self, field, 1)
         data = self._replicas()
         sequences = self._sequences(data)
         self._batch(data, sequences)
@@ -438,6 +443,9 @@ class _Divided:
         if p == 1:
             return 1, ()
         first, last = launch.whole("first_less", 1), launch.whole("last_less", 1)
+        if not 0 <= min(first, last) <= max(first, last) <= total:
+            self.broken("first_less", "not a number of layers less", f"{first} and {last}", f"0 to {total}")
+            return 1, ()
         several = "interleaved" in str(launch.values.get("schedule", "1F1B")).lower()
         slots, stages = total + first + last, p * (2 if several else 1)
         if "layers_per_chunk" in launch.values:
