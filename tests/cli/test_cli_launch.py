@@ -296,6 +296,14 @@ def test_deepspeed(tmp_path: Path) -> None:
     assert "offload_optimizer.device" in line
 
 
+def test_heads_that_do_not_divide_the_width(tmp_path: Path) -> None:
+    """Megatron-LM takes width over heads as the size of a head, unless --kv-channels says another."""
+    flags = "--num-layers 2 --hidden-size 100 --num-attention-heads 3 --vocab-size 100 --seq-length 8 "
+    flags += "--position-embedding-type rope --micro-batch-size 1"
+    (line,) = refused("llm", "check", script(tmp_path, flags), "--set", "gpus=8,device=h100")
+    assert "3 heads do not divide the width 100" in line
+
+
 def test_flags_against_the_instance_beside_them(tmp_path: Path) -> None:
     """The instance has the cluster and the model; what the flags say otherwise is refused with both numbers."""
     instance = INSTANCES / "llm-training" / "small-16.yaml"

@@ -93,6 +93,10 @@ def model_section(launch: Launch) -> dict[str, Any] | str | None:
         problems.append(
             Problem("missing: learned positions", path=launch.flag("positions"), allowed="a number, or rope")
         )
+    width, count = values.get("hidden", 0), max(values.get("heads", 1), 1)
+    if "head_size" not in values and width % count:
+        text, allowed = f"{count} heads do not divide the width {width}", f"divisors of {width}, or --kv-channels"
+        problems.append(Problem(text, path=launch.flag("heads"), value=str(count), allowed=allowed))
     problems += _experts_problems(launch)
     if problems:
         raise InputError(problems)
