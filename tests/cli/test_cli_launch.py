@@ -149,7 +149,7 @@ BROKEN = (
     ("--use-tp-pp-dp-mapping --pipeline-model-parallel-size 2 --tensor-model-parallel-size 2 --sequence-parallel "
      "--expert-tensor-parallel-size 1 --expert-model-parallel-size 4", "2 replicas of experts and 4 of all else"),
     ("--optimizer muon", "states of this optimizer"),
-    ("--pipeline-model-parallel-size 99999999999999", "more than the 16 GPUs"),
+    ("--pipeline-model-parallel-size 99999999999999", "more than 16 GPUs"),
     ("--context-parallel-size -2", "1 or more"),
     ("--parallelism.pipeline_parallel_degree 2 --parallelism.pipeline_parallel_first_stage_less_layers 999999999999",
      "not a number of layers less"),

@@ -14,7 +14,14 @@ from typing import Any
 
 from topoopt.core.arrays import divisors
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.parallelism import RANK_ORDER, ParallelDimension, ParallelStrategy, PipelineSchedule, Recompute
+from topoopt.core.parallelism import (
+    MAX_GPUS,
+    RANK_ORDER,
+    ParallelDimension,
+    ParallelStrategy,
+    PipelineSchedule,
+    Recompute,
+)
 from topoopt.formats.launch import Launch
 
 SHOWN = 6
@@ -240,11 +247,11 @@ class _Divided:
     def division(self) -> Division:
         """All rules, the strategy as far as numbers allow one."""
         for field in ("tensor", "context", "pipeline", "expert", "expert_tensor", "micro_batch"):
-            value, most = getattr(self, field), self.sizes.gpus
+            value, most = getattr(self, field), self.sizes.gpus if field == "pipeline" else MAX_GPUS
             if value < 1:
                 self.broken(field, "not a number of GPUs or sequences", value, "1 or more")
             elif field != "micro_batch" and value > most:
-                self.broken(field, f"more than the {most} GPUs", value, f"divisors of {most}")
+                self.broken(field, f"more than {most} GPUs", value, f"at most {most}")
             else:
                 continue
             setattr(self, field, 1)
