@@ -10,7 +10,7 @@ BIN = $(VENV)/bin
 PYTEST = $(BIN)/python -m pytest -n auto --dist worksteal -m 'not heavy'
 
 # `run` installs what running needs; everything else installs the tools of development as well.
-.PHONY: run test test-all test-times results test-native fuzz fuzz-native native wheel check types layers laws style docs bench format clean
+.PHONY: run test test-all test-times results mutants test-native fuzz fuzz-native native wheel check types layers laws style docs bench format clean
 
 $(VENV)/.runs: pyproject.toml $(NATIVE)
 	@$(PYTHON) -c 'import ensurepip, venv' || { echo 'python3 lacks its venv module: apt-get install python3-venv' >&2; exit 1; }
@@ -44,6 +44,13 @@ test-times: $(VENV)/.installed
 # Tables of docs/results and of studies, made again: hours.
 results: $(VENV)/.installed
 	$(BIN)/python -m pytest -m heavy -s tests
+	$(MAKE) mutants
+
+# Faults put into the product, and which the tests see: docs/results/tests.md. Needs cmake and g++ for the native module.
+mutants: $(VENV)/.installed
+	for cases in quick slow; do $(BIN)/python -m tests.mutants record $$cases; $(BIN)/python -m tests.mutants run $$cases; done
+	$(BIN)/python -m tests.mutants table
+	$(BIN)/python -m tests.mutants.native
 
 fuzz: $(VENV)/.installed
 	$(BIN)/python -m tests.fuzz --mutants $(MUTANTS)

@@ -25,6 +25,24 @@ the traffic, averaged over bytes for its latency part. hop_price = 0 minimises t
 Size: n m + 1 columns, n (n - 1) + m rows. Dual: lengths l[a] >= 0 of (2) with sum c l = 1 prove
 theta >= sum D dist_l whatever the solver did.
 
+orbit_flow
+----------
+The same where a group of permutations keeps arcs, capacities and demand, and its identity alone keeps a server.
+
+By convexity some optimal routing is kept by the group: the mean of an optimal one over all moves. It is what the first
+server of each orbit sends; the arcs of a class, which the group takes to each other, all carry what the first servers
+send over the class together.
+
+Sets        SOURCES o, one of each of k orbits; SERVERS v; ARCS a, each in a CLASS p of as many as an orbit has.
+Parameters  D[o, v], c[p] as above;  usable[o, a]: arcs that a source may use, all or those near shortest paths.
+Variables   flow[o, a] >= 0, where usable;  theta >= 0.
+
+    minimise    theta
+    (1) conserve    sum_{a into v} flow[o, a] - sum_{a out of v} flow[o, a] = D[o, v]     for all o and v != o
+    (2) fit         sum_o sum_{a in p} flow[o, a] - c[p] theta <= 0                       for every class p
+
+Size: at most k m + 1 columns, k (n - 1) + m k / n rows. Dual: as above, with equal lengths in a class.
+
 concurrent_flow_hops
 --------------------
 Splittable routing of least link load, or least completion time, over paths of at most H hops.
@@ -227,6 +245,48 @@ def concurrent_flow_flow(data: ConcurrentFlow, x: Floats) -> Floats:
 def lengths_of(data: ConcurrentFlow, row_dual: Floats) -> Floats:
     """float64[m]: lengths from the dual values of a minimisation (rows (2) have duals <= 0), clipped at 0."""
     return np.maximum(-row_dual[-len(data.tail) :], 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class OrbitFlow:
+    """Data of the problem.
+
+    Attributes:
+        tail, head, capacity: of the arcs, as in `ConcurrentFlow`.
+        label: int64[m], class of each arc.
+        sources: int64[k], first server of each orbit.
+        demand: float64[k, n], of the sources.
+        usable: bool[k, m], arcs that each source may use.
+    """
+
+    tail: Ints
+    head: Ints
+    capacity: Floats
+    label: Ints
+    sources: Ints
+    demand: Floats
+    usable: Bools
+
+
+def orbit_flow_arrays(data: OrbitFlow) -> LpArrays:
+    """The linear program; columns are the usable flow[o, a] by o, a, then theta; rows are (1) by o, v, then (2)."""
+    count, n = data.demand.shape
+    classes = int(data.label.max()) + 1
+    width = np.zeros(classes)
+    width[data.label] = data.capacity
+    apart = np.arange(n) != data.sources[:, None]
+    orbit, arc = np.nonzero(data.usable)
+    source, tail, head = data.sources[orbit], data.tail[arc], data.head[arc]
+    made = Families()
+    flow, theta = made.columns(len(arc)), made.columns(1, cost=1.0)
+    conserve = np.zeros((count, n), dtype=np.int64)
+    conserve[apart] = made.rows(count * (n - 1), data.demand[apart], data.demand[apart])
+    fit = made.rows(classes, -np.inf, 0.0)
+    made.terms(conserve[orbit, tail], flow, -1.0, where=tail != source)
+    made.terms(conserve[orbit, head], flow, 1.0, where=head != source)
+    made.terms(fit[data.label[arc]], flow, 1.0)
+    made.terms(fit, theta, -width)
+    return made.arrays(as_given=True)
 
 
 def hop_columns(data: ConcurrentFlow, max_hops: int) -> tuple[Ints, Ints, Ints]:

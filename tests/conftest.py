@@ -48,11 +48,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep the cases of the choice."""
+    """Keep the cases of the choice; those marked `quick` are, whatever they take."""
     choice = config.getoption("--cases")
     if choice is None:
         return
-    kept = chosen([item.nodeid for item in items], read_times(), choice)
+    pinned = {item.nodeid for item in items if item.get_closest_marker("quick")}
+    slow = {name: seconds for name, seconds in read_times().items() if name not in pinned}
+    kept = chosen([item.nodeid for item in items], slow, choice)
     config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in kept])
     items[:] = [item for item in items if item.nodeid in kept]
 

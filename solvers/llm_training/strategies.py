@@ -23,7 +23,8 @@ from topoopt.core.parallelism import (
     Recompute,
 )
 from topoopt.core.proofs import StopReason
-from topoopt.simulate.llm_training.costs import GroupRates, ledger, total_bytes
+from topoopt.simulate.llm_training.costs import GroupRates
+from topoopt.simulate.llm_training.memory import ledger, total_bytes
 from topoopt.simulate.llm_training.strategies import (
     BOTH_ENDS,
     RECOMPUTE_CODES,
@@ -77,8 +78,8 @@ def _allowed(values: list[int], pinned: tuple[int, ...] | None) -> list[int]:
 def _tensors(problem: LlmTrainingProblem) -> Iterator[int]:
     model = problem.model
     for t in _allowed(divisors(problem.cluster.gpus), problem.space.tensor):
-        heads = model.latent is not None or model.kv_heads % t == 0 or t % model.kv_heads == 0
-        if heads and not any(whole % t for whole in (model.heads, model.hidden, model.ffn_hidden)):
+        heads = all(count % t == 0 or t % count == 0 for count in model.kv_heads)
+        if heads and not any(whole % t for whole in (*model.heads, model.hidden, *model.inner)):
             yield t
 
 

@@ -18,7 +18,7 @@ from solvers.stop import Stop
 from topoopt import native
 from topoopt.core.arrays import Floats
 from topoopt.core.errors import InfeasibleError, InputError, Problem
-from topoopt.core.graphs import RingBox, Turns, turns_of
+from topoopt.core.graphs import Symmetry
 from topoopt.core.network import LengthCertificate, RoutingPlan, SourceFlow
 from topoopt.core.proofs import Status, StopReason
 from topoopt.core.result import Certificate
@@ -148,7 +148,7 @@ class RoutingResult:
     @property
     def certificates(self) -> tuple[Certificate, ...]:
         """The lengths, as a file holds them."""
-        return (self.certificate.certificate(self.flow.dims),)
+        return (self.certificate.certificate(self.flow),)
 
     @property
     def gap(self) -> float:
@@ -187,12 +187,12 @@ class RoutingProof:
         stop: when to stop in any case.
         max_hops: longest path allowed; None for any. Flows offered then come by hop, float64[h, n, m].
         hop_price: time of one hop in the unit of theta.
-        alike: of the box of servers whose translations keep the network, the demand, and all that is offered, so that
-            one source stands for all; None where there is none.
-        router: finds paths and flows, from all servers, or from server 0 where all are alike.
+        symmetry: a group that keeps the network, the demand, and all that is offered, so that the first servers of its
+            k orbits, which are the servers 0 to k - 1, stand for all; None where there is none.
+        router: finds paths and flows, from all servers, or from those.
         value: least objective of a flow; bound: largest bound of lengths.
-        flow: float64[n, m], float64[1, m] where all are alike; by_hop: float64[h, n, m] under a hop limit, of that
-            flow.
+        flow: float64[n, m], float64[k, m] of the first servers of orbits; by_hop: float64[h, n, m] under a hop limit,
+            of that flow.
         offered: called when there is a better flow; what belongs together is set at once, so that `result` may be asked
             for from another thread from then on.
     """
@@ -202,24 +202,21 @@ class RoutingProof:
     stop: Stop = field(default_factory=Stop)
     max_hops: int | None = None
     hop_price: float = 0.0
-    alike: RingBox | None = None
+    symmetry: Symmetry | None = None
     router: routing.Router = field(init=False)
     offered: Callable[[], None] | None = None
     _best: BestFlow = field(init=False, default=BestFlow(np.inf, None, None))
     _bound: tuple[float, Floats] = field(init=False)
-    _turns: Turns | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         net = self.network
-        if self.alike is not None:
-            self._turns = turns_of(np.column_stack((net.tail, net.head)), net.servers, self.alike.dims)
         self.router = routing.Router(net.first, net.head, net.demand, self._sources)
         self._bound = (0.0, np.ones(len(self.network.head)))
         self.offer_lengths(self.lengths)
 
     @property
     def _sources(self) -> int:
-        return self.network.servers if self.alike is None else 1
+        return self.network.servers if self.symmetry is None else len(self.symmetry.sources)
 
     @property
     def value(self) -> float:
@@ -266,8 +263,7 @@ class RoutingProof:
     def _distance(self, lengths: Floats) -> float:
         if self.max_hops is not None:
             return self.router.limited_total(lengths, self.max_hops)
-        of_these = self.router.total_distance(lengths)
-        return of_these if self.alike is None else of_these * self.network.servers
+        return self.router.total_distance(lengths) * (self.network.servers // self._sources)
 
     def offer_flow(self, flow: Floats) -> float:
         """Objective of a flow (float64[n, m], or by hop) that conserves but for rounding; kept if it is the best."""
@@ -289,15 +285,15 @@ class RoutingProof:
         return BestFlow(value, total, None if self.max_hops is None else flow, delivers)
 
     def _theta(self, flow: Floats) -> float:
-        if self._turns is None:
+        if self.symmetry is None:
             return largest_utilisation(self.network, flow)
-        return float((self._turns.load(flow[0]) / self.network.capacity).max())
+        return float((self.symmetry.load(flow) / self.network.capacity).max())
 
     def offer_rough_flow(self, flow: Floats, lengths: Floats) -> float:
         """Objective of the exact flow near a flow that conserves only nearly; missing traffic follows short paths.
 
         Args:
-            flow: float64[n, m], under a hop limit float64[h, n, m]; float64[1, m] where all are alike.
+            flow: float64[n, m], under a hop limit float64[h, n, m]; float64[k, m] of the first servers of orbits.
         """
         return self._keep(self._delivering(flow, lengths, self.router))
 
@@ -344,12 +340,14 @@ class RoutingProof:
         assert best.flow is not None
         gap = best.value - bound
         reason = StopReason.GAP if gap <= self.accuracy * best.value else self.stop.reason() or StopReason.CONVERGED
-        dims = () if self.alike is None else self.alike.dims
+        group = self.symmetry
+        dims = () if group is None or len(group.dims) < 2 else group.dims
+        generators = None if group is None or group.dims else group.generators
         return RoutingResult(
             theta=self._theta(best.flow),
             objective=best.value,
             bound=min(bound, best.value),
-            flow=SourceFlow(best.flow, best.by_hop, dims if len(dims) > 1 else ()),
+            flow=SourceFlow(best.flow, best.by_hop, dims, generators),
             certificate=LengthCertificate(lengths),
             status=Status.OPTIMAL if gap <= 1e-6 * best.value else Status.FEASIBLE,
             stopped_by=reason,

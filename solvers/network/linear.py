@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ortools.pdlp.python import pdlp
 
 
-_TIGHT = {"primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9, "ipm_optimality_tolerance": 1e-9}
+TIGHT = {"primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9, "ipm_optimality_tolerance": 1e-9}
 _GUARDED = 20_000  # columns from which on a program runs in a process that can be stopped; fewer take a second or so
 _SLICE = 1e9  # coefficients times iterations after which PDLP looks for an interrupt: seconds
 
@@ -63,7 +63,7 @@ def _by_highs(proof: RoutingProof, algorithm: str) -> int:
     if proof.proven or proof.late:
         return 0
     arrays, flow_of, lengths_of = _program(proof)
-    answer = solved(proof, algorithm, arrays, {**_TIGHT, "run_crossover": "off"})
+    answer = solved(proof, algorithm, arrays, {**TIGHT, "run_crossover": "off"})
     if answer.row_dual is not None:
         proof.offer_lengths(lengths_of(answer.row_dual))
     if answer.raw_x is not None:

@@ -16,12 +16,12 @@ from topoopt import native
 from topoopt.core.arrays import Floats
 from topoopt.core.data import called_later
 from topoopt.core.errors import InfeasibleError, InputError, Problem
-from topoopt.core.graphs import RingBox
+from topoopt.core.graphs import Symmetry
 from topoopt.core.topology import Topology
 
 Method = Callable[[RoutingProof], int]
 
-LINEAR, SOFTMIN, SYMMETRIC = "solvers.network.linear", "solvers.network.softmin", "solvers.network.symmetric"
+LINEAR, SOFTMIN, ORBITS = "solvers.network.linear", "solvers.network.softmin", "solvers.network.orbits"
 
 ROUTING_METHODS: dict[str, Method] = {
     "simplex": called_later(LINEAR, "simplex"),
@@ -29,33 +29,24 @@ ROUTING_METHODS: dict[str, Method] = {
     "pdlp": called_later(LINEAR, "first_order"),
     "frank-wolfe": called_later(LINEAR, "frank_wolfe"),
     "softmin": called_later(SOFTMIN, "softmin"),
-    "circulant": called_later(SYMMETRIC, "by_rotation"),
-    "cayley": called_later(SYMMETRIC, "by_translation"),
+    "orbits": called_later(ORBITS, "by_orbits"),
 }
 
 WORST = "worst-demand"
 """Method for several demands, of `solvers.network.worst_case`."""
 
-rotates: Callable[[RoutingNetwork], bool] = called_later(SYMMETRIC, "rotates")
-translations_of: Callable[[RoutingNetwork], object] = called_later(SYMMETRIC, "translations_of")
-box_of: Callable[[RoutingNetwork], RingBox | None] = called_later(SYMMETRIC, "box_of")
-
+symmetry_of: Callable[..., Symmetry | None] = called_later(ORBITS, "symmetry_of")
+one_row: Callable[[Topology, Floats], bool] = called_later(ORBITS, "one_row")
 
 CONSTRAINED = ("simplex", "ipx", "pdlp")
 """Methods that know limits and prices of hops."""
 
 
-ALIKE: dict[str, tuple[Callable[[RoutingNetwork], object], str]] = {
-    "circulant": (
-        rotates,
-        "this method needs a circulant topology and a demand that depends on the displacement alone",
-    ),
-    "cayley": (translations_of, "this method needs a Cayley digraph and a demand that its translations keep"),
-}
-"""Methods for networks that look the same from every server: what says that one does, and what to say if not."""
-
 _PROGRAM = 300_000
 """Sources times arcs up to which a solver takes the linear program in seconds to minutes."""
+
+_SMALL = 5_000
+"""The same up to which the simplex method takes no time."""
 
 _FINE = 1e-4
 """Accuracy below which interior points are faster than PDLP."""
@@ -69,14 +60,10 @@ def automatic(network: RoutingNetwork, accuracy: float, max_hops: int | None = N
     """
     columns = network.columns * (1 if max_hops is None else max_hops)
     if max_hops is not None or hop_price:
-        return "simplex" if columns <= 5_000 else "ipx" if columns <= _PROGRAM and accuracy < _FINE else "pdlp"
-    if rotates(network):
-        return "circulant"
-    if columns <= 5_000:
-        return "simplex"
-    if translations_of(network) is not None:
-        return "cayley"
-    return "softmin"
+        return "simplex" if columns <= _SMALL else "ipx" if columns <= _PROGRAM and accuracy < _FINE else "pdlp"
+    if symmetry_of(network, ring=columns <= _SMALL) is not None:
+        return "orbits"
+    return "simplex" if columns <= _SMALL else "softmin"
 
 
 def refusal(network: RoutingNetwork, method: str, max_hops: int | None, hop_price: float) -> Problem | None:
@@ -84,8 +71,9 @@ def refusal(network: RoutingNetwork, method: str, max_hops: int | None, hop_pric
     if (max_hops is not None or hop_price) and method not in ("auto", *CONSTRAINED):
         text, allowed = "this method knows no limit or price of hops", ", ".join(("auto", *CONSTRAINED))
         return Problem(text, path="method", value=method, allowed=allowed)
-    if method in ALIKE and not ALIKE[method][0](network):
-        return Problem(ALIKE[method][1], path="method", value=method, allowed="another method")
+    if method == "orbits" and symmetry_of(network) is None:
+        text = "this method needs links and demand that a group keeps: a circulant, a torus, or another Cayley digraph"
+        return Problem(text, path="method", value=method, allowed="another method")
     return None
 
 
@@ -98,6 +86,7 @@ def route(
     time_limit_s: float | None = None,
     max_hops: int | None = None,
     hop_price: float = 0.0,
+    symmetry: Symmetry | None = None,
     stop: Stop | None = None,
     on_incumbent: Callable[[Callable[[], RoutingResult]], None] | None = None,
 ) -> RoutingResult:
@@ -111,6 +100,8 @@ def route(
         time_limit_s: after which the best known is returned; a method always ends its first step.
         max_hops: longest path allowed; the flow then comes with its split by hops. None, or n - 1 and more: any.
         hop_price: time of one hop in the unit of theta; theta + hop_price * mean hops of the demand is made least.
+        symmetry: a group that keeps topology and demand, whose orbits begin with the servers 0 to k - 1; then the
+            method is `orbits`. None: it is looked for where a method needs it.
         stop: deadline and interrupt shared with others; the earlier deadline holds.
         on_incumbent: called when there is a first flow, with what makes the result of the best one known.
 
@@ -132,26 +123,20 @@ def route(
     if max_hops is not None:
         _refuse_far(network, max_hops)
         max_hops = None if max_hops >= network.servers - 1 else max_hops
-    name = automatic(network, accuracy, max_hops, hop_price) if method == "auto" else method
-    refused = refusal(network, method, max_hops, hop_price)
-    if refused is not None:
-        raise InputError([refused])
+    if symmetry is not None:
+        name = "orbits"
+    else:
+        name = automatic(network, accuracy, max_hops, hop_price) if method == "auto" else method
+        refused = refusal(network, method, max_hops, hop_price)
+        if refused is not None:
+            raise InputError([refused])
+        symmetry = symmetry_of(network) if name == "orbits" else None
     ends = (stop or Stop()).within(time_limit_s)
-    proof = RoutingProof(network, accuracy, ends, max_hops, hop_price, alike=_alike(network, name))
+    proof = RoutingProof(network, accuracy, ends, max_hops, hop_price, symmetry)
     if on_incumbent is not None:
         proof.offered = lambda: on_incumbent(lambda: proof.result(name, 0))
     name, work = _by_auto(proof, name) if method == "auto" else (name, ROUTING_METHODS[name](proof))
     return proof.result(name, work)
-
-
-def _alike(network: RoutingNetwork, method: str) -> RingBox | None:
-    return box_of(network) if method == "cayley" else RingBox((network.servers,)) if method == "circulant" else None
-
-
-def one_row(topology: Topology, demand: Floats) -> bool:
-    """Whether a routing without limits has one row that stands for all, however many servers there are."""
-    network = network_of(topology, demand)
-    return rotates(network) or box_of(network) is not None
 
 
 def _by_auto(proof: RoutingProof, name: str) -> tuple[str, int]:

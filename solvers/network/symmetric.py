@@ -1,14 +1,8 @@
-"""Circulants and Cayley digraphs with symmetric demand are routed by column generation over loads of arc classes.
-
-Networks that look the same from every server: mixtures of routings by column generation over loads of classes.
+"""Circulants are routed by mixtures of shortest paths: column generation over loads of classes of arcs.
 
 A class has all arcs that translations take to each other. What one server sends loads a class as much as all servers
-load each of its arcs, so that one server, and one length a class, stand for all.
-
-Cayley digraphs with a demand that their translations keep: one source and one length a generator stand for all.
-
-The groups looked for are boxes of rings (tori of any dimension), then semidirect products of two cyclic ones, with
-elements numbered as in `topoopt.core.graphs` and `topoopt.core.graphs`.
+load each of its arcs, so that one server, and one length a class, stand for all. The paths of a mixture are words of
+offsets, which routes of pairs are made of; `solvers.network.orbits` has flows of other networks as well.
 """
 
 from __future__ import annotations
@@ -21,12 +15,8 @@ import numpy as np
 
 from formulations.mixtures import circulant_flow_arrays
 from solvers.backends.highs import highs_model
-from solvers.network.flows import RoutingNetwork, RoutingProof
-from solvers.network.space import shift_invariant
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.errors import InfeasibleError, InputError, Problem
-from topoopt.core.graphs import RingBox, SemidirectGroup, boxes_of, semidirect_groups
-from topoopt.core.process import end_if_left
 from topoopt.core.topology import Topology
 from topoopt.native import routing
 
@@ -174,17 +164,6 @@ def route_circulant(
     return mixed_walks(walk, n, width, accuracy, time_limit_s)
 
 
-def base_flow(offsets: Sequence[int], weight: Floats, result: ClassMixture) -> Floats:
-    """float64[d, n]: what source 0 sends over v -> v + offsets[c]; source s sends the same over (v + s) -> ..."""
-    ring = np.array(offsets, dtype=np.int64)
-    flow = np.zeros((len(ring), len(weight)))
-    paths = routing.CirculantPaths(ring, len(weight))
-    for share, lengths in zip(result.share, result.routing_lengths, strict=True):
-        paths.distances(lengths)
-        flow += share * paths.flow(weight)
-    return flow
-
-
 def circulant_classes(topology: Topology) -> tuple[Ints, Floats] | None:
     """Offsets int64[c] and capacities float64[c] when every server has the same arcs, seen from itself; else None."""
     tail, head = topology.arcs.astype(np.int64).T
@@ -210,116 +189,3 @@ def _refuse(ring: Ints, weight: Floats, width: Floats) -> None:
         problems.append(Problem("a server has demand to itself", path="weight[0]", value=str(weight[0]), allowed="0"))
     if problems:
         raise InputError(problems)
-
-
-def rotates(network: RoutingNetwork) -> bool:
-    """Whether topology and demand look the same from every server."""
-    return classes_of(network.servers, network.tail, network.head, network.capacity) is not None and shift_invariant(
-        network.demand
-    )
-
-
-def by_rotation(proof: RoutingProof) -> int:
-    """Column generation over class loads, then the flow of source 0, for an `alike` proof; returns the columns."""
-    net = proof.network
-    classes = classes_of(net.servers, net.tail, net.head, net.capacity)
-    assert classes is not None
-    offsets, width = classes
-    accuracy = min(proof.accuracy, 1e-8)
-    weight = net.demand[0]
-    result = route_circulant(
-        offsets.tolist(), weight, capacity=width.tolist(), accuracy=accuracy, time_limit_s=proof.stop.remaining_s()
-    )
-    kind = np.searchsorted(offsets, (net.head - net.tail) % net.servers)
-    proof.offer_lengths(result.lengths[kind])
-    row = base_flow(offsets.tolist(), weight, result)[kind, net.tail]
-    proof.offer_rough_flow(row[None], proof.lengths)
-    return result.routings
-
-
-_EXACT = 1e-8
-
-
-Translations = tuple[RingBox | SemidirectGroup, Ints, Floats]
-"""A group that keeps links and demand; int64[m] class of each arc, and float64[d] capacity of an arc of each."""
-
-
-def translations_of(network: RoutingNetwork) -> Translations | None:
-    """The first group found whose translations x -> g x keep links, capacities and, to the last bit, demand."""
-    n = network.servers
-    if (np.diff(network.first) != network.first[1]).any():
-        return None
-    for box in boxes_of(n, network.tail, network.head):
-        translations = _translations(network, box)
-        if translations is not None:
-            return translations
-    base = network.head[: network.first[1]]
-    for group in semidirect_groups(n):
-        # the neighbours of 0 tell those of all others: most groups fail at the first of these
-        if any(not _moves(network, group, x, base) for x in base.tolist()):
-            continue
-        translations = _translations(network, group)
-        if translations is not None:
-            return translations
-    return None
-
-
-def box_of(network: RoutingNetwork) -> RingBox | None:
-    """The box whose translations keep links and demand, if one does."""
-    translations = translations_of(network)
-    return translations[0] if translations is not None and isinstance(translations[0], RingBox) else None
-
-
-def _translations(network: RoutingNetwork, group: RingBox | SemidirectGroup) -> Translations | None:
-    label = group.products(group.inverses(network.tail), network.head)
-    classes = equal_classes(network.servers, label, network.capacity)
-    if classes is None or not _keeps(group, network.demand):
-        return None
-    return group, np.searchsorted(classes[0], label), classes[1]
-
-
-def _moves(network: RoutingNetwork, group: SemidirectGroup, x: int, base: Ints) -> bool:
-    moved = np.sort(group.products(np.array(x), base))
-    return np.array_equal(moved, network.head[network.first[x] : network.first[x + 1]])
-
-
-def _keeps(group: RingBox | SemidirectGroup, demand: Floats) -> bool:
-    everyone = np.arange(len(demand))
-    return all(
-        np.array_equal(demand[x, group.products(np.array(x), everyone)], demand[0]) for x in range(1, len(demand))
-    )
-
-
-def by_translation(proof: RoutingProof) -> int:
-    """Column generation over loads of generators, then the flow of source 0 moved to all; returns the columns."""
-    net = proof.network
-    translations = translations_of(net)
-    assert translations is not None
-    group, kind, width = translations
-    start = proof.router.copy(1)
-
-    def flow_of(lengths: Floats) -> Floats:
-        # what ties take depends on earlier calls, but the same lengths have to give the same flow: hence a copy
-        flow: Floats = start.copy(1).tree_flows(lengths[kind])[0]
-        return flow
-
-    def walk(lengths: Floats) -> tuple[float, Floats]:
-        load: Floats = np.bincount(kind, flow_of(lengths), len(width)).astype(np.float64)
-        return float(load @ lengths), load
-
-    mixture = mixed_walks(walk, net.servers, width, min(proof.accuracy, _EXACT), proof.stop.remaining_s())
-    proof.offer_lengths(mixture.lengths[kind])
-    parts = zip(mixture.share.tolist(), mixture.routing_lengths, strict=True)
-    row: Floats = np.sum([share * flow_of(lengths) for share, lengths in parts], axis=0)
-    if isinstance(group, RingBox):  # the row stands for all
-        proof.offer_rough_flow(row[None], mixture.lengths[kind])
-        return mixture.routings
-
-    by_class, flow = np.empty((len(width), net.servers)), np.empty((net.servers, len(row)))
-    by_class[kind, net.tail] = row
-    everyone = np.arange(net.servers)
-    for source, back in enumerate(group.inverses(everyone)):
-        end_if_left()
-        flow[source] = by_class[kind, group.products(back, everyone)[net.tail]]
-    proof.offer_rough_flow(flow, mixture.lengths[kind])
-    return mixture.routings

@@ -13,7 +13,7 @@ from solvers.job.starts import data_parallel
 from solvers.network.routes import circulant_topology
 from solvers.stop import Stop
 from tests.benchmarks.figures import Figure, best_of
-from tests.support.plain_events import plain_times
+from tests.support.checked_times import checked_times
 from topoopt.core.arrays import Ints
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.workload import Workload, strided_groups
@@ -74,7 +74,7 @@ def evaluation_figures() -> list[Figure]:
             plain = None
             if n == 16:
                 began = time.perf_counter()
-                plain_times(graph, network, name)
+                checked_times(graph, network, name)
                 plain = (time.perf_counter() - began) * 1e3
             figures.append(Figure(f"evaluate {model} on {n}, {name}", ours * 1e3, "ms", goal, plain))
         if (model, n) in RATES:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import subprocess
 import sys
@@ -12,9 +11,10 @@ from typing import Any
 
 import pytest
 import typer
+from typer.testing import CliRunner
 
 import topoopt
-from tests.support.cli_cases import run, run_apart
+from tests.support.cli_cases import run
 from tests.support.pages import parse_command
 from tests.support.paths import INSTANCES, ROOT
 from topoopt.cli.app import COMMANDS, EVERYWHERE, MOVED, app
@@ -131,18 +131,13 @@ def test_quiet_leaves_errors_and_the_object(tmp_path: Path) -> None:
 def _completed(line: str, shell: str = "bash") -> list[str]:
     words = line.split(" ")
     environment = {
-        **os.environ,
         "_TOPOOPT_COMPLETE": f"complete_{shell}",
         "COMP_WORDS": line,
         "COMP_CWORD": str(len(words) - 1),
         "_TYPER_COMPLETE_ARGS": line,
         "_TYPER_COMPLETE_FISH_ACTION": "get-args",
-        "PYTHONPATH": str(ROOT),
     }
-    script = "import sys; sys.argv = ['topoopt']; from topoopt.cli.main import main; main()"
-    told = subprocess.run(
-        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False, timeout=120
-    )
+    told = CliRunner().invoke(app, [], env=environment, prog_name="topoopt")
     assert told.stderr == ""
     return told.stdout.split()
 
@@ -167,7 +162,7 @@ def test_completion_of_commands_options_and_values(line: str, expected: list[str
 def test_completion_scripts(shell: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each shell gets a script that calls the program back."""
     monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
-    told = run_apart("--show-completion", shell, env={**os.environ})
+    told = run("--show-completion", shell)
     assert told.code == 0
     assert f"complete_{shell}" in told.stdout
 

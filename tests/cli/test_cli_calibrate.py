@@ -14,7 +14,7 @@ from tests.support.paths import INSTANCES
 from topoopt.analyses.calibrate import USUAL, errors_of, fitted, predicted_s, read_runs, summary
 from topoopt.files.documents import parse_document
 from topoopt.kinds.llm_training.read import read_llm_training
-from topoopt.workloads.language_models import TRAINING_DEVICES
+from topoopt.workloads.training_devices import TRAINING_DEVICES
 
 FOLDER = INSTANCES / "llm-training"
 HEADER = "source,run,seconds,tensor,pipeline,micro_batch"

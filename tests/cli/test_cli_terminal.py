@@ -9,7 +9,7 @@ import pytest
 from rich.table import Table
 from rich.text import Text
 
-from tests.support.cli_cases import run, run_apart
+from tests.support.cli_cases import run
 from topoopt.core.errors import Problem
 from topoopt.page.output import SafeConsole, shown
 
@@ -52,7 +52,7 @@ def test_text_that_is_none_of_that_stays() -> None:
 
 def test_names_of_files_in_messages(tmp_path: Path) -> None:
     """A missing file with a name that would clear the screen, and one that would speak for us on a line of its own."""
-    result = run_apart("validate", tmp_path / "\x1b[2Jx.yaml")
+    result = run("validate", tmp_path / "\x1b[2Jx.yaml")
     assert result.code == 2
     assert "\x1b[2J" not in result.stdout + result.stderr
     assert "\\x1b[2Jx.yaml" in (result.stdout + result.stderr).replace("\n", "")
@@ -61,7 +61,7 @@ def test_names_of_files_in_messages(tmp_path: Path) -> None:
 
 def test_wrong_arguments_are_repeated_safely() -> None:
     """An option that does not exist is named, its escape written out."""
-    result = run_apart("solve", "x.yaml", "--\x1b[31mred", "1")
+    result = run("solve", "x.yaml", "--\x1b[31mred", "1")
     assert result.code == 2
     assert "\x1b[31m" not in result.stderr
     assert "\\x1b[31mred" in result.stderr

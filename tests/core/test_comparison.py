@@ -90,7 +90,7 @@ numbers = st.floats(0.1, 100.0)
 
 
 @given(pairs=st.lists(st.tuples(numbers, numbers), min_size=1, max_size=6), factor=st.floats(0.01, 100.0))
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=80)
 def test_gaps_do_not_depend_on_the_unit(pairs: list[tuple[float, float]], factor: float) -> None:
     """Scaling all values and bounds leaves the gaps, the best has none, and no gap is negative."""
     runs = [replace(RUN, seed=i, value=low + more, bound=cut(low)) for i, (low, more) in enumerate(pairs)]

@@ -78,7 +78,7 @@ def test_circuits_within_blocks_are_cabled() -> None:
     dark=st.floats(0, 0.5),
     seed=st.integers(0, 10**6),
 )
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=80)
 def test_circuits_of_random_planes(servers: int, ports: int, degree: int, dark: float, seed: int) -> None:
     """Crossing circuits are those counted one by one, the longest ring or chain is the largest component."""
     rng = np.random.default_rng(seed)
@@ -100,7 +100,7 @@ def test_circuits_of_random_planes(servers: int, ports: int, degree: int, dark: 
 
 
 @given(servers=st.integers(1, 60), planes=st.integers(1, 9), ports=st.integers(1, 60))
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=80)
 def test_devices_hold_all_planes(servers: int, planes: int, ports: int) -> None:
     """Enough ports for all planes, none of which is split without need; one device fewer would not do."""
     needed = devices_needed(servers, planes, ports)

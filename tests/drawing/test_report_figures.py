@@ -31,7 +31,7 @@ times = st.lists(st.tuples(st.integers(0, 40), st.integers(1, 12)), max_size=25)
 
 
 @given(times=times, rows=st.integers(1, 5))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_packed_bars_never_overlap(times: list[tuple[int, int]], rows: int) -> None:
     """In each row bars follow one another; none is lost; with a row each none is left out."""
     spans = [Span(-1, "allreduce", str(i), start, start + length) for i, (start, length) in enumerate(times)]
@@ -52,7 +52,7 @@ def test_what_the_iteration_waits_for_is_drawn_first() -> None:
 
 
 @given(times=times)
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_merged_transfers_cover_the_same_time(times: list[tuple[int, int]]) -> None:
     """Merged runs are apart and cover exactly the unit intervals the spans cover."""
     spans = [Span(0, "transfer", str(i), start, start + length) for i, (start, length) in enumerate(times)]

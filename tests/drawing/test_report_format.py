@@ -85,7 +85,7 @@ def test_server_sets_are_compact(servers: tuple[int, ...], n: int, text: str) ->
 
 
 @given(text=st.text(max_size=80), limit=st.integers(2, 40))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_shortened_keeps_to_the_limit(text: str, limit: int) -> None:
     """Never longer than the limit, and untouched when it fits."""
     short = shortened(text, limit)
@@ -101,7 +101,7 @@ def test_svg_elements_escape_text_and_attributes() -> None:
 
 
 @given(low=st.floats(-1e6, 1e6), span=st.floats(1.0, 1e6), target=st.integers(1, 12))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_ticks_are_round_and_inside(low: float, span: float, target: int) -> None:
     """Ticks lie in the range, at equal distances, and are not more than asked for (plus one end)."""
     found = ticks(low, low + span, target)

@@ -90,3 +90,24 @@ def test_one_demand_in_two_orders(name: str) -> None:
     """Server A sends 5 to server B, whatever the order of the table."""
     problem = read_instance(shared(f"false_claims/readers/{name}.yaml"))
     assert problem.demand.tolist() == [[0, 5, 0], [0, 0, 0], [0, 0, 0]]
+
+
+def test_a_table_of_pairs_names_servers_of_numbers(tmp_path: Path) -> None:
+    """By sorted names, host-2 before host-10; servers that it does not name come last, without demand."""
+    (tmp_path / "pairs.csv").write_text("source,target,demand\nhost-10,host-2,5\nhost-2,host-10,3\n")
+    problem = load(tmp_path, with_(TOPOLOGY, demand={"file": "pairs.csv"}))
+    assert problem.servers == 4
+    assert np.argwhere(problem.demand).tolist() == [[0, 1], [1, 0]]
+    assert problem.demand[0, 1] == 3
+    assert problem.demand[1, 0] == 5
+    assert problem.notes == ("servers are numbered by the sorted names of pairs.csv: 0 = 'host-2', 1 = 'host-10'",)
+
+
+@pytest.mark.parametrize(
+    ("text", "strange"),
+    [("a,b,1\nb,c,1\nc,d,1\nd,e,1\n", "'a', 'b', 'c', 'd', 'e'"), ("0,b,1\n", "'b'"), ("0,7,1\n", "'7'")],
+)
+def test_pairs_of_too_many_names_or_of_mixed_ones_are_refused(tmp_path: Path, text: str, strange: str) -> None:
+    (tmp_path / "pairs.csv").write_text(f"source,target,demand\n{text}")
+    message = refused(tmp_path, with_(TOPOLOGY, demand={"file": "pairs.csv"}))
+    assert f"names that are of no server (value: {strange})" in message

@@ -215,7 +215,7 @@ plain = st.recursive(
 
 
 @given(plain)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_json_comes_back_as_it_went(scratch: Path, value: object) -> None:
     """Whatever JSON can hold is read back equal, types included, and every value has a line."""
     path = scratch / "value.json"
@@ -227,7 +227,7 @@ def test_json_comes_back_as_it_went(scratch: Path, value: object) -> None:
 
 
 @given(st.text(max_size=60) | st.text(":{}[],&*!|>'\"%@`#-? \n\tab1", max_size=60))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_any_text_gives_data_or_an_input_error(scratch: Path, text: str) -> None:
     """No text, however odd, makes the parsers fail in another way."""
     for name in ("any.yaml", "any.json"):
@@ -237,7 +237,6 @@ def test_any_text_gives_data_or_an_input_error(scratch: Path, text: str) -> None
 
 
 @given(st.lists(st.from_regex(r"[a-z_]{1,5}", fullmatch=True) | st.integers(0, 99), max_size=5))
-@settings(deadline=None)
 def test_paths_are_written_and_read_back(parts: list[str | int]) -> None:
     """`a.b[3]` stands for the keys a and b and the fourth item."""
     path = ("root", *parts)

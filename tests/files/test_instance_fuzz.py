@@ -81,7 +81,7 @@ def outcome(read: Callable[[Path], object], path: Path) -> bool:
 
 @pytest.mark.parametrize("shape", ["graph", "model"])
 @given(data=st.data())
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_damaged_instances_load_or_are_refused(
     scratch: Path, graph_instance: dict[str, Any], model_yaml: str, shape: str, data: st.DataObject
 ) -> None:
@@ -101,7 +101,7 @@ def test_damaged_instances_load_or_are_refused(
 
 
 @given(data=st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_damaged_solutions_load_or_are_refused(
     scratch: Path, ring_solution: Result[Any, Any], data: st.DataObject
 ) -> None:
@@ -120,7 +120,7 @@ def test_damaged_solutions_load_or_are_refused(
 
 
 @given(data=st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_damaged_text_loads_or_is_refused(scratch: Path, model_yaml: str, data: st.DataObject) -> None:
     """Cutting a YAML file and gluing odd text into it never breaks the reader."""
     at = data.draw(st.integers(0, len(model_yaml)))

@@ -73,7 +73,7 @@ def messages(draw: st.DrawFn) -> list[bytes]:
     return made
 
 
-@settings(max_examples=60, derandomize=True, deadline=None)
+@settings(max_examples=60)
 @given(messages(), st.data())
 def test_any_content(scratch: Path, content: list[bytes], data: st.DataObject) -> None:
     """Any nodes come back as written; cut anywhere, the file is read up to there or refused with its name."""
@@ -91,7 +91,7 @@ def test_any_content(scratch: Path, content: list[bytes], data: st.DataObject) -
             list(read_trace(file))
 
 
-@settings(max_examples=200, derandomize=True, deadline=None)
+@settings(max_examples=200)
 @given(st.binary(max_size=80), st.booleans())
 def test_any_bytes(scratch: Path, content: bytes, framed: bool) -> None:
     """Bytes of any origin are read or refused, nothing else happens."""

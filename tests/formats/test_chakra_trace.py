@@ -62,7 +62,7 @@ def test_real_trace_of_one_rank() -> None:
     assert sent[3] == pytest.approx(2 * 3 / 4 * 102_228_128)
 
 
-@settings(max_examples=60, derandomize=True, deadline=None)
+@settings(max_examples=60)
 @given(
     st.sampled_from((CommType.ALL_REDUCE, CommType.ALL_GATHER, CommType.REDUCE_SCATTER)),
     st.integers(1, 5),
@@ -247,7 +247,7 @@ def test_wrong_numbers_of_ranks(tmp_path: Path) -> None:
         read_chakra(write(tmp_path / "x", {5: []}).with_suffix(".5.et"), ranks=4)
 
 
-@settings(max_examples=30, derandomize=True, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(1, 4), st.integers(2, 5), st.integers(0, 2**32))
 def test_folding_ranks(per_server: int, servers: int, seed: int) -> None:
     """Traffic between servers is what leaves them."""

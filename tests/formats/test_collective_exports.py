@@ -63,7 +63,7 @@ def solved(collective: str, method: str, network: str, size: int = 1_000_000) ->
         path.write_text(json.dumps(document))
         problem = read_instance(path)
     assert isinstance(problem, CollectiveProblem)
-    found = solve(problem, SolveOptions(method=method, time_limit_s=60.0))
+    found = solve(problem, SolveOptions(method=method))
     assert isinstance(found, Result)
     return found
 

@@ -254,7 +254,7 @@ def test_unreadable_files_are_refused(tmp_path: Path, monkeypatch: pytest.Monkey
         min_size=1,
     )
 )
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_profiles_survive_the_file(table: dict[str, dict[int, tuple[float, float, int]]]) -> None:
     """Whatever is written in the format comes back exactly."""
     entries = [

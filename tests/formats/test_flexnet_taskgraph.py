@@ -312,7 +312,7 @@ def test_other_bytes_are_refused(data: bytes, tmp_path: Path) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_damaged_files_never_crash(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Whatever bytes are changed or cut off, the reader returns a file or an InputError, nothing else."""
     good = encode(Draft())
@@ -374,7 +374,7 @@ def test_missing_and_oversized_files_are_refused(tmp_path: Path) -> None:
 
 
 @given(seed=st.integers(0, 10**9), servers=st.integers(2, 9), degree=st.integers(1, 6))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_arcs_become_switch_permutations(seed: int, servers: int, degree: int) -> None:
     """Any arcs with at most d out of and into each server fit on d switches, each a partial permutation."""
     draw = np.random.default_rng(seed)

@@ -150,7 +150,7 @@ def test_weights(rates: list[int], expected: list[int]) -> None:
 
 
 @given(st.lists(st.integers(1, 10**11), min_size=1, max_size=8))
-@settings(derandomize=True, max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_weights_are_near(rates: list[int]) -> None:
     """Every share of the traffic is within one part in 256 for each next hop."""
     found = weights(rates)
@@ -165,7 +165,7 @@ def test_weights_are_near(rates: list[int]) -> None:
     st.lists(st.floats(0, 1), min_size=60, max_size=60),
     st.sampled_from([0.02, 1.0, 25.0, 400.0]),
 )
-@settings(derandomize=True, max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_any_rates_read_back(n: int, links: int, parts: list[float], gbps: float) -> None:
     """Random rates that fit come out of the commands as they went in, below the link and above 99.9 % of the share."""
     ends = {f"eth{k + 1}": gbps for k in range(links)}

@@ -80,9 +80,7 @@ def test_hostile_words(place: str, tmp_path: Path) -> None:
     st.sampled_from(PLACES),
     st.text(st.characters(codec="utf-8"), max_size=20) | st.text("ab1;$`'\"\\\n(){}|&<>#!*? -._/", max_size=8),
 )
-@settings(
-    derandomize=True, max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=120, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_word(tmp_path: Path, place: str, word: str) -> None:
     """Whatever a user writes is refused, or the scripts are whole and their commands plain."""
     solution, options = hostile(place, word)

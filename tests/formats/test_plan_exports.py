@@ -159,7 +159,7 @@ def test_steps_of_a_ring() -> None:
     assert ring_steps(1, 2, 4, 2) == [("s", 6, 2), ("rrcs", 4, 2), ("r", 6, 2)]
 
 
-@settings(derandomize=True, max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.integers(1, 20), min_size=1, max_size=6))
 def test_parts_follow_shares(weights: list[int]) -> None:
     """Whole numbers add up to at most 64 and are within one part of the shares; exact ones where 64 allows them."""
@@ -171,7 +171,7 @@ def test_parts_follow_shares(weights: list[int]) -> None:
         assert max(abs(p / sum(parts) - s) for p, s in zip(parts, shares, strict=True)) <= 1e-3
 
 
-@settings(derandomize=True, max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.data())
 def test_any_rings_reduce(data: st.DataObject) -> None:
     """Random ring orders with random shares: the executed algorithm ends with all sums, on the rings it was given."""

@@ -81,7 +81,7 @@ def joint(n: int, degree: int, demand: NDArray[np.float64], groups: tuple[RingGr
     return AllReduceTopology(JointTopology(**{**values, **more}), groups)
 
 
-@settings(max_examples=15, deadline=None, derandomize=True)
+@settings(max_examples=15)
 @given(st.integers(0, 10**6), st.integers(2, 6), st.sampled_from([0.0, 0.5]))
 def test_mix_arrays_equal_the_readable_model(seed: int, n: int, hop_price: float) -> None:
     """Both builders of the fixed-topology program reach the same optimum."""
@@ -134,7 +134,7 @@ def test_readers_of_a_mix_solution() -> None:
     assert total.sum() == pytest.approx(data.traffic)
 
 
-@settings(max_examples=8, deadline=None, derandomize=True)
+@settings(max_examples=8)
 @given(st.integers(0, 10**6), st.booleans(), st.booleans())
 def test_topology_arrays_equal_the_readable_model(seed: int, bidirectional: bool, relaxed: bool) -> None:
     """Both builders of the program with links as variables reach the same optimum, with orders given or relaxed."""

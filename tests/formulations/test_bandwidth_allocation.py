@@ -98,7 +98,7 @@ def programs(draw: st.DrawFn) -> BandwidthAllocation:
 
 
 @given(data=programs())
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40)
 def test_readable_model_and_arrays_are_equal(data: BandwidthAllocation) -> None:
     """Both builders have the same optimum on random programs."""
     import pyomo.environ as pyo

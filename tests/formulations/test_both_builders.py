@@ -47,7 +47,7 @@ def test_both_builders_give_one_program(name: str) -> None:
 
 
 @given(st.integers(0, 10**6), st.integers(3, 5), st.integers(1, 4))
-@settings(max_examples=15, deadline=None, derandomize=True)
+@settings(max_examples=15)
 def test_hop_limited_builders_agree_on_random_networks(seed: int, n: int, hops: int) -> None:
     """A ring with random chords, unequal links, some demand missing."""
     rng = np.random.default_rng(seed)
@@ -67,7 +67,7 @@ def test_hop_limited_builders_agree_on_random_networks(seed: int, n: int, hops: 
 
 
 @given(st.integers(0, 10**6), st.integers(3, 4), st.integers(1, 3))
-@settings(max_examples=10, deadline=None, derandomize=True)
+@settings(max_examples=10)
 def test_hop_lp_builders_agree_on_random_demand(seed: int, n: int, degree: int) -> None:
     """Demand below and above what a link carries at the guess, zeros included."""
     rng = np.random.default_rng(seed)
@@ -80,7 +80,7 @@ def test_hop_lp_builders_agree_on_random_demand(seed: int, n: int, degree: int) 
 
 
 @given(st.integers(0, 10**6), st.integers(1, 4), st.integers(1, 5), st.integers(1, 3))
-@settings(max_examples=15, deadline=None, derandomize=True)
+@settings(max_examples=15)
 def test_path_split_builders_agree_on_random_data(seed: int, demands: int, resources: int, families: int) -> None:
     """Repeated entries add up, families and prices as given."""
     rng = np.random.default_rng(seed)

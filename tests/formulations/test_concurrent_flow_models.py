@@ -52,7 +52,7 @@ def random_data(seed: int, n: int, hop_price: float) -> ConcurrentFlow:
 
 
 @given(st.integers(0, 10**6), st.integers(3, 6), st.sampled_from([0.0, 0.7]))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_array_builder_equals_the_readable_model(seed: int, n: int, hop_price: float) -> None:
     """Same columns, bounds, costs, rows and coefficients as the Pyomo model, entry by entry."""
     data = random_data(seed, n, hop_price)
@@ -111,7 +111,7 @@ def test_duals_are_lengths() -> None:
 
 
 @given(st.integers(0, 10**6), st.integers(3, 6))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 def test_hop_limit_tightens_monotonically(seed: int, n: int) -> None:
     """n - 1 hops are no limit; fewer never lower theta; too few are infeasible exactly when a demand is farther."""
     data = random_data(seed, n, 0.0)

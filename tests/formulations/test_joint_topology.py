@@ -138,7 +138,7 @@ def test_symmetry_rules_keep_the_known_optimum(n: int, expected: float) -> None:
 
 
 @given(st.integers(3, 7), st.integers(1, 3), st.booleans(), st.integers(0, 10**6))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_every_network_obeys_the_rules_after_a_renaming(n: int, d: int, pairs: bool, seed: int) -> None:
     """The proof, executed: a random connected network, renamed, satisfies every row on x alone of the program."""
     rng = np.random.default_rng(seed)

@@ -26,7 +26,7 @@ def optimum(instance, upper):
     return result.objective
 
 
-@settings(max_examples=20, derandomize=True, deadline=None)
+@settings(max_examples=20)
 @given(random_problems(most=5, sharing=("none",)))
 def test_reference_program_and_intervals_agree(instance):
     """Up to five operators on up to four devices: the two exact models, by two solvers, have the same optimum."""

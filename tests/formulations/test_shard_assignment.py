@@ -56,7 +56,7 @@ def test_both_builders_give_one_program() -> None:
 
 
 @given(st.integers(0, 10**6), st.integers(2, 6), st.integers(1, 3), st.integers(1, 3))
-@settings(max_examples=20, deadline=None, derandomize=True)
+@settings(max_examples=20)
 def test_builders_agree_on_random_layers(seed: int, servers: int, planes: int, jobs: int) -> None:
     """Atoms, groups and components of any partial permutations."""
     rng = np.random.default_rng(seed)
@@ -106,7 +106,7 @@ def test_choices_are_read_back() -> None:
 
 
 @given(st.integers(0, 10**6), st.integers(1, 6), st.integers(1, 3))
-@settings(max_examples=20, deadline=None, derandomize=True)
+@settings(max_examples=20)
 def test_columns_are_counted_beforehand(seed: int, servers: int, planes: int) -> None:
     """The stated number of variables is that of the program."""
     rng = np.random.default_rng(seed)

@@ -40,7 +40,9 @@ SHARES: dict[tuple[str, str, int], float] = {
 
 SECONDS = 3
 TOLERANCE = 0.85
-"""Part of its share that a destination must receive, on a busy machine."""
+"""Part of its share that a destination must receive."""
+WINDOWS = 20
+"""A busy machine may stop a sender in one window; a wrong share is missed in all of them."""
 
 
 def scripts(folder: Path, **options: bool) -> Export:
@@ -59,25 +61,34 @@ def number(host: str) -> int:
 
 def check_all_send(machines: dict[str, Machine], offered: dict[tuple[str, str, int], float]) -> None:
     """Every destination gets its share when all hosts send to all others on all links (Mbit/s, UDP)."""
+    for _ in range(WINDOWS):
+        received = receive_all(machines, offered)
+        if all(received[key] >= TOLERANCE * mbit for key, mbit in SHARES.items()):
+            return
+    raise AssertionError(received)
+
+
+def receive_all(
+    machines: dict[str, Machine], offered: dict[tuple[str, str, int], float]
+) -> dict[tuple[str, str, int], float]:
+    """Mbit/s that every destination receives in one window."""
     with ExitStack() as stack:
         loads = []
         for name, machine in machines.items():
             own = [f"10.{link + 1}.0.{number(name)}" for link in (0, 1)]
-            ways = [
+            paths = [
                 f"{own[link]}=10.{link + 1}.0.{number(there)}={mbit}"
                 for (here, there, link), mbit in sorted(offered.items())
                 if here == name
             ]
             load = [sys.executable, str(ROOT / "tests/support/udp_load.py"), str(SECONDS)]
-            words = ["ip", "netns", "exec", machine.space, *load, *own, "--", *ways]
+            words = ["ip", "netns", "exec", machine.space, *load, *own, "--", *paths]
             loads.append(stack.enter_context(process(words, {})))
-        found: dict[str, float] = {}
-        for one in loads:
-            found |= json.loads(one.communicate(timeout=180)[0])
+        rates: dict[str, float] = {}
+        for load in loads:
+            rates |= json.loads(load.communicate(timeout=180)[0])
     ends = {key: [f"10.{key[2] + 1}.0.{number(host)}" for host in key[:2]] for key in SHARES}
-    received = {key: found.get(">".join(pair), 0.0) for key, pair in ends.items()}
-    for key, mbit in SHARES.items():
-        assert received[key] >= TOLERANCE * mbit, (key, received)
+    return {key: rates.get(">".join(pair), 0.0) for key, pair in ends.items()}
 
 
 def await_listener(machine: Machine, port: int) -> None:
@@ -182,11 +193,10 @@ def test_tc(tmp_path: Path) -> None:
         check_all_send(machines, dict.fromkeys(SHARES, LINK_MBIT))
         check_tcp(machines, "7106")
         # Sockets to the address of a host use both links: more arrives than one link carries.
-        shared = parallel(machines["A"], machines["B"], "10.200.0.2", "16")
-        assert shared > 1.1 * LINK_MBIT
+        check_rate(machines["A"], machines["B"], "10.200.0.2", "16", (1.1 * LINK_MBIT, 2.2 * LINK_MBIT))
         scripts(tmp_path, strict=True)
         machines["A"].script(tmp_path / "A.tc.sh", "apply")
-        assert parallel(machines["A"], machines["B"], "10.1.0.2", "2") < 1.1 * SHARES["A", "B", 0]
+        check_rate(machines["A"], machines["B"], "10.1.0.2", "2", (0, 1.1 * SHARES["A", "B", 0]))
         for name, machine in machines.items():
             machine.script(tmp_path / f"{name}.tc.sh", "teardown")
             assert machine.snapshot(ovs=False) == before[name]
@@ -207,7 +217,7 @@ def check_tcp(machines: dict[str, Machine], handle: str) -> None:
             ends = ["iperf3", "-c", f"10.1.0.{number(there)}", "-B", "10.1.0.1", "-p", str(port), "-P", sockets]
             words = ["ip", "netns", "exec", machines["A"].space, *ends, "-t", "300"]
             stack.enter_context(process(words, {}))
-        for _ in range(30):
+        for _ in range(WINDOWS):
             before = sent_bytes(machines["A"], handle)
             time.sleep(1.5)
             sent = {there: after - before[there] for there, after in sent_bytes(machines["A"], handle).items()}
@@ -225,6 +235,17 @@ def sent_bytes(machine: Machine, handle: str) -> dict[str, int]:
         there: re.search(rf"class htb {handle}:{number(there) + 1:x} .*\n Sent (\d+) bytes", text) for there in "BC"
     }
     return {there: int(one[1]) for there, one in found.items() if one is not None}
+
+
+def check_rate(here: Machine, there: Machine, address: str, sockets: str, mbit: tuple[float, float]) -> None:
+    """Several sockets to an address reach a rate between two in some window (Mbit/s)."""
+    least, most = mbit
+    seen = []
+    for _ in range(WINDOWS):
+        seen.append(parallel(here, there, address, sockets))
+        if least <= seen[-1] <= most:
+            return
+    raise AssertionError(seen)
 
 
 def parallel(here: Machine, there: Machine, address: str, sockets: str) -> float:
@@ -269,8 +290,7 @@ def test_forwarding(tmp_path: Path) -> None:
             file = tmp_path / f"{name}.tc.sh"
             file.write_bytes(dict(export.files)[file.name])
             machine.script(file, "apply")
-        got = parallel(machines["server0"], machines["server2"], "10.200.0.3", "2")
-        assert TOLERANCE * 12 <= got <= 1.1 * 12
+        check_rate(machines["server0"], machines["server2"], "10.200.0.3", "2", (TOLERANCE * 12, 1.1 * 12))
         for name, machine in machines.items():
             machine.script(tmp_path / f"{name}.tc.sh", "teardown")
             assert machine.snapshot(ovs=False) == before[name]

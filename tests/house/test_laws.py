@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.house.__main__ import main
 from tests.house.ceilings import CEILINGS, SOURCES, Size, native_size, sizes
 from tests.house.laws import LAWS, breaches
 from tests.house.tree import PACKAGES, Tree, read_tree
@@ -125,15 +124,13 @@ def test_the_native_sources_are_below_theirs() -> None:
     assert standing.lines >= 0.99 * SOURCES.lines
 
 
-def test_the_program_speaks_and_fails(tmp_path: Path) -> None:
+def test_the_program_speaks_and_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """It prints the breach and ends with 1; with 0 on a good tree."""
     told_of(tmp_path, GOOD)
-    words = [sys.executable, "-m", "tests.house", str(tmp_path)]
-    assert subprocess.run(words, cwd=ROOT, check=False, capture_output=True).returncode == 0
+    assert main(tmp_path) == 0
     (tmp_path / "topoopt/lost.py").write_text("x = 1\n")
-    told = subprocess.run(words, cwd=ROOT, check=False, capture_output=True, text=True)
-    assert told.returncode == 1
-    assert "topoopt/lost.py: nothing imports it and no table names it" in told.stdout
+    assert main(tmp_path) == 1
+    assert "topoopt/lost.py: nothing imports it and no table names it" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("law", LAWS)

@@ -113,9 +113,9 @@ def test_a_kind_that_can_be_explained_is(case: str) -> None:
         pytest.skip("not explained")
     if case == "topology of several demands":
         with pytest.raises(InputError, match="one demand"):
-            record.explain()(problem_of(case), solution_of(case), Question())
+            record.explain()(solution_of(case), Question())
         return
-    found = record.explain()(problem_of(case), solution_of(case), Question(checks=1, stop=Stop().within(30.0)))
+    found = record.explain()(solution_of(case), Question(checks=1, stop=Stop().within(30.0)))
     assert found.words
     assert found.figures
 

@@ -18,8 +18,8 @@ BUILD = ROOT / "out" / "checked"
 RUNTIMES = ("libasan.so", "libubsan.so")
 
 
-def build() -> Path:
-    """Build the module; where it is.
+def build(source: Path = ROOT / "topoopt" / "native" / "cmake", folder: Path = BUILD, checked: bool = True) -> Path:
+    """Build the module, with sanitizers or as it is shipped; where it is.
 
     Raises:
         RuntimeError: the tools are missing.
@@ -27,11 +27,11 @@ def build() -> Path:
     for tool in ("cmake", "g++"):
         if shutil.which(tool) is None:
             raise RuntimeError(f"the checked build needs {tool}")
-    source = ROOT / "topoopt" / "native" / "cmake"
-    options = (f"-DPython_EXECUTABLE={sys.executable}", "-DTOPOOPT_CHECKED=ON")
-    subprocess.run(["cmake", "-S", source, "-B", BUILD, *options], check=True, stdout=subprocess.DEVNULL)
-    subprocess.run(["cmake", "--build", BUILD, "--parallel"], check=True, stdout=subprocess.DEVNULL)
-    return next(BUILD.glob("_native*.so"))
+    options = (f"-DPython_EXECUTABLE={sys.executable}", f"-DTOPOOPT_CHECKED={'ON' if checked else 'OFF'}")
+    subprocess.run(["cmake", "-S", source, "-B", folder, *options], check=True, stdout=subprocess.DEVNULL)
+    jobs = "--parallel" if checked else "--parallel=1"
+    subprocess.run(["cmake", "--build", folder, jobs], check=True, stdout=subprocess.DEVNULL)
+    return next((folder if checked else source.parent).glob("_native*.so"))
 
 
 def environment(module: Path) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The unit `flows` against plain Python: filling, the models on flows, shared circuits, two-layer multipliers."""
+"""The unit `flows`: filling, the models on flows, shared circuits, two-layer multipliers, each against other code."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ import pytest
 from tests.native import calls_flows as calls
 from tests.support import plain_cases as cases
 from tests.support import two_layer
+from tests.support.checked_times import checked_fluid
 from tests.support.plain_flexnet import plain_flexnet_times
-from tests.support.plain_fluid import plain_fluid_times, plain_max_min
+from topoopt.core.arrays import offsets
 from topoopt.core.workload import TaskKind
 from topoopt.native import StopFlag, Stopped, flows
 from topoopt.simulate.lower import graph_arrays
@@ -27,24 +28,23 @@ def test_rates_are_those_of_single_flows(seed: int) -> None:
     first, link, rate, weight = calls.shared_links(np.random.default_rng(seed))
     routes = [link[a:b].tolist() for a, b in pairwise(first)]
     found = flows.max_min_rates(first, link, rate, weight)
-    single = [
-        (r, Counter((at, at) for at in route)) for r, route in enumerate(routes) if route for _ in range(weight[r])
-    ]
-    expected = plain_max_min([links for _, links in single], {(at, at): each for at, each in enumerate(rate.tolist())})
-    for (r, _), value in zip(single, expected, strict=True):
+    single = [(r, route) for r, route in enumerate(routes) if route for _ in range(weight[r])]
+    lengths, links = [len(route) for _, route in single], [at for _, route in single for at in route]
+    one_each = offsets(lengths), np.array(links, dtype=np.int32), rate, np.ones(len(single), dtype=np.int64)
+    for (r, _), value in zip(single, flows.max_min_rates(*one_each), strict=True):
         assert found[r] == pytest.approx(value, rel=1e-9)
     assert all(found[r] == -1.0 for r, route in enumerate(routes) if not route)
 
 
 @pytest.mark.parametrize("seed", range(30))
 def test_fluid(seed: int) -> None:
-    """Times are those of plain Python, and every byte crosses each link of its route."""
+    """Times are those of the checker, and every byte crosses each link of its route."""
     graph, network = cases.random_case(seed, with_ties=False)
     job_ptr = np.array([0, graph.tasks], dtype=np.int64)
     time_ms, begun, ended, _, _, moved, busy, left = flows.simulate_fluid(
         graph_arrays(graph, network), network_arrays(network), job_ptr, False
     )
-    start, end = plain_fluid_times(graph, network)
+    start, end = checked_fluid(graph, network)
     assert begun.tolist() == pytest.approx(start, rel=1e-9, abs=1e-8)
     assert ended.tolist() == pytest.approx(end, rel=1e-9, abs=1e-8)
     assert (time_ms, left) == (ended.max(), 0)

@@ -66,7 +66,7 @@ def test_the_most_even_shape(servers: int, axes: int, shape: tuple[int, ...]) ->
 
 
 @given(servers=st.integers(4, 300), axes=st.integers(2, 3), uneven=st.booleans())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_shapes_are_those_of_brute_force(servers: int, axes: int, uneven: bool) -> None:
     """No other shape of these sides has a smaller sum; none is found only where there is none."""
     sides = [side for side in range(2, servers + 1) if servers % side == 0]
@@ -161,7 +161,7 @@ def test_prism_over_an_odd_cycle_has_no_two_disjoint_rings() -> None:
 
 
 @given(shape=st.lists(st.integers(2, 6), min_size=2, max_size=3), twisted=st.booleans())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_cycles_are_hamiltonian_and_share_no_link(shape: list[int], twisted: bool) -> None:
     """Whatever the torus, the cycles found visit all servers and use each link at most as often as it is there."""
     steps = torus_steps(tuple(shape), twisted=twisted)
@@ -178,7 +178,7 @@ def test_cycles_are_hamiltonian_and_share_no_link(shape: list[int], twisted: boo
 
 
 @given(mine=clusters("torus-2d"))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_spare_interfaces_become_parallel_links(mine) -> None:  # type: ignore[no-untyped-def]
     """Every server uses all its interfaces, but one where their number is odd."""
     network = FABRICS["torus-2d"].build(mine, (), FabricOptions())
@@ -187,7 +187,7 @@ def test_spare_interfaces_become_parallel_links(mine) -> None:  # type: ignore[n
 
 
 @given(servers=st.integers(3, 60), degree=st.integers(2, 5))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_kautz_graph_is_regular_and_short(servers: int, degree: int) -> None:
     """Every server sends and receives d links; the diameter is at most ceil(log_d n), Imase and Itoh's (1981)."""
     network = build("generalized-kautz", servers, degree)
@@ -270,7 +270,7 @@ def test_options_know_their_layers() -> None:
 
 
 @given(servers=st.integers(3, 40), degree=st.integers(2, 7), seed=st.integers(0, 99))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_expander_is_made_of_its_rings(servers: int, degree: int, seed: int) -> None:
     """Rings of all servers go over direct links, each link crossed once a ring; odd interfaces make pairs."""
     network = build("expander", servers, degree, (tuple(range(servers)),), seed=seed)

@@ -1,4 +1,4 @@
-"""The event simulator: equal to a plain-Python version, and to closed forms."""
+"""The event simulator: equal to that of the checker, and to closed forms."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.checked_times import checked_times
 from tests.support.fabric_cases import ANY_SIZE
 from tests.support.paths import ROOT
-from tests.support.plain_events import plain_times
 from topoopt.core.cluster import Cluster, LinkSharing
 from topoopt.core.errors import InputError
 from topoopt.core.workload import TaskGraph, TaskKind
@@ -134,22 +134,20 @@ def random_cases(draw):
 
 @pytest.mark.parametrize("sharing", LinkSharing)
 @pytest.mark.parametrize("model", ["rounds", "hop"])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(case=random_cases())
-def test_equal_to_the_plain_version(model, sharing, case):
-    """Compiled and plain-Python simulators agree to the last bit on random graphs and fabrics."""
+def test_equal_to_the_checker(model, sharing, case):
+    """Both simulators agree to the last bit on random graphs and fabrics."""
     graph, fabric = case
     cluster = Cluster(servers=graph.servers, gpus_per_server=1, degree=2, link_gbps=40.0, link_sharing=sharing)
     network = FABRICS[fabric].build(cluster, graph.groups, FabricOptions(seed=3))
     outcome = simulate(graph, network, model)
-    plain = plain_times(graph, network, model)
-    assert [plain[task] for task in range(graph.tasks)] == list(
-        zip(outcome.start_ms.tolist(), outcome.end_ms.tolist(), strict=True)
-    )
-    assert outcome.iteration_time_ms == max(end for _, end in plain.values())
+    start, end = checked_times(graph, network, model)
+    assert (outcome.start_ms.tolist(), outcome.end_ms.tolist()) == (start, end)
+    assert outcome.iteration_time_ms == max(end)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(case=random_cases(), part=st.floats(0.0, 2.0))
 def test_a_time_is_told_up_to_what_is_asked(case, part):
     """The time of the whole simulation at or below what is asked, itself included; above, that or infinity."""
@@ -163,7 +161,7 @@ def test_a_time_is_told_up_to_what_is_asked(case, part):
     assert rounds_within(graph, network, -1.0) == np.inf
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(case=random_cases())
 def test_breakdown_sums_to_the_iteration_time(case):
     """Critical path: its parts sum to the iteration time, nothing is left over."""
@@ -177,7 +175,7 @@ def test_breakdown_sums_to_the_iteration_time(case):
     assert parts.idle_ms == pytest.approx(0.0, abs=1e-9)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(case=random_cases(), factor=st.sampled_from([0.25, 2.0, 8.0]))
 def test_scaling_everything_scales_time(case, factor):
     """Rates and computing speed times f, latencies divided by f: every time is divided by f (f a power of two)."""

@@ -69,7 +69,7 @@ def walked(network: Network, first: int, last: int, link: np.ndarray, pointer: n
 
 @pytest.mark.parametrize("fabric", FABRICS)
 @given(data=st.data())
-@settings(max_examples=12, deadline=None, derandomize=True)
+@settings(max_examples=12)
 def test_bytes_are_conserved(fabric: str, data: st.DataObject) -> None:
     """Each link carries what is demanded over it, no more; what every node takes in goes on, or was for it."""
     mine = data.draw(clusters(fabric))
@@ -110,7 +110,7 @@ def test_bytes_are_conserved(fabric: str, data: st.DataObject) -> None:
 
 
 @given(data=st.data(), servers=st.integers(3, 16), degree=st.integers(1, 8))
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60)
 def test_an_ideal_switch_is_no_slower_than_the_fat_tree_of_its_rate(
     data: st.DataObject, servers: int, degree: int
 ) -> None:

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.fabric_cases import clusters
+from topoopt.core.clos import fat_tree_arity
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.errors import InputError
-from topoopt.core.graphs import fat_tree_arity
 from topoopt.core.routing import GroupRings, PathTable, Ring
 from topoopt.core.topology import Topology
 from topoopt.costs.bills import cost_equivalent_fat_tree_gbps
@@ -70,7 +70,7 @@ def ring_senders(network: Network, ring: int) -> list[int]:
 
 @pytest.mark.parametrize("fabric", FABRICS)
 @given(data=st.data(), seed=st.integers(0, 99))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_every_fabric_joins_every_pair_and_rings_every_group(fabric: str, data: st.DataObject, seed: int) -> None:
     """Each pair has one loop-free path of existing links, each group rings over all its members; the checker agrees."""
     mine = data.draw(clusters(fabric))
@@ -194,7 +194,7 @@ def test_fat_tree_takes_the_cost_equivalent_rate_by_default() -> None:
 
 
 @given(servers=st.integers(2, 20), degree=st.integers(2, 25), seed=st.integers(0, 99))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_random_graph_is_regular_and_connected(servers: int, degree: int, seed: int) -> None:
     """All interfaces are used but one if their number is odd; parallel links are as even as can be."""
     links = random_regular_links(servers, degree, seed)
@@ -215,7 +215,7 @@ def test_dense_random_graphs_leave_one_interface_dark(servers: int, degree: int,
 
 
 @given(seed=st.integers(0, 99))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_random_regular_paths_are_shortest_and_balanced(seed: int) -> None:
     """Every path has the hops networkx finds; the busiest link is near that of an even split over all shortest paths.
 
@@ -309,7 +309,7 @@ def test_direct_connect_refuses_a_route_over_a_missing_link() -> None:
         direct_connect_network(cluster(3, 3), small_topology(), one_route((0, 2)), [])
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(servers=st.integers(3, 14), degree=st.integers(2, 4), seed=st.integers(0, 99))
 def test_rings_of_the_random_graph_are_tours(servers: int, degree: int, seed: int) -> None:
     """The tour visits every member once and crosses between n links and n diameters."""

@@ -21,7 +21,7 @@ from topoopt.simulate.time_models.models import simulate_flexnet
 
 
 @given(seed=st.integers(0, 10**9), with_ties=st.booleans(), turned=st.booleans())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_compiled_equals_plain_on_random_graphs(seed: int, with_ties: bool, turned: bool) -> None:
     """Compiled and plain models agree to the last bit, ties and ring directions included."""
     graph, network = cases.random_case(seed, with_ties)
@@ -94,7 +94,7 @@ def test_ring_allreduce_without_contention() -> None:
 
 
 @given(seed=st.integers(0, 10**9))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_twice_the_speed_is_half_the_time(seed: int) -> None:
     """Doubling all rates and halving all durations and latencies halves every time exactly."""
     graph, network = cases.random_case(seed, False)

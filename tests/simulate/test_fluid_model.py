@@ -1,4 +1,4 @@
-"""Max-min fair flows: closed forms, the certificate of max-min fairness, plain Python, the reference's figures."""
+"""Max-min fair flows: closed forms, the certificate of max-min fairness, the checker, the reference's figures."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support import plain_cases as cases
-from tests.support import plain_fluid as plain
+from tests.support.checked_times import checked_fluid
 from tests.support.simulated import times
 from topoopt.core.errors import InputError
 from topoopt.core.routing import GroupRings, Ring
@@ -38,7 +38,7 @@ def test_a_link_used_twice_counts_twice() -> None:
 
 
 @given(st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_rates_are_max_min_fair(data: st.DataObject) -> None:
     """No link is overfull, and every flow has a full link on which no flow is faster (the definition of max-min)."""
     capacity = data.draw(st.lists(st.floats(0.1, 100.0), min_size=1, max_size=6))
@@ -57,12 +57,12 @@ def test_rates_are_max_min_fair(data: st.DataObject) -> None:
 
 
 @given(seed=st.integers(0, 10**9))
-@settings(max_examples=60, deadline=None)
-def test_compiled_agrees_with_plain_on_random_graphs(seed: int) -> None:
-    """Compiled and plain simulations give the same times up to rounding."""
+@settings(max_examples=60)
+def test_compiled_agrees_with_the_checker_on_random_graphs(seed: int) -> None:
+    """Compiled simulation and checker give the same times up to rounding."""
     graph, network = cases.random_case(seed, False)
     start, end = times(graph, network, "fluid")
-    expected_start, expected_end = plain.plain_fluid_times(graph, network)
+    expected_start, expected_end = checked_fluid(graph, network)
     np.testing.assert_allclose(start, expected_start, rtol=1e-9, atol=1e-8)
     np.testing.assert_allclose(end, expected_end, rtol=1e-9, atol=1e-8)
 
@@ -104,7 +104,7 @@ def test_compute_is_serial_per_server() -> None:
 
 
 @given(seed=st.integers(0, 10**9), factor=st.sampled_from([0.25, 2.0, 3.0, 10.0]))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_scaling_all_speeds_scales_time(seed: int, factor: float) -> None:
     """With all rates times c, all durations and latencies over c, every time is divided by c."""
     graph, network = cases.random_case(seed, False)

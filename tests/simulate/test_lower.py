@@ -81,7 +81,7 @@ def writes(workload, producer, part):
     return samples, {x for x in range(CHANNELS) if b * CHANNELS // ways <= x < (b + 1) * CHANNELS // ways}
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(job=jobs())
 def test_transfers_are_the_overlaps_counted_element_by_element(job):
     """Every overlap of different servers is one transfer each way, of its elements' bytes; nothing else is."""
@@ -111,7 +111,7 @@ def test_transfers_are_the_overlaps_counted_element_by_element(job):
     assert np.array_equal(matrix, matrix.T)  # backward transfers mirror the forward ones
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(job=jobs())
 def test_allreduces_join_the_servers_that_share_a_shard(job):
     """One AllReduce per weight tensor and shard, over the servers with equal (channel, reduce) block, of its bytes."""

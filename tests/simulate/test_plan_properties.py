@@ -89,7 +89,7 @@ def relabel(permutation, topology, routes, rings, graph):
     return moved, table, renamed, TaskGraph(**fields)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(permutation=st.permutations(range(N)))
 def test_relabelling_servers_changes_nothing(permutation):
     """Names of servers carry no meaning: equal time by `fluid` and `rounds`, equal link loads after renaming."""
@@ -105,7 +105,7 @@ def test_relabelling_servers_changes_nothing(permutation):
     assert sorted(after.link_bytes.tolist()) == pytest.approx(sorted(before.link_bytes.tolist()))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(tail=st.integers(0, N - 1), step=st.integers(1, N - 1))
 def test_adding_a_link_never_lengthens_a_distance(tail, step):
     """Hop distances with one more arc are at most those without it."""

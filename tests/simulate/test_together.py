@@ -136,7 +136,7 @@ def random_pair(seed: int) -> tuple[TaskGraph, TaskGraph, Network]:
 
 
 @given(seed=st.integers(0, 10**9))
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40)
 def test_restarts_are_copies_one_after_another(seed: int) -> None:
     """Fluid: the long job ends as it does beside six copies of the short one, chained, in a simulation without jobs."""
     short, long, network = random_pair(seed)
@@ -150,7 +150,7 @@ def test_restarts_are_copies_one_after_another(seed: int) -> None:
 
 
 @given(seed=st.integers(0, 10**9))
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40)
 def test_restarts_of_rounds_are_copies_too(seed: int) -> None:
     """The same of `rounds`; a job that has no task that moves or takes time is left out."""
     short, long, network = random_pair(seed)

@@ -10,7 +10,8 @@ from topoopt.core.llm_training import GpuCluster, LlmSearchSettings, LlmTraining
 from topoopt.core.llm_training_plan import RankedStrategy
 from topoopt.core.parallelism import Overlap, ParallelStrategy, PipelineSchedule, Recompute, StrategySpace
 from topoopt.simulate.llm_training.step import estimate
-from topoopt.workloads.language_models import LANGUAGE_MODELS, TRAINING_DEVICES
+from topoopt.workloads.language_models import LANGUAGE_MODELS
+from topoopt.workloads.training_devices import TRAINING_DEVICES
 
 
 def training(model: str, gpus: int, sequences: int, length: int, device: str = "h100") -> LlmTrainingProblem:

@@ -63,7 +63,7 @@ def test_what_is_proven_is_the_least_of_all_topologies(n: int, seed: int) -> Non
 
 
 @given(st.integers(0, 10**6))
-@settings(max_examples=3, deadline=None)
+@settings(max_examples=3)
 def test_random_demand(seed: int) -> None:
     """The same for any demand, scaled by a trillion either way, too: nothing rests on the size of numbers."""
     problem = random_problem(4, seed)
@@ -89,7 +89,7 @@ LEAST = least_theta(PROBLEM)
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_no_numbers_prove_more_than_the_truth(data: st.DataObject) -> None:
     """Any prices, random or those of a proof with some altered: a bound above the optimum is rejected."""
     rng = np.random.default_rng(data.draw(st.integers(0, 10**9)))

@@ -14,7 +14,7 @@ from topoopt.verify.collective import distances, farthest
 
 
 @given(st.integers(2, 9), st.integers(0, 3), st.integers(0, 10**6), st.booleans())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_farthest_is_the_largest_distance(ranks: int, switches: int, seed: int, relaying: bool) -> None:
     """Random links, ranks that pass nothing on, ways of no length, and ranks out of reach."""
     draw = np.random.default_rng(seed)

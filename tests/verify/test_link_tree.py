@@ -66,7 +66,7 @@ def test_what_is_proven_is_the_least_of_all_topologies(rules: str, links: LinkDi
 
 
 @given(st.integers(0, 10**6), st.sampled_from([ONE_WAY, PAIRS]), st.sampled_from([3, 4]))
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 def test_random_demand(seed: int, links: LinkDirection, n: int) -> None:
     """The same for any demand, scaled by a trillion either way, too: nothing rests on the size of numbers."""
     problem = random_problem(n, seed, links)
@@ -79,7 +79,7 @@ def test_random_demand(seed: int, links: LinkDirection, n: int) -> None:
 
 
 @given(st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_no_numbers_prove_more_than_the_truth(data: st.DataObject) -> None:
     """Any multipliers, random or a proof with some altered, in any order: a bound above the optimum is rejected."""
     links = data.draw(st.sampled_from([ONE_WAY, PAIRS]))

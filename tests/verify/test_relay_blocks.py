@@ -81,7 +81,7 @@ def test_two_links_in_may_relay_more_than_one_link_carries() -> None:
 
 
 @given(seed=st.integers(0, 10_000))
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=6)
 def test_no_prices_exceed_the_optimum(seed: int) -> None:
     """On four servers of degree 2: what random prices prove is confirmed, and below the enumerated optimum."""
     demand = _random_demand(seed, 4)
@@ -124,7 +124,7 @@ def test_more_than_a_published_program_proves() -> None:
 
 
 @given(seed=st.integers(0, 10_000), d=st.integers(1, 3))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_the_best_block_is_the_best_of_all(seed: int, d: int) -> None:
     """The checker's search against looking at all sets; worths may be negative."""
     rng = np.random.default_rng(seed)

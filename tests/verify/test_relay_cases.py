@@ -40,7 +40,7 @@ def _found(demand: Array, d: int, cases: int, iterations: int = 300) -> tuple[Re
 
 
 @given(seed=st.integers(0, 10_000))
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 def test_prices_of_a_case_are_below_its_enumerated_optimum(seed: int) -> None:
     """Four servers of degree 2, at random one to three links at least or at most: no more than the best there is."""
     demand, rng = _random_demand(seed, 4), np.random.default_rng(seed)

@@ -33,7 +33,7 @@ WHOLE3 = Demand(np.zeros((3, 3)), (AllReduceDemand((0, 1, 2), 3.0),))
 """Every member sends 2 * 2/3 * 3 = 4 bytes to the next."""
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40)
 @given(st.integers(2, 7), st.integers(0, 10**6))
 def test_least_ring_is_the_shortest_of_all_orders(size: int, seed: int) -> None:
     """Dynamic programming equals trying every order; the assignment bound never exceeds it."""
@@ -46,7 +46,7 @@ def test_least_ring_is_the_shortest_of_all_orders(size: int, seed: int) -> None:
     assert least_ring._assignment_bound(length) <= shortest
 
 
-@settings(max_examples=15, deadline=None, derandomize=True)
+@settings(max_examples=15)
 @given(st.integers(least_ring.EXACT_SIZE + 1, 40), st.integers(0, 10**6), st.sampled_from([9, 1000, 2**45]))
 def test_large_groups_get_the_assignment_bound(size: int, seed: int, largest: int) -> None:
     """Beyond the exact size the bound is the value of the best assignment without fixed points, found by scipy."""

@@ -85,7 +85,7 @@ def jobs(draw):
 
 
 @given(jobs(), st.data())
-@settings(max_examples=250, deadline=None, derandomize=True)
+@settings(max_examples=250)
 def test_no_strategy_is_faster_than_its_laws(job, data) -> None:
     """For random jobs, strategies and networks the longest path of the laws is at most the simulated iteration."""
     cluster, workload, distances = job
@@ -115,7 +115,7 @@ def test_no_strategy_is_faster_than_its_laws(job, data) -> None:
 
 
 @given(jobs(), st.data())
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60)
 def test_a_strategy_and_its_mirror_image(job, data) -> None:
     """Where classes may be exchanged, the longest path of a choice is that of the choice with residues exchanged."""
     cluster, workload, _ = job
@@ -228,7 +228,7 @@ def test_times_of_nothing_beside_times() -> None:
 
 
 @given(jobs(), st.data())
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60)
 def test_any_numbers_prove_no_more_than_the_best_choice(job, data) -> None:
     """Random weights, prices and cuts give a value no larger than the least longest path over all splits."""
     cluster, workload, _ = job

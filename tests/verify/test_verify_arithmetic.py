@@ -83,7 +83,7 @@ def test_hop_counts_without_a_way():
     assert diameter_and_mean(hops) == (-1, float("inf"))
 
 
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=80)
 @given(jobs)
 def test_window_bound_is_below_every_schedule_and_some_subset_attains_it(rows):
     """No order of the jobs beats the bound, and no set of jobs gives less than it claims."""
@@ -116,7 +116,7 @@ def test_window_bound_closed_forms():
     assert windows_by(np.array([2, 0, 2]), 3, one, one, one) == (12.0, 2)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(st.integers(0, 3), times, times), max_size=8))
 def test_latest_by_is_the_largest_level_plus_work_above_it(rows):
     """Equal to trying every level of every owner."""
@@ -145,7 +145,7 @@ def test_nearest_hops_are_the_moore_layers(links, n, degree, expected):
     assert nearest_hops(make_cluster(n, degree, links)).tolist() == expected
 
 
-@settings(max_examples=30, deadline=None, derandomize=True)
+@settings(max_examples=30)
 @given(st.integers(5, 12), st.integers(2, 5), st.integers(0, 2**31))
 def test_no_circulant_beats_the_distance_bound(n, second, seed):
     """Bytes times true hop counts are at least the bound, for random demand."""
@@ -233,7 +233,7 @@ def all_labellings(sizes, edges, costs):
         yield first, second
 
 
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=80)
 @given(labellings(), st.sampled_from([0.0, 0.3, 0.5, 1.0]))
 def test_least_labelling_is_exact_on_forests_and_a_bound_elsewhere(case, weight):
     """Dynamic programming against all labellings."""
@@ -247,7 +247,7 @@ def test_least_labelling_is_exact_on_forests_and_a_bound_elsewhere(case, weight)
         assert found == pytest.approx(best)
 
 
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=80)
 @given(labellings(), st.integers(0, 9).map(float))
 def test_largest_of_least_is_between_a_grid_and_the_truth(case, offset):
     """At least the best of a grid of weights, at most the least max(first, offset + second) of any labelling."""

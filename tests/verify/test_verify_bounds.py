@@ -241,7 +241,7 @@ def jobs(draw):
     return cluster, Workload("job", 2 * n, tuple(operators)), plan
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60)
 @given(jobs(), st.sampled_from(["rounds", "hop"]))
 def test_no_simulated_plan_beats_a_bound(job, model):
     """Bounds of the instance, of the strategy and of the topology are all below the simulated iteration time."""
@@ -255,7 +255,7 @@ def test_no_simulated_plan_beats_a_bound(job, model):
         assert bound.value <= time * (1 + 1e-9), bound
 
 
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=25)
 @given(jobs(), st.integers(2, 4))
 def test_bounds_scale_with_time_and_bandwidth(job, factor):
     """Operators `factor` times slower on links `factor` times slower: every bound grows by that factor."""
@@ -278,7 +278,7 @@ def test_bounds_scale_with_time_and_bandwidth(job, factor):
     assert after == pytest.approx({name: factor * value for name, value in before.items()})
 
 
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=25)
 @given(jobs())
 def test_more_interfaces_never_raise_a_bound(job):
     """A cluster with one interface more has bounds no higher."""

@@ -166,7 +166,7 @@ def test_a_corrupted_plan_is_rejected(corrupt):
     """Any single corruption of a valid plan is a violation."""
     cluster, workload, plan = CASE
 
-    @settings(max_examples=40, deadline=None, derandomize=True)
+    @settings(max_examples=40)
     @given(st.data())
     def rejected(data):
         assert check_plan(cluster, workload, corrupt(plan, data.draw))
@@ -186,7 +186,7 @@ anything = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=150)
 @given(
     st.sampled_from(
         [("strategy", "placements")]

@@ -150,7 +150,7 @@ def test_optimal_solutions_match_their_bound():
 junk = st.one_of(st.none(), st.integers(-(2**70), 2**70), st.floats(), st.text(max_size=3), st.just(()), st.just({}))
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=150)
 @given(
     st.sampled_from(
         [

@@ -88,7 +88,7 @@ def tiny_jobs(draw):
     return n, Workload("tiny", samples, tuple(operators)), placements
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60)
 @given(tiny_jobs())
 def test_transfers_equal_a_count_of_elements(job):
     """The interval arithmetic gives the bytes that counting samples and channels one by one gives."""

@@ -29,14 +29,14 @@ def one_dense(inputs: int, outputs: int, rows: int = 1, **units: int) -> Operato
 
 
 @given(st.integers(1, 400))
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 def test_divisors_divide(number: int) -> None:
     """`divisors` lists exactly the divisors, ascending."""
     assert list(divisors(number)) == [k for k in range(1, number + 1) if number % k == 0]
 
 
 @given(st.integers(1, 48), st.integers(1, 6), st.sampled_from(["dlrm", "gpt", "moe", "vgg"]))
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 def test_splits_are_legal_for_any_cluster(servers: int, per_gpu: int, model: str) -> None:
     """Parts divide the servers, sample ways the batch, channel and reduce ways the tensors; no split stands twice."""
     small = {"gpt": {"layers": 1}, "moe": {"layers": 1}, "dlrm": {"tables": 2}, "vgg": {}}[model]

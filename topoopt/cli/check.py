@@ -288,7 +288,7 @@ def _explained(path: Path, question: Question) -> tuple[Any, Explanation]:
         text = "solutions of this kind are not explained; their report says what limits them"
         raise InputError([Problem(text, str(path), None, "kind", kind.name, able)])
     solved = _checked(solved, path)
-    return solved, kind.explain()(None, solved, question)
+    return solved, kind.explain()(solved, question)
 
 
 def _checked(solved: SolutionHead, path: Path) -> SolutionHead:

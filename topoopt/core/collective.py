@@ -17,6 +17,7 @@ import numpy as np
 from annotated_types import Ge, Le, Len, Lt
 
 from topoopt.core.arrays import Bools, Int32s, Ints
+from topoopt.core.clos import ClosStatement
 from topoopt.core.data import STRICT, Array, Label, Shown
 from topoopt.core.proofs import Argument
 from topoopt.core.rated_network import MOST_UNITS, RatedNetwork
@@ -82,6 +83,8 @@ class CollectiveProblem(ProblemBase):
             ranks are one. What is no member of a group forwards for it, as switches do.
         trees_per_root: most trees of each root; None: as many as the best rate needs.
         steps: most steps; None: any number.
+        fabric: Clos fabric that the network is made of; None: another network.
+        server_gbytes_per_s: with it, rate of a rank into the switch of its server; None: there is none.
     """
 
     name: str
@@ -99,6 +102,8 @@ class CollectiveProblem(ProblemBase):
     search: SearchSettings = field(default_factory=SearchSettings)
     sha256: str = ""
     notes: tuple[str, ...] = ()
+    fabric: ClosStatement | None = None
+    server_gbytes_per_s: float | None = None
 
     kind = "collective"
 

@@ -169,7 +169,7 @@ class Resilience:
 
     Attributes:
         name, kind: of the solution.
-        objective, unit: `iteration_time` ms, `busiest_link` ms (a co-optimisation without its instance) or `theta`.
+        objective, unit: `iteration_time` ms or `theta`.
         nominal: its value without any failure.
         links, servers, planes: outcomes of all single failures asked for, in order.
         sampled: random failures of several parts.

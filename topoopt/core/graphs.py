@@ -101,49 +101,104 @@ class RingBox:
         return np.asarray(sum(-(elements // s) % d * s for d, s in parts), dtype=np.int64)
 
 
+def translations(dims: tuple[int, ...]) -> Int32s:
+    """int32[len(dims), n]: where one step along each ring of a box takes every server."""
+    number = np.arange(math.prod(dims), dtype=np.int32).reshape(dims)
+    return np.array([np.roll(number, -1, axis).ravel() for axis in range(len(dims))])
+
+
 @dataclass(frozen=True, eq=False)
-class Turns:
-    """How arcs that look the same from every place of a box turn.
+class Symmetry:
+    """A group of permutations that keep the arcs of a network; only the identity leaves a server where it is.
+
+    What the first server of each orbit sends says what all send: element g moves it from arc a to arc g a.
 
     Attributes:
-        box: of the servers.
-        tail: int64[m].
-        step: int64[m], place of the step of each arc among all steps.
-        arc: int64[steps, n], the arc with a step and a tail.
+        generators: int32[g, n], where each takes every server.
+        moves: int32[k, n], the same of all k elements, the identity first.
+        source: int64[n], first server of the orbit of each server.
+        element: int64[n], the element that takes the source there.
+        arc: int64[c, k], of each class of arcs, what each element makes of its first one.
+        label: int64[m], class of each arc.
+        dims: sizes of the box whose translations these are; none for another group.
     """
 
-    box: RingBox
-    tail: Ints
-    step: Ints
+    generators: Int32s
+    moves: Int32s
+    source: Ints
+    element: Ints
     arc: Ints
+    label: Ints
+    dims: tuple[int, ...] = ()
 
-    def rows(self, row: Floats) -> Iterator[Floats]:
-        """float64[m] of every source: what it sends where source 0 sends `row`, seen from itself."""
-        n = self.box.servers
-        values, begin, everyone = row[self.arc].ravel(), n * self.step, np.arange(n)
-        for back in self.box.inverses(everyone):
-            yield values[begin + self.box.products(everyone, back)[self.tail]]
+    @classmethod
+    def of(cls, arcs: Int32s | Ints, servers: int, generators: Int32s, dims: tuple[int, ...] = ()) -> Symmetry | None:
+        """The group that permutations generate; None where it does not keep the arcs, or leaves a server in place.
 
-    def load(self, row: Floats) -> Floats:
-        """float64[m]: the sum of the rows of all sources."""
-        return np.asarray(row[self.arc].sum(axis=1)[self.step])
+        Args:
+            arcs: [m, 2], tails and heads, all different and in range.
+            generators: int32[g, n], permutations of the servers.
+        """
+        moves = _elements(generators)
+        if moves is None or not len(arcs):
+            return None
+        source = moves.min(axis=0).astype(np.int64)
+        element = np.empty(servers, dtype=np.int64)
+        sources, sizes = np.unique(source, return_counts=True)
+        if (sizes != len(moves)).any():
+            return None
+        element[moves[:, sources]] = np.arange(len(moves))[:, None]
+        tail, head = arcs.astype(np.int64).T
+        keys = tail * servers + head
+        by_key = np.argsort(keys)
+        first = np.flatnonzero(source[tail] == tail)
+        moved = moves[:, tail[first]].astype(np.int64) * servers + moves[:, head[first]]
+        at = np.minimum(np.searchsorted(keys[by_key], moved), len(keys) - 1)
+        if (keys[by_key][at] != moved).any() or moved.size != len(keys):
+            return None
+        arc = np.ascontiguousarray(by_key[at].T)
+        label = np.empty(len(keys), dtype=np.int64)
+        label[arc] = np.arange(len(first))[:, None]
+        return cls(np.ascontiguousarray(generators, dtype=np.int32), moves, source, element, arc, label, dims)
+
+    @property
+    def sources(self) -> Ints:
+        """int64[m], the first server of each orbit."""
+        return np.unique(self.source)
+
+    def rows(self, rows: Floats) -> Iterator[Floats]:
+        """float64[m] of every server: what it sends where the sources send `rows`, float64[orbits, m]."""
+        orbit = np.searchsorted(self.sources, self.source)
+        images = self.moves[:, 0]
+        for server in range(len(self.source)):
+            moved = np.empty(rows.shape[1])
+            product = self.element[self.moves[self.element[server], images]]
+            moved[self.arc[:, product]] = rows[orbit[server]][self.arc]
+            yield moved
+
+    def load(self, rows: Floats) -> Floats:
+        """float64[m]: the sum of the rows of all servers."""
+        return np.asarray(rows.sum(axis=0)[self.arc].sum(axis=1)[self.label])
+
+    def keeps(self, table: Floats) -> bool:
+        """Whether the group keeps float64[n, n], to the last bit."""
+        return all(np.array_equal(table[np.ix_(move, move)], table) for move in self.generators)
 
 
-def turns_of(arcs: Int32s | Ints, servers: int, dims: tuple[int, ...] = ()) -> Turns | None:
-    """None where some server has other arcs than server 0, seen from itself.
-
-    Args:
-        arcs: [m, 2], tails and heads, all different and in range.
-        dims: of the box, as many places as servers; none: the ring of all.
-    """
-    box = RingBox(dims or (servers,))
-    tail, head = arcs.astype(np.int64).T
-    steps, group, counts = np.unique(box.products(box.inverses(tail), head), return_inverse=True, return_counts=True)
-    if not len(steps) or (counts != servers).any():
-        return None
-    table = np.empty((len(steps), servers), dtype=np.int64)
-    table[group, tail] = np.arange(len(arcs))
-    return Turns(box, tail, group, table)
+def _elements(generators: Int32s) -> Int32s | None:
+    """int32[k, n]: all elements of a group, the identity first; None where two of them take server 0 to one place."""
+    servers = generators.shape[1]
+    elements = [np.arange(servers, dtype=np.int32)]
+    number = {0: 0}
+    for element in elements:
+        for generator in generators:
+            product = generator[element]
+            index = number.setdefault(int(product[0]), len(elements))
+            if index == len(elements):
+                elements.append(product)
+            elif not np.array_equal(elements[index], product):
+                return None
+    return np.array(elements)
 
 
 _MOST_LINKS = 64
@@ -395,69 +450,3 @@ def cartesian_product(left: UnitGraph, right: UnitGraph) -> UnitGraph:
     first = (left.arcs * right.servers + across).reshape(-1, 2)
     second = (right.arcs + down * right.servers).reshape(-1, 2)
     return UnitGraph(left.servers * right.servers, np.concatenate((first, second)))
-
-
-def fat_tree_arity(servers: int) -> int:
-    """Smallest even k with k^3 / 4 >= servers."""
-    k = 2
-    while k**3 < 4 * servers:
-        k += 2
-    return k
-
-
-@dataclass(frozen=True)
-class FatTreeCount:
-    """A k-ary fat-tree of which only the racks and pods in use are built.
-
-    Attributes:
-        arity: k, ports of a switch.
-        racks, aggregations, cores: switches of each tier.
-        host_cables, rack_cables, core_cables: server to rack, rack to aggregation, aggregation to core.
-        rack_uplinks, aggregation_uplinks: of one switch.
-    """
-
-    arity: int
-    racks: int
-    aggregations: int
-    cores: int
-    host_cables: int
-    rack_cables: int
-    core_cables: int
-    rack_uplinks: int
-    aggregation_uplinks: int
-
-    @property
-    def switches(self) -> int:
-        """Number of switches of all tiers together."""
-        return self.racks + self.aggregations + self.cores
-
-
-def fat_tree_count(servers: int, rack_ratio: float = 1.0, aggregation_ratio: float = 1.0) -> FatTreeCount:
-    """Servers fill racks of k/2 and pods of k/2 racks, in order.
-
-    A rack switch has ceil(k/2 / rack_ratio) uplinks, one to each aggregation switch of its pod; an aggregation switch
-    has ceil(k/2 / aggregation_ratio), each to a core of its own; core switch (a, i) joins aggregation switch a of all
-    pods. A single rack needs nothing above it, a single pod no core.
-
-    Args:
-        servers: n.
-        rack_ratio, aggregation_ratio: downlinks over uplinks, at least 1; rounded down to what whole links allow.
-    """
-    k = fat_tree_arity(servers)
-    half = k // 2
-    racks = -(-servers // half)
-    pods = -(-racks // half)
-    rack_uplinks = math.ceil(half / rack_ratio - 1e-9) if racks > 1 else 0
-    aggregations = pods * rack_uplinks
-    aggregation_uplinks = math.ceil(half / aggregation_ratio - 1e-9) if pods > 1 else 0
-    return FatTreeCount(
-        arity=k,
-        racks=racks,
-        aggregations=aggregations,
-        cores=rack_uplinks * aggregation_uplinks,
-        host_cables=servers,
-        rack_cables=racks * rack_uplinks,
-        core_cables=aggregations * aggregation_uplinks,
-        rack_uplinks=rack_uplinks,
-        aggregation_uplinks=aggregation_uplinks,
-    )

@@ -10,7 +10,8 @@ from annotated_types import Ge, Gt, Le
 
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.data import STRICT, Names
-from topoopt.core.parallelism import LanguageModel, Overlap, StrategySpace
+from topoopt.core.language_models import LanguageModel
+from topoopt.core.parallelism import Overlap, StrategySpace
 from topoopt.core.search_settings import AllReduceChoice, ProblemBase, SearchSettings
 from topoopt.core.switching import SwitchSettings
 
@@ -70,6 +71,8 @@ class NumberFormats:
         fp8_dispatch: tokens go to experts in 8 bits; they come back in 16.
         gradient_bytes: of a gradient that is kept and reduced.
         moment_bytes: of one of the two moments of the optimizer.
+        weight_bytes: of a weight as it is kept, with `master_bytes` of the copy that the optimizer has beside it: 2 and
+            4, or 4 and 0 where weights are kept in 32 bits and turned into 16 as they are gathered.
         flash: attention works in tiles that stay on the chip: scores are neither stored nor moved, and the upper half
             of them is not computed (FlashAttention, arXiv:2307.08691).
     """
@@ -79,6 +82,8 @@ class NumberFormats:
     gradient_bytes: int = 4
     moment_bytes: int = 4
     flash: bool = True
+    weight_bytes: int = 2
+    master_bytes: int = 4
 
 
 Efficiency = Annotated[float, Gt(0), Le(1)]
@@ -118,13 +123,17 @@ class ReachedRates:
 
 @dataclass(frozen=True)
 class TrainingDevice:
-    """A GPU.
+    """An accelerator.
 
     Attributes:
-        matrix_tflops: peak of products of 16-bit matrices.
-        fp8_tflops: of 8-bit matrices; None: it has none.
+        matrix_tflops: peak of products of 16-bit matrices, dense.
+        fp8_tflops, fp4_tflops: of 8-bit and 4-bit matrices; None: it has none.
         memory_gbytes_per_s: rate of its memory.
         reached: how much of that training reaches.
+        memory_gib: that a job may take; None: not stated.
+        scale_up_gbytes_per_s: to others of its scale-up domain, in one direction; None: not stated.
+        domain: devices of a scale-up domain.
+        network_gbps: of the interfaces beside, of a device; None: not stated.
     """
 
     name: str
@@ -132,6 +141,11 @@ class TrainingDevice:
     fp8_tflops: float | None
     memory_gbytes_per_s: float
     reached: ReachedRates
+    fp4_tflops: float | None = None
+    memory_gib: float | None = None
+    scale_up_gbytes_per_s: float | None = None
+    domain: int = 8
+    network_gbps: float | None = None
 
 
 @dataclass(frozen=True)
@@ -274,16 +288,31 @@ class StepBreakdown:
 
 @dataclass(frozen=True)
 class TrainingMemory:
-    """Bytes on the fullest GPU."""
+    """Bytes on the fullest GPU at the moment that it holds most.
+
+    Attributes:
+        activations: that layers keep for the backward pass.
+        logits: with their loss, where the last stage holds most then; else 0.
+        working: of the layer that is being computed, where it holds most then; else 0.
+        gathered: weights and gradients that ZeRO 3 has whole for a moment.
+    """
 
     weights: float
     gradients: float
     optimizer: float
     activations: float
+    logits: float = 0.0
+    working: float = 0.0
+    gathered: float = 0.0
 
     @property
     def total(self) -> float:
-        return self.weights + self.gradients + self.optimizer + self.activations
+        return float(sum(getattr(self, part.name) for part in fields(self)))
+
+    @property
+    def largest(self) -> str:
+        """The part that takes most."""
+        return max((part.name for part in fields(self)), key=lambda name: float(getattr(self, name)))
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from topoopt.core.arrays import Floats, Int32s, Ints
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.data import MAX_LINKS, MAX_SERVERS, PRINTABLE, STRICT, Grid, Pattern, Server, Shown, Sparse
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.graphs import Turns, turns_of
+from topoopt.core.graphs import Symmetry, translations
 from topoopt.core.proofs import Argument
 from topoopt.core.result import Certificate
 from topoopt.core.search_settings import ProblemBase, RobustSearchSettings, SearchSettings
@@ -31,6 +31,9 @@ MAX_DEMANDS = 1000
 
 MAX_CELLS = 1 << 27
 """Entries of all flows of a plan, those that are 0 included (1 GiB)."""
+
+MAX_GENERATORS = 16
+"""Permutations that generate a group: each doubles it at least, and no group has more elements than servers."""
 
 Theta = Annotated[float, Ge(0), Le(1e30)]
 
@@ -172,40 +175,49 @@ class SourceFlow(Shown):
 
     Attributes:
         flow: float64[n, m]; flow[s, a] is what source s sends over arc a (arcs of the topology, in order). Or
-            float64[1, m], the row of source 0 alone, where the arcs look the same from every server and each source
-            sends the same, seen from itself: s sends over i + s -> j + s what 0 sends over i -> j.
+            float64[k, m], rows of the first server of each orbit alone, under a group of permutations that keep the
+            arcs: an element that takes the first server to s takes what it sends, arc by arc, to what s sends.
         by_hop: float64[h, n, m], the same split by place on the way, so that sum over h is `flow`: by_hop[k, s, a] goes
             over arc a as hop k + 1 at the latest. Shows that all paths have at most h hops; None where hops are free.
-        dims: of the box of servers in which i + s is added, each dimension a ring; none: modulo n.
+        dims: of the box of servers whose translations are the group, each dimension a ring.
+        generators: int32[g, n], permutations that generate another group. None, and no dims, where a flow is one row:
+            the ring of all servers.
     """
 
     __pydantic_config__ = STRICT
 
     flow: Annotated[Floats, Sparse(2)]
-    """what each source sends over each arc; or the row of source 0 alone, which stands for all"""
+    """what each source sends over each arc; or rows of the first server of each orbit, which stand for all"""
     by_hop: Annotated[Floats, Sparse(3)] | None = None
     """under a hop limit: what goes over hop 1, 2, ... of its way, as a flow each"""
     dims: Annotated[tuple[Annotated[int, Ge(1), Le(MAX_SERVERS)], ...], Len(0, 16)] = ()
     """sizes of the box in which servers see others, where a flow is one row; none: the ring of all servers"""
+    generators: (
+        Annotated[Int32s, Grid(Annotated[int, Ge(0), Lt(MAX_SERVERS)], np.int32, MAX_GENERATORS, MAX_SERVERS)] | None
+    ) = None
+    """where a flow has rows of first servers of orbits: permutations of the servers that generate the group"""
 
     @property
-    def turned(self) -> bool:
-        """Whether the row of source 0 stands for all; no network has one server only."""
-        return len(self.flow) == 1
+    def by_orbits(self) -> bool:
+        """Whether rows of some sources stand for all; no network has one server only."""
+        return len(self.flow) == 1 or self.generators is not None
 
     def rows(self, topology: Topology) -> Iterator[Floats]:
         """float64[m] of every source."""
-        return self._turns(topology).rows(self.flow[0]) if self.turned else iter(self.flow)
+        return self._symmetry(topology).rows(self.flow) if self.by_orbits else iter(self.flow)
 
     def load(self, topology: Topology) -> Floats:
         """float64[m]: what all sources send over each arc."""
-        return self._turns(topology).load(self.flow[0]) if self.turned else np.asarray(self.flow.sum(axis=0))
+        return self._symmetry(topology).load(self.flow) if self.by_orbits else np.asarray(self.flow.sum(axis=0))
 
-    def _turns(self, topology: Topology) -> Turns:
-        turns = turns_of(topology.arcs, topology.servers, self.dims)
-        if turns is None:
-            raise InputError([Problem("one row stands for no others: the servers differ in their arcs", path="flow")])
-        return turns
+    def _symmetry(self, topology: Topology) -> Symmetry:
+        n, given = topology.servers, self.generators
+        moves = translations(self.dims or (n,)) if given is None else given
+        whole = moves.shape[1:] == (n,) and (np.sort(moves, axis=1) == np.arange(n)).all()
+        symmetry = Symmetry.of(topology.arcs, n, moves) if whole else None
+        if symmetry is None or len(symmetry.sources) != len(self.flow):
+            raise InputError([Problem("these rows stand for no others: the servers differ in their arcs", path="flow")])
+        return symmetry
 
     def staying(self, topology: Topology) -> Floats:
         """float64[n, n]: what of each source's flow (row) stays at each server, the demand served; diagonal 0."""
@@ -235,10 +247,14 @@ class LengthCertificate(Shown):
 
     lengths: Floats
 
-    def certificate(self, dims: tuple[int, ...] = ()) -> Certificate:
-        """As a file holds it; `dims` are those of the flow, whose box saves the checker time."""
-        box = {"box": np.array(dims, dtype=np.int64)} if dims else {}
-        return Certificate(Argument.ARC_LENGTHS, {"lengths": self.lengths, **box})
+    def certificate(self, flow: SourceFlow | None = None) -> Certificate:
+        """As a file holds it; the group of the flow, where it has one, saves the checker time."""
+        group = {}
+        if flow is not None and flow.dims:
+            group["box"] = np.array(flow.dims, dtype=np.int64)
+        elif flow is not None and flow.generators is not None:
+            group["generators"] = flow.generators.astype(np.int64).ravel()
+        return Certificate(Argument.ARC_LENGTHS, {"lengths": self.lengths, **group})
 
 
 def price_certificate(prices: Floats) -> Certificate:

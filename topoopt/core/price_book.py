@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from topoopt.core.clos import ClosFabric
+
 TRANSCEIVER, NIC, SWITCH_PORT = "transceiver", "nic", "switch_port"
 PATCH_PANEL_PORT, OCS_PORT, ONE_BY_TWO_SWITCH, FIBRE = "patch_panel_port", "ocs_port", "one_by_two_switch", "fibre"
 
@@ -83,7 +85,8 @@ class PricedDevice:
         name: of the kind of device.
         ports: of one device; an interface takes one, transmit and receive fibre together.
         switching_time_s: to set circuits; None where only the order of magnitude is known, see `note`.
-        port_part: the part that prices a port (`patch_panel_port`, `ocs_port`); None: the book has no price.
+        port_part: the part that prices a port (`patch_panel_port`, `ocs_port`, `switch_port`); None: the book has no
+            price.
         note, source: for people.
     """
 
@@ -235,6 +238,7 @@ class Bill:
         link_gbps: rate of one of them.
         lines: the parts.
         notes: how it was counted, for people.
+        switches: its electrical switches, where they are counted whole.
     """
 
     fabric: str
@@ -244,6 +248,7 @@ class Bill:
     link_gbps: float
     lines: tuple[BillLine, ...]
     notes: tuple[str, ...] = ()
+    switches: ClosFabric | None = None
 
     @property
     def usd(self) -> float:

@@ -14,6 +14,7 @@ from topoopt.costs.rules import (
     Counting,
     CountingRule,
     NetworkSize,
+    clos,
     full_bisection,
     hypercube,
     ideal_switch,
@@ -69,6 +70,7 @@ FABRIC_COSTS: Mapping[str, FabricCost] = {
     "aggregation-oversubscribed-fat-tree": FabricCost(
         "fat-tree, aggregation oversubscribed", oversubscribed_at_aggregation, SERVER
     ),
+    "clos": FabricCost("Clos fabric as it is built", clos, LINK),
     "rail-fat-tree": FabricCost("rail-optimised fat-tree", rail_optimised, LINK),
     "rail-only": FabricCost("rails without a core", rail_only, LINK),
     "photonic-rails": FabricCost("an optical circuit switch a rail", photonic_rails, LINK),

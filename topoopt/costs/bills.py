@@ -14,7 +14,7 @@ from topoopt.core.cluster import Cluster
 from topoopt.core.errors import InputError
 from topoopt.core.price_book import RATED_PARTS, Bill, BillLine, FabricPrices, PriceBook, price_book
 from topoopt.costs import DIRECT_CONNECT, EQUAL, FABRIC_COSTS, SAME_BILL, SERVER
-from topoopt.costs.rules import Count, Counting, NetworkSize, oversubscribed_at_racks
+from topoopt.costs.rules import Count, Counting, NetworkSize, PartCount, oversubscribed_at_racks
 
 SHIPPED_BOOKS = {"2023": "prices-2023.yaml", "h200": "prices-h200.yaml"}
 """Their files, beside this module, by the name that `--prices` takes."""
@@ -36,8 +36,19 @@ def default_price_book() -> PriceBook:
 
 def cost_usd(count: Count, book: PriceBook, gbps: float) -> float:
     """Price of the parts when a port of a server runs at `gbps`."""
-    rate, links = book.priced_as(gbps)
-    return links * sum(part.count * book.quote(part.part, rate).usd for part in count.parts)
+    usd = 0.0
+    for speed, parts in _by_speed(count):
+        rate, links = book.priced_as(gbps * speed)
+        usd += links * sum(part.count * book.quote(part.part, rate).usd for part in parts)
+    return usd
+
+
+def _by_speed(count: Count) -> list[tuple[float, list[PartCount]]]:
+    """Parts by their rate over that of a port of a server."""
+    parts: dict[float, list[PartCount]] = {}
+    for part in count.parts:
+        parts.setdefault(part.speed, []).append(part)
+    return list(parts.items())
 
 
 def affordable_gbps(count: Count, book: PriceBook, usd: float) -> float | None:
@@ -46,7 +57,8 @@ def affordable_gbps(count: Count, book: PriceBook, usd: float) -> float | None:
     Returns:
         None when not even the slowest listed rate can be paid.
     """
-    rates, costs = np.array(book.rates_gbps), np.array([cost_usd(count, book, rate) for rate in book.rates_gbps])
+    listed = sorted({rate / speed for speed, _ in _by_speed(count) for rate in book.rates_gbps})
+    rates, costs = np.array(listed), np.array([cost_usd(count, book, rate) for rate in listed])
     if usd >= costs[-1]:
         return float(rates[-1] * (usd / costs[-1])) if costs[-1] > 0 else None
     # Prices need not rise with the rate everywhere, so the highest piece that holds the budget counts.
@@ -67,13 +79,13 @@ def port_gbps(
         InputError: the network does not exist for the cluster.
     """
     entry = FABRIC_COSTS[fabric]
-    total = size.degree * link_gbps
+    if entry.rate not in (SERVER, EQUAL):
+        return link_gbps, None
+    count = entry.count(size, book, counting)
+    total = size.degree * link_gbps / count.server_ports
     if entry.rate == SERVER:
         return total, None
-    if entry.rate != EQUAL:
-        return link_gbps, None
     budget = cost_usd(FABRIC_COSTS[DIRECT_CONNECT].count(size, book, counting), book, link_gbps)
-    count = entry.count(size, book, counting)
     rate = affordable_gbps(count, book, budget)
     if rate is None:
         slowest = book.rates_gbps[0]
@@ -102,10 +114,12 @@ def bill_of(fabric: str, size: NetworkSize, gbps: float, book: PriceBook, counti
         notes.append(f"{gbps:.6g} Gbit/s is between two rates of the price book: interpolated")
     lines = []
     for part in count.parts:
+        rate, links = book.priced_as(gbps * part.speed)
         quote = book.quote(part.part, rate)
         own = rate if part.part in RATED_PARTS else None
         lines.append(BillLine(part.part, part.where, own, links * part.count, quote.usd, quote.watts))
-    return Bill(fabric, entry.title, size.servers, count.server_ports, gbps, tuple(lines), tuple(notes))
+    listed = tuple(lines)
+    return Bill(fabric, entry.title, size.servers, count.server_ports, gbps, listed, tuple(notes), count.switches)
 
 
 def equal_cost_gbps(

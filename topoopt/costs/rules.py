@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 
+from topoopt.core.clos import TIERS, ClosFabric, ClosStatement, clos_fabric, k_ary_tree
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.graphs import fat_tree_count
 from topoopt.core.price_book import (
     FIBRE,
     NIC,
@@ -42,6 +42,8 @@ class NetworkSize:
         oversubscription: downlinks over uplinks, for the networks that are oversubscribed.
         optical_interfaces: of the d, those on the optical switch of a region; 0: none.
         rail_ports: of a server on the optical switches of its rails together; 0: two for each interface.
+        clos: electrical switches as they are built; None: the fabric `clos` is not there, and whole switches of
+            fat-trees have the least arity that holds the servers.
     """
 
     servers: int
@@ -49,15 +51,17 @@ class NetworkSize:
     oversubscription: float = 2.0
     optical_interfaces: int = 0
     rail_ports: int = 0
+    clos: ClosStatement | None = None
 
 
 @dataclass(frozen=True)
 class PartCount:
-    """So many pieces of a part, and what they are for."""
+    """So many pieces of a part, what they are for, and their rate over that of a port of a server."""
 
     part: str
     where: str
     count: float
+    speed: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -68,11 +72,13 @@ class Count:
         server_ports: ports of a server, all of one rate.
         parts: of the whole network.
         notes: how it was counted.
+        switches: the tree of electrical switches, where these are counted whole.
     """
 
     server_ports: int
     parts: tuple[PartCount, ...]
     notes: tuple[str, ...] = ()
+    switches: ClosFabric | None = None
 
 
 CountingRule = Callable[[NetworkSize, PriceBook, Counting], Count]
@@ -209,37 +215,49 @@ def hypercube(size: NetworkSize, book: PriceBook, counting: Counting) -> Count:
 
 
 def _count_tree(
-    size: NetworkSize,
-    counting: Counting,
-    rack_ratio: float,
-    aggregation_ratio: float,
-    nics: int = 1,
-    *,
-    core: bool = True,
+    size: NetworkSize, counting: Counting, rack_ratio: float, aggregation_ratio: float, nics: int | None = None
 ) -> Count:
-    """A tree of so many NICs a server; without its core tier the ports that lead there are left out too."""
+    """A tree of so many NICs a server: ports in use, or whole switches.
+
+    None: one as fast as all interfaces together, and all interfaces where switches are stated, whose ports have a rate.
+    """
+    if nics is None:
+        nics = 1 if size.clos is None or size.clos.radix is None else size.degree
     n = size.servers * nics
     if counting is Counting.PORTS:
-        rack, top = n / rack_ratio, n / (rack_ratio * aggregation_ratio) if core else 0.0
-        ports = float(n + 2 * (rack + top))
-        return _parts(size, nics, ports, (float(n), rack, top), ())
-    tree = fat_tree_count(n, rack_ratio, aggregation_ratio)
-    k, half = tree.arity, tree.arity // 2
-    note = f"{k}-ary: {tree.racks} rack, {tree.aggregations} aggregation and {tree.cores} core switches of {k} ports"
-    notes = [note]
-    for name, uplinks, ratio in (
-        ("rack", tree.rack_uplinks, rack_ratio),
-        ("aggregation", tree.aggregation_uplinks, aggregation_ratio),
-    ):
-        if ratio > 1 and uplinks and abs(half / uplinks - ratio) > 1e-9:
-            notes.append(f"{name} switches of {half} downlinks and {uplinks} uplinks: {half / uplinks:.4g}:1")
-    if core:
-        ports = float(k * tree.switches)
-        return _parts(size, nics, ports, (float(n), float(tree.rack_cables), float(tree.core_cables)), tuple(notes))
-    # an aggregation switch without uplinks needs half the ports, so that one does what two did
-    below = tree.racks + -(-tree.aggregations // 2)
-    text = f"{k}-ary without core: {tree.racks} rack and {below - tree.racks} aggregation switches of {k} ports"
-    return _parts(size, nics, float(k * below), (float(n), float(tree.rack_cables), 0.0), (text,))
+        rack, top = n / rack_ratio, n / (rack_ratio * aggregation_ratio)
+        return _parts(size, nics, float(n + 2 * (rack + top)), (float(n), rack, top), ())
+    return _whole(size, nics, _tree(size, nics, rack_ratio, aggregation_ratio))
+
+
+def _tree(size: NetworkSize, nics: int, rack_ratio: float, aggregation_ratio: float) -> ClosFabric:
+    """Of the switches that are stated, else of the least arity that holds the servers."""
+    if size.clos is None or size.clos.radix is None:
+        return k_ary_tree(size.servers * nics, rack_ratio, aggregation_ratio)
+    return clos_fabric(
+        ClosStatement(
+            servers=size.servers,
+            degree=nics,
+            link_gbps=1.0,
+            radix=size.clos.radix,
+            oversubscription=(rack_ratio, aggregation_ratio),
+        )
+    )
+
+
+def _whole(size: NetworkSize, nics: int, tree: ClosFabric) -> Count:
+    """All ports of all switches of a tree."""
+    names = ("rack", "aggregation", "core")
+    counts = [f"{tier.switches} {name}" for tier, name in zip(tree.tiers, names, strict=False)]
+    listed = counts[0] if len(counts) == 1 else f"{', '.join(counts[:-1])} and {counts[-1]}"
+    notes = [f"{listed} switches of {tree.radix} ports"]
+    for tier, name in zip(tree.tiers[:-1], names, strict=False):
+        if tier.down > tier.up:
+            ratio = f"{tier.down / tier.up:.4g}:1"
+            notes.append(f"{name} switches of {tier.down} downlinks and {tier.up} uplinks: {ratio}")
+    cables = (*map(float, tree.cables), 0.0, 0.0)[:3]
+    count = _parts(size, nics, float(tree.radix * tree.switches), (cables[0], cables[1], cables[2]), tuple(notes))
+    return replace(count, switches=tree)
 
 
 def _parts(
@@ -260,6 +278,42 @@ def _parts(
         ),
         notes,
     )
+
+
+def clos(size: NetworkSize, book: PriceBook, counting: Counting) -> Count:
+    """The fabric that is stated, with the modules at its cables; a port is paid where it is in use, or all are.
+
+    Raises:
+        InputError: none is stated, or its ports do not add up.
+    """
+    if size.clos is None:
+        raise impossible("clos", "no switches are stated", "an instance with fabric: {clos: ...}, or --set radix")
+    fabric = clos_fabric(size.clos)
+    q, design = fabric.planes, size.clos
+    up = fabric.port_gbps / fabric.link_gbps
+    cables, module = fabric.cables, design.switch_module_ports
+    used = cables[0] + 2 * sum(cables[1:])
+    ports = used if counting is Counting.PORTS else fabric.radix * fabric.switches
+    parts = [PartCount(NIC, "servers", float(fabric.endpoints))]
+    for side, count in fabric.transceivers.items():
+        speed = design.server_module_ports / q if side == "server" else module * up
+        parts.append(PartCount(TRANSCEIVER, side, float(count), speed))
+    parts.append(PartCount(SWITCH_PORT, "switches", float(ports), up))
+    below = ("server", *TIERS)
+    for level, count in enumerate(cables):
+        if level or not fabric.copper:
+            parts.append(PartCount(FIBRE, f"{below[level]} to {below[level + 1]}", float(count), up))
+    notes = [fabric.text]
+    notes += [
+        f"{name} switches: {float(ratio):.4g}:1"
+        for name, ratio in zip(TIERS, fabric.oversubscription, strict=False)
+        if ratio > 1
+    ]
+    if fabric.copper:
+        notes.append(f"{cables[0]} copper cables between servers and leaves are not in the price book")
+    if not fabric.even:
+        notes.append("links up cannot be spread evenly over the switches above")
+    return Count(fabric.degree, tuple(parts), tuple(notes), fabric)
 
 
 def full_bisection(size: NetworkSize, book: PriceBook, counting: Counting) -> Count:
@@ -283,7 +337,23 @@ def rail_optimised(size: NetworkSize, book: PriceBook, counting: Counting) -> Co
 
 
 def rail_only(size: NetworkSize, book: PriceBook, counting: Counting) -> Count:
-    return _count_tree(size, counting, 1.0, 1.0, size.degree, core=False)
+    """A full-bisection tree of all interfaces without its core; of stated switches, one tree a rail.
+
+    An aggregation switch without uplinks needs half the ports, so that one does what two did.
+    """
+    n = float(size.servers * size.degree)
+    if counting is Counting.PORTS:
+        return _parts(size, size.degree, 3 * n, (n, n, 0.0), ())
+    if size.clos is not None and size.clos.radix is not None:
+        rail = _whole(size, size.degree, _tree(size, 1, 1.0, 1.0))
+        parts = tuple(replace(part, count=size.degree * part.count) for part in rail.parts if part.where != "servers")
+        notes = (f"each of {size.degree} rails: {rail.notes[0]}",)
+        return Count(size.degree, together(interfaces(size, size.degree), parts), notes)
+    tree = _tree(size, size.degree, 1.0, 1.0)
+    above = -(-tree.tiers[1].switches // 2) if len(tree.tiers) > 1 else 0
+    racks, ports = tree.tiers[0].switches, float(tree.radix * (tree.tiers[0].switches + above))
+    note = f"{tree.radix}-ary without core: {racks} rack and {above} aggregation switches of {tree.radix} ports"
+    return _parts(size, size.degree, ports, (n, float((*tree.cables, 0)[1]), 0.0), (note,))
 
 
 def regional_circuits(size: NetworkSize, book: PriceBook, counting: Counting) -> Count:
@@ -309,7 +379,7 @@ def regional_circuits(size: NetworkSize, book: PriceBook, counting: Counting) ->
 
 def ideal_switch(size: NetworkSize, book: PriceBook, counting: Counting) -> Count:
     """d fat-trees, each with one port of every server."""
-    tree = full_bisection(size, book, counting)
+    tree = _count_tree(size, counting, 1.0, 1.0, 1)
     d = size.degree
-    parts = tuple(PartCount(part.part, part.where, d * part.count) for part in tree.parts)
+    parts = tuple(replace(part, count=d * part.count) for part in tree.parts)
     return Count(d, parts, (f"hypothetical: counted as {d} full-bisection fat-trees side by side", *tree.notes))

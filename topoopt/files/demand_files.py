@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path as FilePath
@@ -130,7 +131,8 @@ class DemandTable:
         """The matrix in the order of the servers.
 
         Names are those of the servers, or their numbers. Servers that have numbers alone take the names of a full
-        table in its order, which is noted.
+        table in its order, and those of a table of pairs sorted, which is noted; others of a table of pairs have no
+        demand.
 
         Raises:
             InputError: names that are of no server, servers that have no row and column.
@@ -141,12 +143,14 @@ class DemandTable:
         numbers = tuple(str(number) for number in range(servers))
         digits = all(name.isdecimal() for name in self.names)
         valid = numbers if not names or (digits and not set(self.names) & set(names)) else names
-        if not names and not digits and self.every and len(self.names) == servers:
-            shown = ", ".join(f"{number} = {value_text(name)}" for number, name in enumerate(self.names[:8]))
-            more = ", ..." if len(self.names) > 8 else ""
-            server_names.note(f"servers are numbered in the order of {FilePath(file).name}: {shown}{more}")
-            server_names.names = self.names
-            return self.matrix
+        enough = len(self.names) == servers if self.every else len(self.names) <= servers
+        if not (names or digits) and enough and (self.every or not set(self.names) & set(numbers)):
+            taken = self.names if self.every else tuple(sorted(self.names, key=_natural))
+            shown = ", ".join(f"{number} = {value_text(name)}" for number, name in enumerate(taken[:8]))
+            more = ", ..." if len(taken) > 8 else ""
+            order = "in the order of" if self.every else "by the sorted names of"
+            server_names.note(f"servers are numbered {order} {FilePath(file).name}: {shown}{more}")
+            valid = server_names.names = (*taken, *numbers[len(taken) :])
         number = {name: at for at, name in enumerate(valid)}
         strange = [name for name in self.names if name not in number]
         missing = [name for name in valid if name not in self.names] if self.every else []
@@ -164,6 +168,12 @@ class DemandTable:
         whole = np.zeros((servers, servers))
         whole[np.ix_(at, at)] = self.matrix
         return whole
+
+
+def _natural(name: str) -> list[tuple[bool, int, str]]:
+    """Sorts server-2 before server-10."""
+    parts = re.split(r"([0-9]+)", name)
+    return [(part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in parts]
 
 
 def fit_size(rows: int, columns: int, file: str) -> None:

@@ -98,11 +98,11 @@ class PartsFile(FileModel):
 
 
 class PricedDeviceFile(FileModel):
-    """An optical device."""
+    """An optical device, or an electrical switch whose ports whole fat-trees are built of."""
 
     ports: Annotated[int, Field(ge=2, le=1_000_000)]
     switching_time_s: Annotated[float, Field(ge=0, le=1e6)] | None = None
-    port_part: Literal["patch_panel_port", "ocs_port"] | None = Field(
+    port_part: Literal["patch_panel_port", "ocs_port", "switch_port"] | None = Field(
         default=None, description="the part that prices a port of it"
     )
     note: Label | None = None

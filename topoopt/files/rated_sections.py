@@ -11,12 +11,22 @@ from typing import Annotated
 import numpy as np
 from pydantic import Discriminator, Field, Strict, Tag
 
+from topoopt.core.clos import ClosStatement, clos_fabric
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.rated_network import PRESETS, RatedNetwork
-from topoopt.files.fields import MAX_SERVERS, FileModel
-from topoopt.files.graph_files import ListedGraph, read_graph
+from topoopt.files.fields import MAX_SERVERS, FileModel, LatencyUs, is_none
+from topoopt.files.findings import within
+from topoopt.files.graph_files import ListedGraph, ListedLink, read_graph
 from topoopt.files.issues import nearest_text
-from topoopt.files.sections import RATE_ATTRIBUTE, FamilyTopology, RateAttribute, Server, Servers, existing_file
+from topoopt.files.sections import (
+    RATE_ATTRIBUTE,
+    FamilyTopology,
+    NodeName,
+    RateAttribute,
+    Server,
+    Servers,
+    existing_file,
+)
 from topoopt.files.topology_families import family_arcs, family_text
 
 MAX_LINKS = 200_000
@@ -49,6 +59,12 @@ class LinksNetwork(FileModel):
     switches: Annotated[list[Server], Field(max_length=MAX_SERVERS)] = Field(
         default_factory=list, description="numbers of the nodes that do not compute"
     )
+    names: Annotated[list[NodeName], Field(max_length=MAX_SERVERS)] | None = Field(
+        default=None, exclude_if=is_none, description="of all nodes; default: their numbers"
+    )
+    latencies_us: Annotated[list[LatencyUs], Field(max_length=MAX_LINKS)] | None = Field(
+        default=None, exclude_if=is_none, description="us of each row of links; default: latency_us.link for all"
+    )
 
 
 class FileNetwork(FileModel):
@@ -58,13 +74,24 @@ class FileNetwork(FileModel):
     rate_attribute: RateAttribute = RATE_ATTRIBUTE
 
 
+class ClosNetwork(FileModel):
+    """A Clos fabric, by what its servers and switches have."""
+
+    clos: ClosStatement
+    server_gbytes_per_s: LinkRate | None = Field(
+        default=None, description="rate of a rank into a switch inside its server, GB/s; null: servers have none"
+    )
+
+
 def network_shape(value: object) -> str:
     """Which shape is meant; the answer names the class."""
-    if isinstance(value, PresetNetwork | FamilyNetwork | LinksNetwork | FileNetwork):
+    if isinstance(value, PresetNetwork | FamilyNetwork | LinksNetwork | FileNetwork | ClosNetwork):
         return type(value).__name__
     keys = value.keys() if isinstance(value, dict) else ()
     if "preset" in keys:
         return "PresetNetwork"
+    if "clos" in keys:
+        return "ClosNetwork"
     if "family" in keys:
         return "FamilyNetwork"
     return "LinksNetwork" if "links" in keys else "FileNetwork" if "file" in keys else "PresetNetwork"
@@ -74,7 +101,8 @@ RatedSection = Annotated[
     Annotated[PresetNetwork, Tag("PresetNetwork")]
     | Annotated[FamilyNetwork, Tag("FamilyNetwork")]
     | Annotated[LinksNetwork, Tag("LinksNetwork")]
-    | Annotated[FileNetwork, Tag("FileNetwork")],
+    | Annotated[FileNetwork, Tag("FileNetwork")]
+    | Annotated[ClosNetwork, Tag("ClosNetwork")],
     Discriminator(network_shape),
 ]
 
@@ -95,6 +123,8 @@ def network_of(
     """
     if isinstance(section, PresetNetwork):
         return _preset(section, latency_us)
+    if isinstance(section, ClosNetwork):
+        return _clos(section, latency_us, note)
     if isinstance(section, FamilyNetwork):
         given = section.model_dump(exclude={"family", "link_gbytes_per_s"}, exclude_none=True)
         made = family_arcs(section.family, given, seed=0, max_servers=MAX_SERVERS)
@@ -102,19 +132,7 @@ def network_of(
         links = [(tail, head, rate) for tail, head in made.arcs.tolist()]
         return checked([False] * made.servers, links, latency_us, (), family_text(section.family, given))
     if isinstance(section, LinksNetwork):
-        links = [(tail, head, Fraction(str(rate))) for tail, head, rate in section.links]
-        links += [] if section.directed else [(head, tail, rate) for tail, head, rate in links]
-        n = section.nodes or max(max(link[:2]) for link in links) + 1
-        problems = [
-            Problem("no such node", path=key, value=str(node), allowed=f"0 to {n - 1}")
-            for key, nodes in (("links", {end for link in links for end in link[:2]}), ("switches", section.switches))
-            for node in sorted(nodes)
-            if node >= n
-        ]
-        if problems:
-            raise InputError(problems[:20])
-        switches = set(section.switches)
-        return checked([node in switches for node in range(n)], links, latency_us, (), "links of the instance")
+        return _of_links(section, latency_us)
     graph = read_graph(
         existing_file(folder, section.file),
         "rates",
@@ -127,6 +145,32 @@ def network_of(
     return _of_file(graph, FilePath(section.file).name, latency_us)
 
 
+def _of_links(section: LinksNetwork, latency_us: float) -> RatedNetwork:
+    rows, latencies, names = section.links, section.latencies_us, section.names
+    n = section.nodes or max(max(row[:2]) for row in rows) + 1
+    problems = [
+        Problem("no such node", path=key, value=str(node), allowed=f"0 to {n - 1}")
+        for key, nodes in (("links", {end for row in rows for end in row[:2]}), ("switches", section.switches))
+        for node in sorted(nodes)
+        if node >= n
+    ]
+    problems += [
+        Problem(f"wrong number of {key}", path=key, value=str(len(listed)), allowed=f"{count}, one for each {what}")
+        for key, listed, count, what in (("names", names, n, "node"), ("latencies_us", latencies, len(rows), "link"))
+        if listed is not None and len(listed) != count
+    ]
+    if problems:
+        raise InputError(problems[:20])
+    links = tuple(
+        ListedLink(tail, head, 1, Fraction(str(rate)) * GBPS_PER_GBYTES, None if latencies is None else latencies[row])
+        for row, (tail, head, rate) in enumerate(rows)
+    )
+    switches = set(section.switches)
+    is_switch = tuple(node in switches for node in range(n))
+    graph = ListedGraph(n, links, section.directed, tuple(names or ()), is_switch)
+    return _of_file(graph, "links of the instance", latency_us)
+
+
 def _of_file(graph: ListedGraph, name: str, latency_us: float) -> RatedNetwork:
     """The network of a file, with its own latencies where it states them."""
     links: list[tuple[int, int, Fraction]] = []
@@ -137,11 +181,31 @@ def _of_file(graph: ListedGraph, name: str, latency_us: float) -> RatedNetwork:
             links.append((*arc, (link.rate or Fraction(0)) * link.parallel / GBPS_PER_GBYTES))
             if link.latency_us is not None and latency.setdefault(arc, link.latency_us) != link.latency_us:
                 shown = f"{latency[arc]:g} and {link.latency_us:g} us"
-                raise InputError([Problem("parallel links of different latency", path="file", value=shown)])
+                raise InputError([Problem("parallel links of different latency", value=shown)])
     network = checked(graph.is_switch, tuple(links), latency_us, graph.names, name)
     if not latency:
         return network
     return replace(network, latency_us=np.array([latency[tail, head] for tail, head in network.arcs.tolist()]))
+
+
+MAX_RANKS = 8192
+
+
+def _clos(section: ClosNetwork, latency_us: float, note: Callable[[str], None] | None) -> RatedNetwork:
+    """One rank for each interface; a switch stands for all spines of a pod, another for all cores."""
+    design = section.clos
+    if design.servers * design.degree > MAX_RANKS:
+        value = f"{design.servers} x {design.degree}"
+        raise InputError([Problem("too many ranks", path="clos", value=value, allowed=f"{MAX_RANKS} interfaces")])
+    if design.degree == 1 and section.server_gbytes_per_s is not None:
+        text, allowed = "plays no part, as a server has one interface", "null"
+        value = f"{section.server_gbytes_per_s:g}"
+        raise InputError([Problem(text, path="server_gbytes_per_s", value=value, allowed=allowed)])
+    fabric = within("clos", lambda: clos_fabric(design))
+    network = within("clos", lambda: fabric.network(section.server_gbytes_per_s))
+    if note is not None:
+        note(f"{fabric.text}; every rank has one interface; switches joined alike count as one of their joint rate")
+    return replace(network, latency_us=np.full(len(network.arcs), latency_us))
 
 
 def _preset(section: PresetNetwork, latency_us: float) -> RatedNetwork:

@@ -195,6 +195,7 @@ class FieldLog:
         self._fields = fields
         self._seen: set[tuple[str, str]] = set()
         self._noted: list[str] = []
+        self._unread: dict[tuple[str, str], list[str]] = {}
         self._unknown: dict[str, list[str]] = {}
 
     def meet(self, level: str, name: str, *, line: int | None = None) -> None:
@@ -214,7 +215,7 @@ class FieldLog:
         elif field[0] == "refused":
             self.refuse(f"{level} {shown} cannot be read", allowed=field[1], line=line)
         elif field[0] == "noted":
-            self.note(f"{level} {shown} of {self.name} was not read: {field[1]}")
+            self._unread.setdefault((level, field[1]), []).append(shown)
 
     def seen(self, level: str, name: str) -> bool:
         return (level, name) in self._seen
@@ -247,7 +248,15 @@ class FieldLog:
             hidden = len(self.problems) - 50
             more = [Problem(f"{hidden} further problems", file=self.file)] if hidden > 0 else []
             raise InputError([*self.problems[:50], *more])
-        return (*self._noted, *(self._unknown_note(level, names) for level, names in self._unknown.items()))
+        unread = (
+            f"{level} {', '.join(names)} of {self.name} {'was' if len(names) == 1 else 'were'} not read: {why}"
+            for (level, why), names in self._unread.items()
+        )
+        return (
+            *self._noted,
+            *unread,
+            *(self._unknown_note(level, names) for level, names in self._unknown.items()),
+        )
 
     def _unknown_note(self, level: str, names: list[str]) -> str:
         more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""

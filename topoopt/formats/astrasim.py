@@ -13,14 +13,12 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from topoopt.core.arrays import MIB
-from topoopt.core.errors import InputError, Problem
 from topoopt.core.result import Result
 from topoopt.core.topology import Topology
 from topoopt.files.documents import load_document
 from topoopt.files.issues import Issue, nearest_text, value_text
 from topoopt.files.reader_fields import FieldTable
-from topoopt.files.untrusted import read_text
+from topoopt.files.untrusted import read_text, refusal
 from topoopt.formats.exporter import (
     NOTES_FILE,
     Export,
@@ -41,6 +39,8 @@ from topoopt.formats.importer import (
     hierarchical_document,
     name_of,
 )
+from topoopt.formats.networks import CollectiveOption, chosen_collective, collective_instance
+from topoopt.formats.ns3 import MAX_TEXT, Line, Ns3Topology, header_fields, lines_of, ns3_text, read_ns3
 
 GIB_PER_GB = 1e9 / 2**30
 BLOCKS = {"Ring": "ring", "FullyConnected": "fully-connected", "Switch": "switch"}
@@ -79,58 +79,6 @@ def npu_gbytes_per_s(block: str, size: int, link_gib: float, ring_queues: int = 
     return link_gib * links_per_npu(block, size, ring_queues) / GIB_PER_GB
 
 
-Ns3Link = tuple[int, int, float, float, float]
-"""A full-duplex link: source, target, rate in Gbit/s each way, delay in ms, error rate."""
-
-
-@dataclass(frozen=True)
-class Ns3Topology:
-    """Nodes 0..nodes-1, of which some are switches; the others are hosts and do not forward."""
-
-    nodes: int
-    switches: tuple[int, ...]
-    links: tuple[Ns3Link, ...]
-
-
-MAX_TEXT = 256 * MIB
-_WHOLE = re.compile(r"[0-9]{1,9}", re.ASCII)
-_NUMBER = r"[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,3})?"
-_RATE = re.compile(rf"({_NUMBER})([KMG]?)bps", re.ASCII)
-Line = tuple[int, list[str]]
-"""Number and cells of a line of text."""
-
-
-def lines_of(file: str) -> list[Line]:
-    lines = [(number, raw.split()) for number, raw in enumerate(read_text(file, MAX_TEXT).splitlines(), 1)]
-    return [(number, cells) for number, cells in lines if cells]
-
-
-def text_topology_problems(path: str | os.PathLike[str]) -> list[Problem]:
-    """Why a file that is topology text of ns-3 is not imported, its counts among it; nothing for any other file.
-
-    SimAI's text has a first line of six fields: nodes, GPUs a server, NVSwitches, other switches, links, a GPU. That of
-    ASTRA-sim has three: nodes, switches, links.
-    """
-    file = os.fspath(path)
-    lines = lines_of(file)
-    first, head = lines[0] if lines else (1, [])
-    name, counted = {3: ("ASTRA-sim", 3), 6: ("SimAI", 5)}.get(len(head), ("", 0))
-    if not counted or not all(_WHOLE.fullmatch(cell) for cell in head[:counted]) or len(lines) < 2:
-        return []
-    allowed = "the analytical network of ASTRA-sim (.yml); or links as a table: source, target, rate"
-    shown = value_text(" ".join(head))
-    problems = [Problem(f"topology text of ns-3 ({name}) is not imported", file, first, None, shown, allowed)]
-    links, declared = sum(_is_link(cells) for _, cells in lines[1:]), int(head[counted - 1])
-    if links != declared:
-        message = f"the first line says {declared} links, {links} stand in the file"
-        problems.append(Problem(message, file, first, None, shown, str(links)))
-    return problems
-
-
-def _is_link(cells: list[str]) -> bool:
-    return len(cells) >= 3 and _RATE.fullmatch(cells[2]) is not None
-
-
 FIELDS: FieldTable = {
     "topology[]": ("used", "blocks, innermost first: Ring, FullyConnected, Switch"),
     "npus_count[]": ("used", "NPUs of each dimension"),
@@ -142,15 +90,34 @@ MAX_DIMENSIONS = 12
 MAX_NPUS = 2**24
 
 
+IMPORTED = "analytical network (.yml: topology, npus_count, bandwidth, latency), or topology text of ns-3"
+_HTSIM = re.compile(r"\s*(Nodes [0-9]+\s|Tiers [0-9]+\s|Podsize [0-9]+\s)", re.ASCII)
+
+
+def other_format(path: str | os.PathLike[str]) -> str | None:
+    """What another input of ASTRA-sim is called; None for all else."""
+    text = read_text(path, MAX_TEXT)
+    if fields := header_fields(lines_of(path)):
+        return f"topology text of ns-3 ({'SimAI' if fields == 6 else 'ASTRA-sim'}), which has no dimensions,"
+    if _HTSIM.match(text):
+        return "topology of htsim (.topo: nodes, tiers, podsize)"
+    if not text.lstrip().startswith("{"):
+        return None
+    if '"logical-dims"' in text:
+        return "file of logical dimensions for ns-3 (.json), which is no network,"
+    keys = ('"scheduling-policy"', '"all-reduce-implementation"', '"active-chunks-per-dimension"')
+    return "system configuration of ASTRA-sim (.json)" if any(key in text for key in keys) else None
+
+
 def read_network(path: str | os.PathLike[str]) -> AnalyticalNetwork:
     """Read a network yml.
 
     Raises:
         InputError: everything wrong with the file.
     """
-    foreign = text_topology_problems(path)
-    if foreign:
-        raise InputError(foreign)
+    foreign = other_format(path)
+    if foreign is not None:
+        raise refusal(f"{foreign} is not read here", os.fspath(path), allowed=IMPORTED)
     document = load_document(path)
     data = document.data
     if not isinstance(data, dict) or not set(KEYS) & set(data):
@@ -223,15 +190,21 @@ def npu_bandwidths(network: AnalyticalNetwork, ring_queues: int = 1) -> tuple[fl
 
 
 def import_network(
-    file: Annotated[Path, typer.Argument(help="Analytical network yml of ASTRA-sim.")],
+    file: Annotated[
+        Path, typer.Argument(help="Analytical network yml of ASTRA-sim, or topology text of ns-3 (ASTRA-sim, SimAI).")
+    ],
     vector_bytes: Annotated[
         int, typer.Option("--bytes", help="The workload: one all-reduce of this size over all NPUs.")
     ] = 1 << 30,
-    compute_ns: Annotated[float, typer.Option(min=0, help="Compute time beside it, nanoseconds.")] = 0.0,
+    compute_ns: Annotated[float, typer.Option(min=0, help="Compute time beside it, nanoseconds; of yml.")] = 0.0,
     ring_queues: QueuesOption = 1,
+    collective: CollectiveOption = "allreduce",
     name: NameOption = None,
 ) -> Imported:
-    """A network of ASTRA-sim as an instance that divides its bandwidth anew; format chakra adds a job to it."""
+    """A network of ASTRA-sim: yml as an instance that divides its bandwidth anew, ns-3 text as a collective on it."""
+    lines = lines_of(file)
+    if header_fields(lines):
+        return _imported_text(file, lines, name or name_of(file), collective, vector_bytes)
     content = read_network(file)
     bandwidth = npu_bandwidths(content, ring_queues)
     phase = {"compute_ns": compute_ns, "collectives": [{"collective": "all-reduce", "bytes": vector_bytes}]}
@@ -250,6 +223,23 @@ def import_network(
     }
     line = ", ".join(f"{dimension['block']} {dimension['size']}" for dimension in document["network"]["dimensions"])
     return Imported(document, line, summary, tuple(notes))
+
+
+def _imported_text(file: Path, lines: list[Line], name: str, collective: str, vector_bytes: int) -> Imported:
+    network, chosen = read_ns3(file, lines), chosen_collective(collective)
+    document = collective_instance(name, network.nodes, network.links, chosen, vector_bytes, str(file))
+    ranks = sum(not is_switch for _, is_switch in network.nodes)
+    figures = {
+        "collective": chosen.value,
+        "ranks": ranks,
+        "servers": ranks // network.gpus_per_server if network.gpus_per_server else ranks,
+        "nvswitches": network.nvswitches,
+        "switches": len(network.nodes) - ranks - network.nvswitches,
+        "links": len(network.links),
+    }
+    notes = (f"workload: {chosen.value} of {vector_bytes} bytes over all ranks (the file has none)", *network.notes)
+    line = f"{ranks} ranks, {len(network.nodes) - ranks} switches, {len(network.links)} links"
+    return Imported(document, line, figures, notes)
 
 
 IMPORTER: Importer = import_network
@@ -330,16 +320,6 @@ def ns3_topology(topology: Topology, link_gbps: float, hop_latency_us: float) ->
         for _ in range(count[i, j])
     ]
     return Ns3Topology(2 * n, tuple(range(n, 2 * n)), (*own, *between))
-
-
-def ns3_text(topology: Ns3Topology) -> str:
-    """`nodes switches links`, the switches, then `source target rate delay error` of every link."""
-    lines = [f"{topology.nodes} {len(topology.switches)} {len(topology.links)}"]
-    lines.append(" ".join(str(switch) for switch in topology.switches))
-    for source, target, gbps, delay_ms, error_rate in topology.links:
-        rate, delay = decimal_text(gbps), decimal_text(delay_ms)
-        lines.append(f"{source} {target} {rate}Gbps {delay}ms {decimal_text(error_rate)}")
-    return "\n".join(lines) + "\n"
 
 
 def graph_export(solution: Result[Any, Any], options: ExportOptions) -> Export:

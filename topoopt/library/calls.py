@@ -160,9 +160,10 @@ def explain(
     if problem is not None:
         problem = problem_of(problem)
         _kind_of_both(problem, solution)
+        solution = replace(solution, problem=problem)  # type: ignore[call-arg]  # every result has the field
     added = None if added_links is None else Fraction(added_links).limit_denominator(1000)
     assert kind.explain is not None
-    return kind.explain()(problem, solution, Question(added, checks, Stop().within(time_limit_s)))
+    return kind.explain()(solution, Question(added, checks, Stop().within(time_limit_s)))
 
 
 def evaluate(

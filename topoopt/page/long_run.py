@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -57,14 +58,24 @@ def counting_bar(output: Output) -> Progress:
     )
 
 
+QUIET_S = 30.0
+"""Seconds between lines where standard error is no terminal."""
+
+
 @contextmanager
 def solving_bar(output: Output) -> Iterator[Callable[[str, int, int | None], None]]:
-    """The same for a solve, as a function of what is done, the steps done, and of how many (None: nobody knows)."""
+    """The same as a function of what is done, the steps done, and of how many (None: nobody knows); where standard
+    error is no terminal, a line every half minute."""
     with counting_bar(output) as bar:
         task = bar.add_task("", total=None)
+        last_s = time.monotonic()
 
         def tell(what: str, done: int, total: int | None) -> None:
+            nonlocal last_s
             bar.update(task, description=escape(what), completed=done, total=total)
+            if not output.remarks.is_terminal and total is not None and time.monotonic() - last_s >= QUIET_S:
+                last_s = time.monotonic()
+                output.remarks.print(f"{what}: {done} of {total}", markup=False, highlight=False, soft_wrap=True)
 
         yield tell
 

@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from topoopt.core.arrays import Floats, Int32s, Ints
 from topoopt.core.cluster import LinkDirection
-from topoopt.core.graphs import RingBox, boxes_of, kautz_arcs, reachable_from, turns_of
+from topoopt.core.graphs import RingBox, Symmetry, boxes_of, kautz_arcs, reachable_from, translations
 from topoopt.core.routing import GroupRings
 from topoopt.core.topology import Topology
 from topoopt.page.charts import LINEAR, intensity_plot
@@ -198,7 +198,7 @@ def fewest_hops(topology: Topology) -> Ints:
 def box_of(topology: Topology) -> RingBox | None:
     """Where every server has the same arcs as server 0, seen from its place in it: what one reaches says it of all."""
     n, arcs = topology.servers, topology.arcs
-    if turns_of(arcs, n) is not None:
+    if Symmetry.of(arcs, n, translations((n,))) is not None:
         return RingBox((n,))
     tail, head = arcs[np.lexsort((arcs[:, 1], arcs[:, 0]))].astype(np.int64).T
     return next(boxes_of(n, tail, head), None)

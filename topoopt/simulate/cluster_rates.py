@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoopt.core.arrays import BYTES_PER_MS_PER_GBPS, Floats, Int32s, Ints, offsets, ranges
+from topoopt.core.clos import fat_tree_arity
 from topoopt.core.cluster import Cluster
-from topoopt.core.graphs import fat_tree_arity
 from topoopt.core.shared_cluster import FAT_TREE, Contention, Fabric, JobClass, JobTable
 from topoopt.core.workload import TaskGraph, TaskKind, strided_groups
 from topoopt.native import jobs as native

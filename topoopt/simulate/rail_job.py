@@ -100,7 +100,7 @@ def rail_job(problem: LlmTrainingProblem, strategy: ParallelStrategy, settings: 
 
 
 def _inside(strategy: ParallelStrategy, stages: StagePasses, groups: float, experts: float) -> PortUse | None:
-    if experts > 1 and stages.routed.any():
+    if experts > 1 and stages.expert_weights.any():
         return PortUse.EXPERT
     return PortUse.DATA if strategy.zero >= 3 and groups > 1 else None
 
@@ -140,22 +140,23 @@ def _short(job: RailJob) -> Iterator[Problem]:
 def _tokens(
     problem: LlmTrainingProblem, columns: StrategyColumns, stages: StagePasses, rates: GroupRates
 ) -> tuple[RailExchange, ...]:
-    cluster, slow, traffic = problem.cluster, problem.cluster.slowdown, layer_traffic(problem, columns)
+    cluster, slow, kinds = problem.cluster, problem.cluster.slowdown, problem.model.kinds
     shown = slow * (1.0 - problem.overlap.expert)
-    crossing = shown * float(traffic.expert_crossing[0] / rates.expert[0])
-    within = shown * float(traffic.expert[0]) / rates.inside
+    with_experts = [index for index, kind in enumerate(kinds) if kind.experts is not None]
+    layers = {index: layer_traffic(problem, columns, kinds[index]) for index in with_experts}
     fixed = shown * 2.0 * (cluster.message_latency_us + rates.hops.expert * cluster.hop_latency_us) * 1e-6
-    before, behind = LayerTimes(problem, columns).attention()
-    return tuple(
-        RailExchange(
-            (n * crossing, n * crossing),
-            n * within,
-            n * fixed,
-            slow * float(before[0]) if n else 0.0,
-            slow * float(behind[0]) if n else 0.0,
+    before, behind = LayerTimes(problem, columns).attention(kinds[with_experts[-1]])
+
+    def exchange(counts: list[int]) -> RailExchange:
+        n = sum(counts[index] for index in with_experts)
+        crossing = sum(
+            counts[index] * shown * float(own.expert_crossing[0] / rates.expert[0]) for index, own in layers.items()
         )
-        for n in stages.routed.tolist()
-    )
+        within = sum(counts[index] * shown * float(own.expert[0]) / rates.inside for index, own in layers.items())
+        ahead, back = slow * float(before[0]) if n else 0.0, slow * float(behind[0]) if n else 0.0
+        return RailExchange((crossing, crossing), within, n * fixed, ahead, back)
+
+    return tuple(exchange(counts) for counts in stages.kinds.T.tolist())
 
 
 def _weights(

@@ -5,10 +5,11 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
+import numpy as np
 from annotated_types import Ge, Gt, Le, Len
 
 from topoopt.core.arrays import GIB
@@ -22,48 +23,74 @@ from topoopt.core.hierarchy import (
     LayerPhase,
     Loop,
 )
-from topoopt.core.llm_training import ReachedRates, TrainingDevice
-from topoopt.core.parallelism import Experts, LanguageModel, LatentAttention
+from topoopt.core.language_models import (
+    Attention,
+    Experts,
+    LanguageModel,
+    LatentAttention,
+    LayerKind,
+    Mixer,
+    Mlp,
+)
+from topoopt.workloads.layer_kinds import (
+    core_operations,
+    expert_matrix_weights,
+    expert_weights,
+    layer_weights,
+    matrix_weights,
+)
 
 
-def _megatron(name: str, layers: int, hidden: int, heads: int, vocabulary: int = 51200) -> LanguageModel:
+def uniform(
+    name: str,
+    layers: int,
+    hidden: int,
+    mixer: Mixer,
+    mlp: Mlp | Experts,
+    vocabulary: int,
+    *,
+    dense: tuple[int, Mlp] | None = None,
+    norms: int = 2,
+    **ends: Any,
+) -> LanguageModel:
+    """A model whose layers are alike, but for the MLP of the first ones.
+
+    Args:
+        dense: how many first layers have another MLP, and which.
+        norms: vectors of width h of the norms of a layer.
+        ends: other fields of the model.
+    """
+    kinds, count = [LayerKind(mixer, mlp, norms)], 0
+    if dense is not None and dense[0]:
+        kinds.insert(0, LayerKind(mixer, dense[1], norms))
+        count = dense[0]
+    order = (0,) * count + (len(kinds) - 1,) * (layers - count)
+    return LanguageModel(name, hidden, vocabulary, tuple(kinds), order, **ends)
+
+
+def _megatron(name: str, layers: int, hidden: int, heads: int, vocabulary: int = 51200, size: int = 0) -> LanguageModel:
     """GPT as Megatron-LM trains it: f = 4h, biases, tied head, 2048 learned positions (arXiv:2104.04473)."""
-    return LanguageModel(
-        name, layers, hidden, 4 * hidden, heads, heads, hidden // heads, vocabulary,
-        positions=2048, gated=False, biases=True, tied=True,
-    )  # fmt: skip
+    mixer = Attention(heads, heads, size or hidden // heads, biases=True, output_biases=True)
+    mlp = Mlp(4 * hidden, gated=False, biases=True)
+    return uniform(name, layers, hidden, mixer, mlp, vocabulary, norms=4, positions=2048, final_norms=2, tied=True)
 
 
 _ALL = (
     _megatron("gpt3-175b", 96, 12288, 96),
-    LanguageModel("llama3-70b", 80, 8192, 28672, 64, 8, 128, 128256),
-    LanguageModel("llama3-405b", 126, 16384, 53248, 128, 8, 128, 128256),
-    LanguageModel("mixtral-8x22b", 56, 6144, 16384, 48, 8, 128, 32768, experts=Experts(8, 2, 16384)),
-    LanguageModel(
+    uniform("llama3-70b", 80, 8192, Attention(64, 8, 128), Mlp(28672), 128256),
+    uniform("llama3-405b", 126, 16384, Attention(128, 8, 128), Mlp(53248), 128256),
+    uniform("mixtral-8x22b", 56, 6144, Attention(48, 8, 128), Experts(8, 2, 16384), 32768),
+    uniform(
         "deepseek-v3",
         61,
         7168,
-        18432,
-        128,
-        128,
-        192,
+        LatentAttention(128, 1536, 512, 128, 64, 128),
+        Experts(256, 8, 2048, 2048, node_limit=4, balanced=True),
         129280,
-        experts=Experts(256, 8, 2048, shared=1, dense_layers=3, node_limit=4, balanced=True),
-        latent=LatentAttention(1536, 512, 128, 64, 128),
+        dense=(3, Mlp(18432)),
         mtp_layers=1,
     ),
-    LanguageModel(
-        "qwen3-235b",
-        94,
-        4096,
-        12288,
-        64,
-        4,
-        128,
-        151936,
-        query_key_norms=True,
-        experts=Experts(128, 8, 1536),
-    ),
+    uniform("qwen3-235b", 94, 4096, Attention(64, 4, 128, norms="head"), Experts(128, 8, 1536), 151936),
     # Sizes of arXiv:2104.04473, table 1.
     _megatron("megatron-1.7b", 24, 2304, 24),
     _megatron("megatron-39b", 48, 8192, 64),
@@ -73,7 +100,7 @@ _ALL = (
     # Sizes of arXiv:2205.05198, table 3.
     _megatron("megatron-22b", 48, 6144, 64),
     _megatron("megatron-530b", 105, 20480, 128),
-    replace(_megatron("megascale-175b", 96, 12288, 128, 64000), head_size=96),  # arXiv:2402.15627, table 1
+    _megatron("megascale-175b", 96, 12288, 128, 64000, 96),  # arXiv:2402.15627, table 1
     _megatron("megatron-14.6b", 46, 5120, 40),  # arXiv:2401.10241, table 3
     # Sizes of the Megatron-Core scaling study, vocabulary 131072.
     _megatron("megatron-core-16b", 32, 6144, 48, 131072),
@@ -84,104 +111,8 @@ _ALL = (
 
 LANGUAGE_MODELS: Mapping[str, LanguageModel] = MappingProxyType({model.name: model for model in _ALL})
 
-
-_A100 = ReachedRates(0.7388, 0.6, 2.984, 0.4736, 0.8575, 0.7902, 0.8697, 34.29, 67.0, 143.9, 107.9)
-_H100 = ReachedRates(0.5936, 0.5192, 2.062, 0.5167, 0.802, 0.6616, 0.8146, 32.28, 52.73, 124.9, 69.75)
-
-TRAINING_DEVICES: Mapping[str, TrainingDevice] = MappingProxyType(
-    {
-        "a100": TrainingDevice("a100", 312.0, None, 2039.0, _A100),
-        "h100": TrainingDevice("h100", 989.4, 1978.9, 3352.0, _H100),
-        "h800": TrainingDevice("h800", 989.4, 1978.9, 3352.0, _H100),
-    }
-)
-"""Devices by name. An H800 is an H100 with fewer links inside the server, so it has the efficiencies of one."""
-
-
 BACKWARD = 2
 """Operations of the backward pass over those of the forward pass."""
-
-
-@dataclass(frozen=True)
-class LayerWeights:
-    """Weights of one layer of transformers.
-
-    Attributes:
-        attention: matrices of attention.
-        dense: matrices of the MLP, shared experts and the router: what every token meets.
-        expert: matrices of one routed expert.
-        experts: routed experts; 0 in a dense layer.
-        small: biases and norms.
-        whole: of `attention` and `dense`, matrices that every tensor rank has whole: the router, the gate of shared
-            experts, projections to low ranks.
-        split_biases: of `small`, biases that tensor ranks share out like the columns they belong to.
-    """
-
-    attention: int
-    dense: int
-    expert: int
-    experts: int
-    small: int
-    whole: int
-    split_biases: int
-
-    @property
-    def total(self) -> int:
-        return self.attention + self.dense + self.expert * self.experts + self.small
-
-
-def attention_weights(model: LanguageModel) -> int:
-    h, a, d = model.hidden, model.heads, model.head_size
-    latent = model.latent
-    if latent is None:
-        return 2 * h * a * d + 2 * h * model.kv_heads * d
-    key = latent.plain_size + latent.rotary_size
-    query = h * latent.query_rank + latent.query_rank * a * key if latent.query_rank else h * a * key
-    shared = h * (latent.key_value_rank + latent.rotary_size)
-    expanded = latent.key_value_rank * a * (latent.plain_size + latent.value_size)
-    return query + shared + expanded + a * latent.value_size * h
-
-
-def _split_biases(model: LanguageModel, *, expert_layer: bool) -> int:
-    """Biases of queries, keys and values, and of the first product of an MLP."""
-    count = 0 if expert_layer or not model.biases else model.ffn_hidden
-    if model.biases or model.attention_biases:
-        count += (model.heads + 2 * model.kv_heads) * model.head_size
-    return count
-
-
-def _small(model: LanguageModel, *, expert_layer: bool) -> int:
-    """Norms of a layer, and biases where the model has them."""
-    h = model.hidden
-    count = 2 * h + _split_biases(model, expert_layer=expert_layer)
-    if model.biases:
-        count += 2 * h + h + (0 if expert_layer else h)
-    if model.query_key_norms:
-        count += 2 * model.head_size
-    if model.latent is not None:
-        count += model.latent.query_rank + model.latent.key_value_rank
-    if expert_layer and model.experts is not None and model.experts.balanced:
-        count += model.experts.count
-    return count
-
-
-def layer_weights(model: LanguageModel, *, expert_layer: bool) -> LayerWeights:
-    """Weights of a layer, of experts or dense."""
-    h, matrices = model.hidden, 3 if model.gated else 2
-    attention = attention_weights(model)
-    small = _small(model, expert_layer=expert_layer)
-    biases = _split_biases(model, expert_layer=expert_layer)
-    latent, experts = model.latent, model.experts
-    whole = 0 if latent is None else h * (latent.query_rank + latent.key_value_rank + latent.rotary_size)
-    if experts is None or not expert_layer:
-        return LayerWeights(attention, matrices * h * model.ffn_hidden, 0, 0, small, whole, biases)
-    expert = matrices * h * experts.hidden
-    gates = h * experts.count + (h if experts.shared_gate else 0)
-    return LayerWeights(attention, experts.shared * expert + gates, expert, experts.count, small, whole + gates, biases)
-
-
-def expert_layers(model: LanguageModel) -> int:
-    return 0 if model.experts is None else model.layers - model.experts.dense_layers
 
 
 def end_weights(model: LanguageModel) -> tuple[int, int]:
@@ -189,44 +120,60 @@ def end_weights(model: LanguageModel) -> tuple[int, int]:
 
     A tied head is the embedding, and counts there alone.
     """
-    positions, norm = whole_ends(model)
+    first, last = whole_ends(model)
     vocabulary = model.vocabulary * model.hidden
-    return positions + vocabulary, norm + (0 if model.tied else vocabulary)
+    return first + vocabulary, last + (0 if model.tied else vocabulary) + model.head_biases * model.vocabulary
 
 
 def whole_ends(model: LanguageModel) -> tuple[int, int]:
-    """Of the weights of the ends, what every tensor rank has whole: learned positions; the final norm."""
-    return model.positions * model.hidden, (2 if model.biases else 1) * model.hidden
+    """Of the weights of the ends, what every tensor rank has whole: learned positions and norms."""
+    return (model.positions + model.embedding_norms) * model.hidden, model.final_norms * model.hidden
+
+
+def kind_parameters(model: LanguageModel, kind: LayerKind) -> int:
+    """Weights of one layer."""
+    experts = 0 if kind.experts is None else kind.experts.count * expert_weights(kind.experts, model.hidden)
+    return int(layer_weights(kind, model.hidden, np.ones(1))[0]) + experts
 
 
 def parameters(model: LanguageModel) -> int:
     """Weights of the whole model, as counted without layers that predict further tokens."""
-    experts = expert_layers(model)
-    layers = experts * layer_weights(model, expert_layer=True).total if experts else 0
-    dense = (model.layers - experts) * layer_weights(model, expert_layer=False).total
-    return layers + dense + sum(end_weights(model))
+    layers = sum(count * kind_parameters(model, kind) for count, kind in zip(model.counts, model.kinds, strict=True))
+    return layers + sum(end_weights(model))
+
+
+def routed_parameters(model: LanguageModel) -> int:
+    """Of these, weights of routed experts."""
+    return sum(
+        count * kind.experts.count * expert_weights(kind.experts, model.hidden)
+        for count, kind in zip(model.counts, model.kinds, strict=True)
+        if kind.experts is not None
+    )
 
 
 def active_parameters(model: LanguageModel) -> int:
     """Weights that one token meets: all but those of experts it does not go to."""
-    if model.experts is None:
-        return parameters(model)
-    idle = model.experts.count - model.experts.per_token
-    return parameters(model) - expert_layers(model) * idle * layer_weights(model, expert_layer=True).expert
+    idle = sum(
+        count * (kind.experts.count - kind.experts.per_token) * expert_weights(kind.experts, model.hidden)
+        for count, kind in zip(model.counts, model.kinds, strict=True)
+        if kind.experts is not None
+    )
+    return parameters(model) - idle
 
 
-def keys_attended(model: LanguageModel, length: int, *, causal: bool = True) -> float:
-    """Keys that a token of a sequence attends to in the mean: half of all where attention is causal, fewer behind a
-    window, whose first tokens have none before them."""
-    window = length if model.attention_window is None else min(model.attention_window, length)
-    return window - window * window / (2.0 * length) if causal else float(window)
+def further_parameters(model: LanguageModel) -> int:
+    """Weights of the layers that predict further tokens: each a layer, a projection of 2h to h, and three norms."""
+    h = model.hidden
+    return model.mtp_layers * (kind_parameters(model, model.kinds[model.order[-1]]) + 2 * h * h + 3 * h)
 
 
-def core_operations(model: LanguageModel, length: int, *, causal: bool = True) -> float:
-    """Operations of the core of attention of a token in one layer, forward, in a sequence of `length` tokens."""
-    latent = model.latent
-    both = 2 * model.head_size if latent is None else latent.plain_size + latent.rotary_size + latent.value_size
-    return 2.0 * keys_attended(model, length, causal=causal) * model.heads * both
+def layer_operations(model: LanguageModel, kind: LayerKind, length: int, *, causal: bool = True) -> float:
+    """Operations of a token in one layer, forward."""
+    h, experts = model.hidden, kind.experts
+    met = 0 if experts is None else experts.per_token * expert_matrix_weights(experts, h)
+    return 2 * (float(matrix_weights(kind, h, np.ones(1))[0]) + met) + core_operations(
+        kind.mixer, length, causal=causal
+    )
 
 
 def token_operations(model: LanguageModel, length: int, *, causal: bool = True) -> float:
@@ -234,20 +181,11 @@ def token_operations(model: LanguageModel, length: int, *, causal: bool = True) 
 
     Layers that predict further tokens count: each is a layer, a projection of 2h to h, and a head.
     """
-    core = core_operations(model, length, causal=causal)
-
-    def layer(*, expert_layer: bool) -> float:
-        weights = layer_weights(model, expert_layer=expert_layer)
-        met = 0 if model.experts is None or not expert_layer else model.experts.per_token * weights.expert
-        return 2 * (weights.attention + weights.dense + met) + core
-
-    experts = expert_layers(model)
+    layers = [layer_operations(model, kind, length, causal=causal) for kind in model.kinds]
     head = 2 * model.hidden * model.vocabulary
-    further = layer(expert_layer=model.experts is not None) + 4 * model.hidden**2 + head if model.mtp_layers else 0.0
-    forward = (model.layers - experts) * layer(expert_layer=False) + head + model.mtp_layers * further
-    if experts:
-        forward += experts * layer(expert_layer=True)
-    return (1 + BACKWARD) * forward
+    further = layers[model.order[-1]] + 4 * model.hidden**2 + head
+    forward = sum(count * layer for count, layer in zip(model.counts, layers, strict=True)) + head
+    return (1 + BACKWARD) * (forward + model.mtp_layers * further)
 
 
 PARALLELISMS = ("tensor", "expert", "data", "pipeline")

@@ -52,7 +52,7 @@ def cases(draw: st.DrawFn, *, goal: AllocationGoal | None = None) -> AllocationP
 
 
 @given(case=cases())
-@settings(max_examples=250, deadline=None, derandomize=True)
+@settings(max_examples=250)
 def test_water_filling_and_programs_agree(case: AllocationProblem) -> None:
     """On hundreds of random problems both give the rates of exact rational filling, proven and accepted."""
     expected = [float(rate) for rate in plain_filling(case)]
@@ -61,7 +61,7 @@ def test_water_filling_and_programs_agree(case: AllocationProblem) -> None:
 
 
 @given(case=cases(goal="max-min"))
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60)
 def test_agrees_with_the_simulator(case: AllocationProblem) -> None:
     """Whole paths without limits get the rates of the fluid simulator's filling."""
     whole = [t for t in case.transfers if (t.routes[0].fraction == 1).all()]
@@ -102,7 +102,7 @@ def choices(draw: st.DrawFn) -> AllocationProblem:
 
 
 @given(case=choices())
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=80)
 def test_choice_agrees_with_solving_for_each_transfer(case: AllocationProblem) -> None:
     """With routes to choose, the programs find the rates of the plain method that tries to raise every transfer."""
     expected = plain_levels(case)
@@ -110,7 +110,7 @@ def test_choice_agrees_with_solving_for_each_transfer(case: AllocationProblem) -
 
 
 @given(case=choices())
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40)
 def test_largest_sum_agrees_with_scipy(case: AllocationProblem) -> None:
     """The weighted sum is that of a dense program, and never below that of the fair rates."""
     fair = replace(case, goal="min-guarantee", surplus="max-min")
@@ -132,7 +132,7 @@ def test_largest_sum_agrees_with_scipy(case: AllocationProblem) -> None:
 
 
 @given(case=choices(), factor=st.sampled_from([0.5, 4.0]))
-@settings(max_examples=30, deadline=None, derandomize=True)
+@settings(max_examples=30)
 def test_scaling_and_order(case: AllocationProblem, factor: float) -> None:
     """Rates scale with the capacities and limits, and the order of the transfers plays no part."""
     once = rates(case)

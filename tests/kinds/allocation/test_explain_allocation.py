@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,7 @@ def test_parking_lot() -> None:
     assert isinstance(problem, AllocationProblem)
     found = explained(problem)
     assert [value for _, _, value in found.gains] == pytest.approx([50.0] * 4 + [100.0])
-    assert "all transfers count for it" in explain(problem, solve(problem), Question()).words
+    assert "all transfers count for it" in explain(solve(problem), Question()).words
 
 
 def test_own_limits_and_servers(tmp_path: Path) -> None:
@@ -86,7 +87,7 @@ def test_completion_time(tmp_path: Path) -> None:
 def test_no_time_is_said(tmp_path: Path) -> None:
     """With no seconds nothing is solved again, and nothing is claimed."""
     _, problem = problem_of(tmp_path, transfers=[{"source": 0, "destination": 1}])
-    found = explain(problem, solve(problem), Question(stop=Stop().within(0.0)))
+    found = explain(solve(problem), Question(stop=Stop().within(0.0)))
     assert found.late
     assert [gain["checked_value"] for gain in found.figures["more_capacity"]] == [None]
     assert any("not solved again" in line for line in found.words)
@@ -97,7 +98,7 @@ def test_another_instance_is_refused(tmp_path: Path) -> None:
     _, one = problem_of(tmp_path, transfers=[{"source": 0, "destination": 1}])
     _, other = problem_of(tmp_path, transfers=[{"source": 0, "destination": 2}])
     with pytest.raises(InputError, match="not a solution of this instance"):
-        explain(other, solve(one), Question())
+        explain(replace(solve(one), problem=other), Question())
 
 
 def test_command(tmp_path: Path) -> None:

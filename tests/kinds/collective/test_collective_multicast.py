@@ -37,7 +37,7 @@ def solved(
     )
     problem = read_instance(file)
     assert isinstance(problem, CollectiveProblem)
-    solution = solve(problem, SolveOptions(method=method, time_limit_s=60.0))
+    solution = solve(problem, SolveOptions(method=method))
     assert isinstance(solution, Result)
     assert solution.check.ok, solution.check.violations
     return problem, solution

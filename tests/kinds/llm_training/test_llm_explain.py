@@ -16,7 +16,7 @@ from topoopt.kinds.pipeline import Question, solve
 def test_gains_are_solved_again() -> None:
     """Each is what `solve` finds for the changed cluster; nothing that is added makes the best strategy slower."""
     problem, solution = problem_of("llm-training"), solution_of("llm-training")
-    found = explain(problem, solution, Question())
+    found = explain(solution, Question())
     gains = {one["change"]: one for one in found.figures["changes"]}
     assert not found.late
     cluster = problem.cluster
@@ -35,12 +35,12 @@ def test_gains_are_solved_again() -> None:
 
 
 def test_the_instance_in_the_solution_serves() -> None:
-    """Without an instance beside it the solution is explained by its own; one of another instance is refused."""
+    """The solution is explained by its own instance; one of another instance is refused."""
     problem, solution = problem_of("llm-training"), solution_of("llm-training")
-    assert explain(None, solution, Question(checks=1)).figures["changes"]
+    assert explain(solution, Question(checks=1)).figures["changes"]
     other = replace(problem, sha256="0" * 64)
     with pytest.raises(InputError, match="not a solution of this instance"):
-        explain(other, solution, Question(checks=1))
+        explain(replace(solution, problem=other), Question(checks=1))
 
 
 def test_gains_on_a_network_are_of_that_network() -> None:
@@ -51,7 +51,7 @@ def test_gains_on_a_network_are_of_that_network() -> None:
     problem = replace(problem, space=space, cluster=cluster, fabrics=("direct-connect",))
     solution = solve(problem)
     assert solution.objective.value > solution.figures.ranked[0].iteration_time_s
-    found = explain(problem, solution, Question())
+    found = explain(solution, Question())
     gains = {one["change"]: one for one in found.figures["changes"]}
     changed = {
         "1 more link a server": replace(cluster, degree=3),

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from solvers.network.polish import SearchBudget
+from solvers.network.search import START_ACCURACY
 from solvers.network.seeds import seed_topologies
 from solvers.stop import Stop
 from solvers.timing import AFTERWARDS, SPARE_S, Timing
@@ -48,7 +49,36 @@ def test_the_first_topology_comes_before_bounds(
     busiest = max(problem.demand.sum(axis=0).max(), problem.demand.sum(axis=1).max())
     assert solution.bound.value == pytest.approx(busiest / 4)
     assert solution.bound.argument is Argument.NODE_CUT
-    assert solution.status is Status.FEASIBLE
+    reached = solution.objective.value <= solution.bound.value * (1 + 1e-6)  # skew over single links: the cut is met
+    assert solution.status is (Status.OPTIMAL if reached else Status.FEASIBLE)
+    assert reached == (demand == "skew" and links is LinkDirection.UNIDIRECTIONAL)
+
+
+@pytest.mark.parametrize(("servers", "links"), [(32, LinkDirection.UNIDIRECTIONAL), (40, LinkDirection.BIDIRECTIONAL)])
+def test_a_search_cut_short_is_no_worse_than_any_cheap_method(
+    servers: int, links: LinkDirection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once bounds are derived nothing more is routed: the plan is the best of the constructions, not the first one."""
+    rng = np.random.default_rng(3)
+    demand = np.where(rng.random((servers, servers)) < 0.1, rng.lognormal(size=(servers, servers)), 0.0)
+    np.fill_diagonal(demand, 0.0)
+    problem = TopologyProblem("case", servers, 4, links, demand)
+    stop = Stop()
+
+    def interrupting(*_: object, **__: object) -> tuple[Bound, tuple[Any, ...]]:
+        stop.interrupted.set()
+        return Bound(0.0, Argument.NODE_CUT), ()
+
+    thetas = {
+        name: float((result.plan.flows[0].load(result.plan.topology) / result.plan.topology.capacity).max())
+        for name in ("totient", "matching", "random")
+        for result in [searches.seed_topology(problem, Effort(problem.search, Stop()), name)]
+    }
+    assert thetas["totient"] > 1.1 * min(thetas.values()), "the first construction is not the best here"
+    monkeypatch.setattr(searches, "formula_bound", interrupting)
+    plan = searches.portfolio(problem, Effort(problem.search, stop)).plan
+    theta = float((plan.flows[0].load(plan.topology) / plan.topology.capacity).max())
+    assert theta <= min(thetas.values()) * (1 + START_ACCURACY)
 
 
 @pytest.mark.parametrize(

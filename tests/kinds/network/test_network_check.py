@@ -167,7 +167,7 @@ def routings(draw: st.DrawFn) -> RoutingProblem:
 
 
 @given(problem=routings(), factor=st.sampled_from([0.25, 3.0]))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_routing_is_proven_and_scales(problem: RoutingProblem, factor: float) -> None:
     """On random networks the answer is proven optimal and accepted; theta grows with the demand; a link never hurts."""
     solution = solve(problem, SolveOptions(method="simplex"))

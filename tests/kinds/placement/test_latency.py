@@ -46,7 +46,7 @@ def placed(instance, place):
     return judged(instance, search, Effort(SearchSettings(), Stop()))
 
 
-@settings(max_examples=120, derandomize=True, deadline=None)
+@settings(max_examples=120)
 @given(random_problems(), st.integers(0, 1000))
 def test_the_checker_accepts_whatever_the_simulator_does(instance, seed):
     """The independent replay agrees on durations, order, sharing and makespan, for all kinds of sharing."""
@@ -56,7 +56,7 @@ def test_the_checker_accepts_whatever_the_simulator_does(instance, seed):
     assert latency_floor(instance).value <= solution.objective.value * (1 + 1e-12)
 
 
-@settings(max_examples=40, derandomize=True, deadline=None)
+@settings(max_examples=40)
 @given(random_problems(), st.integers(0, 1000))
 def test_figures_are_what_the_simulator_did(instance, seed):
     """Ends and transfers that follow from the decisions are those of the simulated schedule, bit for bit."""
@@ -146,7 +146,7 @@ def best_of_all(instance):
     return best
 
 
-@settings(max_examples=12, derandomize=True, deadline=None)
+@settings(max_examples=12)
 @given(random_problems(most=5, sharing=("none", "fifo", "fair")))
 def test_bound_below_brute_force_below_heuristics(instance):
     """On up to five operators: floor <= proven bound <= best of all orders <= methods, and exact meets it."""

@@ -79,7 +79,7 @@ def test_tensors_without_bytes_load_no_link():
     assert EGRESS not in latency_bounds(empty)
 
 
-@settings(max_examples=25, derandomize=True, deadline=None)
+@settings(max_examples=25)
 @given(
     st.lists(st.integers(0, 3), min_size=3, max_size=5),
     st.lists(st.integers(0, 4), min_size=5, max_size=5),

@@ -49,7 +49,7 @@ def in_process(problem: PlacementProblem, backend: str) -> float | None:
 
 @pytest.mark.parametrize("variant", list(VARIANTS))
 @given(seed=st.integers(0, 10**6), cpus=st.integers(0, 1), backward=st.booleans(), memory=st.booleans())
-@settings(max_examples=8, deadline=None, derandomize=True)
+@settings(max_examples=8)
 def test_program_reaches_the_enumerated_optimum(
     variant: str, seed: int, cpus: int, backward: bool, memory: bool
 ) -> None:
@@ -66,7 +66,7 @@ def test_program_reaches_the_enumerated_optimum(
 
 
 @given(seed=st.integers(0, 10**6), backward=st.booleans())
-@settings(max_examples=8, deadline=None, derandomize=True)
+@settings(max_examples=8)
 def test_both_backends_agree_on_three_devices(seed: int, backward: bool) -> None:
     """HiGHS in floating point, CP-SAT in whole numbers."""
     problem = random_problem(seed, operators=7, devices=3, backward=backward)
@@ -77,7 +77,7 @@ def test_both_backends_agree_on_three_devices(seed: int, backward: bool) -> None
 
 @pytest.mark.parametrize("variant", list(VARIANTS))
 @given(seed=st.integers(0, 10**6), cpus=st.integers(0, 1), memory=st.booleans())
-@settings(max_examples=4, deadline=None, derandomize=True)
+@settings(max_examples=4)
 def test_bound_below_optimum_below_heuristics(variant: str, seed: int, cpus: int, memory: bool) -> None:
     """The work bound, the enumerated optimum, order slicing with local search; no heuristic beats the optimum."""
     problem = random_problem(seed, cpus=cpus, backward=True, memory=memory, settings=VARIANTS[variant])
@@ -93,7 +93,7 @@ def test_bound_below_optimum_below_heuristics(variant: str, seed: int, cpus: int
 
 
 @given(seed=st.integers(0, 10**6), variant=st.sampled_from(list(VARIANTS)), cpus=st.integers(0, 1))
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=25)
 def test_start_of_a_placement_is_a_point_of_the_program(seed: int, variant: str, cpus: int) -> None:
     """The start satisfies every row, costs what the placement costs, and reads back as the same placement."""
     problem = random_problem(seed, operators=7, devices=3, cpus=cpus, backward=True, settings=VARIANTS[variant])

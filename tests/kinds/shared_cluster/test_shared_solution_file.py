@@ -37,7 +37,7 @@ def solution() -> Result[Any, Any]:
     return solve(PROBLEM)
 
 
-@settings(derandomize=True, max_examples=50)
+@settings(max_examples=50)
 @given(st.sets(st.integers(0, 4095), min_size=1, max_size=60))
 def test_ranges_of_servers(servers: set[int]) -> None:
     """Text and back."""

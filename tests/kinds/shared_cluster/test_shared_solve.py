@@ -204,7 +204,7 @@ def test_spread_shards_reach_over_borders() -> None:
         solve(problem, SolveOptions(method="fifo-defragment"))
 
 
-@settings(derandomize=True, deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(st.integers(0, 2**31), st.sampled_from(get_args(QueueOrder)), st.booleans())
 def test_random_clusters_pass_the_check(seed: int, queue: QueueOrder, defragment: bool) -> None:
     """Whatever arrives, every fabric's run keeps the laws, and the bound holds."""
@@ -244,7 +244,7 @@ def test_random_clusters_pass_the_check(seed: int, queue: QueueOrder, defragment
     assert all(run.whole for run in solution.figures.runs)
 
 
-@settings(derandomize=True, deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(
     st.integers(0, 2**31),
     st.sampled_from(FORMULAS),

@@ -185,7 +185,7 @@ def random_integer_programs(draw: st.DrawFn) -> LpArrays:
     return program(cost, [0] * n, [4] * n, [-INF] * m, high, rows, integer="i" * n)  # type: ignore[arg-type]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(random_integer_programs())
 def test_integer_backends_agree_with_enumeration(data: LpArrays) -> None:
     """All points of the box: the least cost of those that fit, or infeasible."""

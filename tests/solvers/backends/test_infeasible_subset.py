@@ -128,7 +128,7 @@ def clashing(draw: st.DrawFn) -> LpArrays:
     return program([0] * n, [2] * n, low, high, rows)  # type: ignore[arg-type]
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(clashing())
 def test_subsets_are_irreducible_by_another_solver(data: LpArrays) -> None:
     """Scipy agrees: the members clash, and without any one of them they do not."""

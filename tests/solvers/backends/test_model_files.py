@@ -128,7 +128,7 @@ def test_impossible_bounds_are_refused() -> None:
         model_text(replace(data, lower=np.full(4, INF)), "lp")
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.text(max_size=6), max_size=8))
 def test_safe_names_differ_and_never_look_like_numbers(names: list[str]) -> None:
     """Whatever the names, files get as many different ones, none that a reader takes for a number."""

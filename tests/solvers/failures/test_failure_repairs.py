@@ -203,7 +203,7 @@ def test_detours_share_no_arc_and_are_shortest_first() -> None:
     assert len(ways[0]) == 4
 
 
-@settings(max_examples=40, derandomize=True, deadline=None)
+@settings(max_examples=40)
 @given(n=st.integers(4, 14), turn=st.integers(0, 13), second=st.integers(0, 13))
 def test_other_orders_are_rings_without_the_lost_steps(n: int, turn: int, second: int) -> None:
     """On a complete graph, reversals give Hamiltonian cycles that avoid both directions of what was lost."""
@@ -221,7 +221,7 @@ def test_other_orders_are_rings_without_the_lost_steps(n: int, turn: int, second
         assert all(alive[a, b] for path in made.paths for a, b in pairwise(path))
 
 
-@settings(max_examples=25, derandomize=True, deadline=None)
+@settings(max_examples=25)
 @given(
     n=st.sampled_from([5, 7, 9, 11, 13]),
     seed=st.integers(0, 10_000),
@@ -243,7 +243,7 @@ def test_all_bytes_arrive_after_any_repair(n: int, seed: int, lost: int, transfe
         assert outcome.value >= evaluator.nominal * (1 - 1e-9)
 
 
-@settings(max_examples=20, derandomize=True, deadline=None)
+@settings(max_examples=20)
 @given(n=st.sampled_from([8, 10, 11]), seed=st.integers(0, 10_000))
 def test_a_spare_link_never_makes_a_failure_worse(n: int, seed: int) -> None:
     """The plan left as it is, two servers joined that were not: every single failure is repaired at least as well."""

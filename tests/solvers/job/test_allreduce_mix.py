@@ -110,7 +110,7 @@ def test_a_circulant_without_single_hop_rings_of_one_step() -> None:
     assert mix_rings(topology, whole(6, 60.0)).theta == pytest.approx(2 * 5 / 6 * 60.0 / 3, rel=1e-6)
 
 
-@settings(max_examples=20, deadline=None, derandomize=True)
+@settings(max_examples=20)
 @given(st.integers(2, 9), st.integers(0, 10**6), st.sampled_from(list(LinkDirection)), st.booleans())
 def test_certificate_and_mix_pass_the_independent_check(n: int, seed: int, links: LinkDirection, half: bool) -> None:
     """Theta is that of the checked flow, the bound is proven by its lengths, and they meet."""
@@ -173,7 +173,7 @@ def test_mix_refuses_bad_input() -> None:
         mix_rings(pair, whole(4, 1.0))
 
 
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=25)
 @given(st.integers(2, 7), st.integers(0, 10**6))
 def test_small_groups_are_priced_exactly(size: int, seed: int) -> None:
     """The ring found is no longer than any order, and its length is as stated."""

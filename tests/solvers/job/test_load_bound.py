@@ -54,7 +54,7 @@ def holds(graph, network) -> None:
             assert jobs.load_bound(arrays, links, 0.999 * busy)[0]
 
 
-@settings(max_examples=30, deadline=None, derandomize=True)
+@settings(max_examples=30)
 @given(
     n=st.sampled_from([2, 4, 6, 8]),
     seed=st.integers(0, 2**32),

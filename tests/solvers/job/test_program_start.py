@@ -74,7 +74,7 @@ def plain_cost(cluster, workload, splits) -> float:
 
 
 @given(workloads())
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40)
 def test_the_program_finds_the_cheapest_splits(workload: Workload) -> None:
     """All choices of splits, their cost in plain Python: the program's model is that cost, its choice the least."""
     cluster = Cluster(4, 1, 2, 16.0)

@@ -65,7 +65,7 @@ def loads(n: int, parts: list[tuple[float, tuple[int, ...]]]) -> np.ndarray:
     return load
 
 
-@settings(max_examples=20, deadline=None, derandomize=True)
+@settings(max_examples=20)
 @given(st.integers(2, 9), st.integers(0, 10**6), st.sampled_from(list(LinkDirection)))
 def test_paths_of_a_flow_carry_it(n: int, seed: int, links: LinkDirection) -> None:
     """Paths of all pairs, weighted by the bytes of the pair, put the flow back on the links."""
@@ -89,7 +89,7 @@ def test_paths_of_a_flow_carry_it(n: int, seed: int, links: LinkDirection) -> No
     np.testing.assert_allclose(carried, flow, rtol=1e-6, atol=1e-6 * flow.max())
 
 
-@settings(max_examples=15, deadline=None, derandomize=True)
+@settings(max_examples=15)
 @given(st.integers(3, 9), st.integers(0, 10**6))
 def test_mixed_rings_are_rings(n: int, seed: int) -> None:
     """Shares sum to one, none too small, not too many, every order a permutation with paths from member to member."""

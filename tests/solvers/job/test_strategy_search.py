@@ -55,7 +55,7 @@ def setting(n, workload, distances, degree=4, memory=None):
     return cluster, network
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(n=st.sampled_from([2, 3, 4, 6, 12]), seed=st.integers(0, 2**32), steps=st.integers(1, 60))
 def test_moves_keep_strategies_legal(n, seed, steps):
     """After any number of moves split indices and offsets are in range, and a pinned operator has not moved."""
@@ -78,7 +78,7 @@ def test_moves_keep_strategies_legal(n, seed, steps):
         assert offset[0] == 0
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(n=st.sampled_from([2, 4, 6]), seed=st.integers(0, 2**32))
 def test_quick_bounds_are_below_the_simulated_time(n, seed):
     """The bound used for pruning never exceeds the iteration time of either event model."""

@@ -21,7 +21,7 @@ def graph_of(instance):
     return graph
 
 
-@settings(max_examples=150, derandomize=True, deadline=None)
+@settings(max_examples=150)
 @given(random_problems(most=14))
 def test_blocks_make_a_graph_without_cycle_and_lose_nothing(instance):
     """Times, memory and co-location survive; the quotient has no cycle; producers stand before consumers."""
@@ -38,7 +38,7 @@ def test_blocks_make_a_graph_without_cycle_and_lose_nothing(instance):
     assert len(found.tensor_of) == len(found.problem.tensors)
 
 
-@settings(max_examples=60, derandomize=True, deadline=None)
+@settings(max_examples=60)
 @given(random_problems(most=14))
 def test_paths_are_upper_bounds_between_refreshes(instance):
     """After any allowed merge the kept longest path is no shorter than the one computed from scratch."""

@@ -55,7 +55,7 @@ def test_memory_parts_a_favourite_child_from_its_parent():
     assert placed(crowd, earliest_start) is None
 
 
-@settings(max_examples=40, derandomize=True, deadline=None)
+@settings(max_examples=40)
 @given(random_problems())
 def test_every_first_placement_places_all_groups(instance):
     """A device for each group, for each rule of the table; some rule always finds one where memory is no limit."""

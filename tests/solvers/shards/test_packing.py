@@ -23,7 +23,7 @@ from topoopt.verify.shared_cluster.servers import shard_violations
     st.lists(st.tuples(st.integers(1, 6), st.integers(0, 9)), max_size=7),
     st.integers(0, 15),
 )
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=100)
 def test_knapsack_by_all_subsets(jobs: list[tuple[int, int]], room: int) -> None:
     """The same worth, and a choice that fits and has it."""
     sizes = np.array([size for size, _ in jobs], dtype=np.int64)
@@ -37,7 +37,7 @@ def test_knapsack_by_all_subsets(jobs: list[tuple[int, int]], room: int) -> None
 
 
 @given(st.integers(0, 10**6), st.integers(2, 4), st.integers(1, 4))
-@settings(max_examples=30, deadline=None, derandomize=True)
+@settings(max_examples=30)
 def test_filling_is_below_brute_force_and_brute_force_below_the_bound(seed: int, ports: int, jobs: int) -> None:
     """Rings on two planes of blocks alike."""
     rng = np.random.default_rng(seed)

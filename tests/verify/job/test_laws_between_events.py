@@ -72,7 +72,7 @@ def forks(draw):
 
 
 @given(forks(), st.data())
-@settings(max_examples=120, deadline=None, derandomize=True)
+@settings(max_examples=120)
 def test_no_strategy_is_faster_than_the_laws_of_forks(job, data) -> None:
     """For random forks, strategies, networks and orders of traffic the longest path is at most the iteration."""
     cluster, workload, distances = job

@@ -72,7 +72,8 @@ def cost(
     with the reason when they cannot. --output writes bills (.csv) and cost against servers (.html, .svg).
 
     Settings: `equal_to` (direct-connect), the fabric whose cost the others are set to, to find the rate it buys;
-    `oversubscription` (2), downlinks over uplinks; `counting` (ports), ports in use, or whole devices.
+    `oversubscription` (2), downlinks over uplinks; `counting` (ports), ports in use, or whole devices; `radix`, ports
+    of a switch, of which whole fat-trees are built, and the fabric `clos`, with its `tiers`, `planes` and `breakout`.
     """
     output = Output.choose(as_json)
 
@@ -85,6 +86,7 @@ def cost(
             cost_document,
             figures_of,
             show_cost,
+            switches_of,
             target_of,
         )
         from topoopt.costs import Counting
@@ -97,17 +99,24 @@ def cost(
             "equal_to": str,
             "oversubscription": Annotated[float, Ge(1.0), Le(1e3)],
             "counting": Counting,
+            "radix": Annotated[int, Ge(2), Le(4096)],
+            "tiers": Annotated[int, Ge(1), Le(3)],
+            "planes": Annotated[int, Ge(1), Le(16)],
+            "breakout": Annotated[int, Ge(1), Le(8)],
         }
         given = options.typed_settings(options.settings_of(settings, types), types)
         equal_to = given.get("equal_to", "direct-connect")
+        book, target = book_of(prices), target_of(file, servers, degree, link_gbps)
+        clos = switches_of(target, book, given)
         question = CostQuestion(
-            target=target_of(file, servers, degree, link_gbps),
-            fabrics=chosen_fabrics(fabrics, equal_to),
+            target=target,
+            fabrics=chosen_fabrics(fabrics, equal_to, clos=clos is not None),
             named=fabrics is not None,
             equal_to=equal_to,
             oversubscription=given.get("oversubscription", 2.0),
             counting=given.get("counting", Counting.PORTS),
-            book=book_of(prices),
+            book=book,
+            clos=clos,
         )
         figures = figures_of(question)
         said = answer(question, figures)

@@ -12,11 +12,20 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.text import Text
 
+from topoopt.core.clos import TIERS, ClosFabric, ClosStatement
+from topoopt.core.collective import CollectiveProblem
 from topoopt.core.errors import InfeasibleError, InputError, Problem
 from topoopt.core.job import CoOptimisation
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.network import RoutingProblem, TopologyProblem
-from topoopt.core.price_book import OCS_PORT, PATCH_PANEL_PORT, Bill, PriceBook, iterations_per_s_per_million_usd
+from topoopt.core.price_book import (
+    OCS_PORT,
+    PATCH_PANEL_PORT,
+    SWITCH_PORT,
+    Bill,
+    PriceBook,
+    iterations_per_s_per_million_usd,
+)
 from topoopt.core.process import versions_text
 from topoopt.core.topology import Topology
 from topoopt.costs import DIRECT_CONNECT, FABRIC_COSTS, SAME_BILL, Counting, NetworkSize
@@ -33,8 +42,8 @@ from topoopt.page.render import TerminalTable, render_page
 from topoopt.page.text import counted, number, ratio
 from topoopt.page.vega import MISSING, altair, installed, number_axis, svg, svg_text, xy_chart
 
-COSTED = ("co-optimisation", "routing", "topology", "llm-training")
-"""Kinds of instances whose network is one of servers with interfaces."""
+COSTED = ("co-optimisation", "routing", "topology", "llm-training", "collective")
+"""Kinds of instances whose network is one of servers with interfaces; of collectives those on a Clos fabric."""
 
 BILL_OF = {"fat-tree": "full-fat-tree", **SAME_BILL}
 """Fabrics of language models in training that are counted as another."""
@@ -53,6 +62,7 @@ class Target:
         iterations_s: of a language model in training, seconds of an iteration on the fabrics of its solution, by
             their names in the table of counting rules.
         rail_ports: of a server on optical switches of rails; 0: not said.
+        clos: the fabric of a collective.
     """
 
     name: str
@@ -64,6 +74,7 @@ class Target:
     iterations_s: Mapping[str, float] = field(default_factory=dict)
     optical_interfaces: int = 0
     rail_ports: int = 0
+    clos: ClosStatement | None = None
 
 
 def target_of(file: Path | None, servers: int | None, degree: int | None, link_gbps: float | None) -> Target:
@@ -119,6 +130,8 @@ def _solved(file: Path) -> _RatedTarget | None:
         return _rated(plan.name, cluster.servers, cluster.degree, cluster.link_gbps, lit, solved=True)
     if kind == "llm-training":
         return _trained(file)
+    if kind == "collective":
+        return _on_clos(file, kind_named(kind).files.solutions.read(file).problem)
     if kind in COSTED:
         network: Any = kind_named(kind).files.solutions.read(file)
         topology, gbps = network.figures.topology, network.figures.problem.link_gbps
@@ -160,12 +173,23 @@ def _declared(file: Path) -> _RatedTarget:
         return _rated(instance.name, cluster.servers, cluster.degree, cluster.link_gbps)
     if isinstance(instance, LlmTrainingProblem):
         return _trained_on(instance)
+    if isinstance(instance, CollectiveProblem):
+        return _on_clos(file, instance)
     if isinstance(instance, TopologyProblem):
         return _rated(instance.name, instance.servers, instance.degree, instance.link_gbps)
     if isinstance(instance, RoutingProblem):
         topology = instance.topology
         return _rated(instance.name, topology.servers, topology.degree, instance.link_gbps)
     raise _no_bill(file, instance.kind)
+
+
+def _on_clos(file: Path, problem: CollectiveProblem | None) -> _RatedTarget:
+    clos = None if problem is None else problem.fabric
+    if problem is None or clos is None:
+        text, allowed = "only a Clos fabric has a bill", "fabric: {clos: ...}"
+        raise InputError([Problem(text, file=str(file), path="fabric", allowed=allowed)])
+    target, gbps = _rated(problem.name, clos.servers, clos.degree, clos.link_gbps)
+    return replace(target, clos=clos), gbps
 
 
 def _no_bill(file: Path, kind: str) -> InputError:
@@ -185,6 +209,7 @@ class CostQuestion:
         oversubscription: of oversubscribed fabrics.
         counting: what of a switch is paid.
         book: prices.
+        clos: electrical switches as they are built; None: nothing is stated.
     """
 
     target: Target
@@ -194,6 +219,7 @@ class CostQuestion:
     oversubscription: float
     counting: Counting
     book: PriceBook
+    clos: ClosStatement | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,13 +252,52 @@ class CostFigures:
     unavailable: dict[str, str]
 
 
-def chosen_fabrics(names: str | None, equal_to: str) -> tuple[str, ...]:
+CLOS = "clos"
+
+
+def switches_of(target: Target, book: PriceBook, design: Mapping[str, Any]) -> ClosStatement | None:
+    """The electrical switches that a file, settings or the price book state; None: none does.
+
+    Args:
+        design: `radix`, `tiers`, `planes`, `breakout`, `oversubscription` of the settings.
+
+    Raises:
+        InputError: settings beside the fabric of a file, or without a radix.
+    """
+    parts = {name: design[name] for name in ("radix", "tiers", "planes", "breakout") if name in design}
+    if target.clos is not None:
+        text, allowed = "not beside the fabric that the file states", "left out"
+        beside = [
+            Problem(text, path=f"--set {name}", value=str(value), allowed=allowed) for name, value in parts.items()
+        ]
+        if beside:
+            raise InputError(beside)
+        return target.clos
+    device = book.device(SWITCH_PORT)
+    if "radix" not in parts and device is not None:
+        parts["radix"] = device.ports
+    if parts and "radix" not in parts:
+        text, allowed = "missing: ports of a switch", "--set radix=64, or a switch in the price book"
+        raise InputError([Problem(text, path="--set radix", allowed=allowed)])
+    if not parts:
+        return None
+    ratio = (float(design.get("oversubscription", 1.0)),)
+    return ClosStatement(
+        servers=target.servers, degree=target.degree, link_gbps=target.link_gbps, oversubscription=ratio, **parts
+    )
+
+
+def chosen_fabrics(names: str | None, equal_to: str, *, clos: bool) -> tuple[str, ...]:
     """Fabrics by name, all by default.
+
+    Args:
+        clos: switches are stated, so that the fabric `clos` is among all.
 
     Raises:
         InputError: names that no counting rule has, also of the reference.
     """
-    listed = tuple(FABRIC_COSTS) if names is None else tuple(dict.fromkeys(part.strip() for part in names.split(",")))
+    every = tuple(name for name in FABRIC_COSTS if clos or name != CLOS)
+    listed = every if names is None else tuple(dict.fromkeys(part.strip() for part in names.split(",")))
     wrong = [("--fabrics", name) for name in listed if name not in FABRIC_COSTS]
     wrong += [("--set equal_to", equal_to)] if equal_to not in FABRIC_COSTS else []
     if wrong:
@@ -253,7 +318,12 @@ def figures_of(question: CostQuestion) -> CostFigures:
     """
     target, book, counting = question.target, question.book, question.counting
     size = NetworkSize(
-        target.servers, target.degree, question.oversubscription, target.optical_interfaces, target.rail_ports
+        target.servers,
+        target.degree,
+        question.oversubscription,
+        target.optical_interfaces,
+        target.rail_ports,
+        question.clos,
     )
 
     def bill(fabric: str) -> tuple[Bill, str | None]:
@@ -349,6 +419,8 @@ def _fabric(figures: FabricFigures) -> dict[str, Any]:
         "notes": _notes(figures),
         "bill": [dict(zip(COLUMNS, row, strict=True)) for row in bill_rows(bill)],
     }
+    if bill.switches is not None:
+        document["clos"] = clos_document(bill.switches, bill.link_gbps)
     if figures.iteration_time_s is not None:
         iterations_per_million = iterations_per_s_per_million_usd(1e3 * figures.iteration_time_s, bill.usd)
         document |= {
@@ -368,6 +440,36 @@ def _fabric(figures: FabricFigures) -> dict[str, Any]:
             "reason": cabling.reason,
         }
     return document
+
+
+def clos_document(fabric: ClosFabric, link_gbps: float) -> dict[str, Any]:
+    """Counts of a tree of switches, all planes together; cables of a tier are those below it.
+
+    Args:
+        link_gbps: rate of an interface, where trees are counted for any.
+    """
+    rows = zip(TIERS, fabric.tiers, fabric.cables, strict=False)
+    return {
+        "switches": fabric.switches,
+        "cables": sum(fabric.cables),
+        "transceivers": sum(fabric.transceivers.values()),
+        "bisection_gbps": fabric.bisection_gbps * link_gbps / fabric.link_gbps,
+        "radix": fabric.radix,
+        "planes": fabric.planes,
+        "pods": fabric.pods,
+        "oversubscription": [float(ratio) for ratio in fabric.oversubscription],
+        "tiers": [
+            {
+                "tier": name,
+                "switches": fabric.planes * tier.switches,
+                "down": tier.down,
+                "up": tier.up,
+                "cables": count,
+            }
+            for name, tier, count in rows
+        ],
+        "transceivers_by_side": fabric.transceivers,
+    }
 
 
 def _notes(figures: FabricFigures) -> list[str]:

@@ -14,13 +14,12 @@ import typer
 from annotated_types import Ge, Le
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import Progress, TextColumn, TimeElapsedColumn
 
 from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.failures import Failure, FailureOutcome, Resilience
 from topoopt.core.proofs import StopReason
 from topoopt.page import options
-from topoopt.page.long_run import memory_bytes
+from topoopt.page.long_run import memory_bytes, solving_bar
 from topoopt.page.output import EXIT_OF_STOP, Output
 from topoopt.page.process import verbose
 from topoopt.page.render import TerminalTable
@@ -48,7 +47,7 @@ SETTINGS = {
 
 
 def resilience(
-    solution: Annotated[Path, typer.Argument(help="solution.json of `topoopt solve`.")],
+    solution: Annotated[Path, typer.Argument(help="solution.json of `topoopt solve`; of a Clos fabric its instance.")],
     fail: Annotated[
         list[str] | None,
         typer.Option(help="Only this fails: link A-B, server:N or switch:N (also a rail). Repeated: all at once."),
@@ -76,11 +75,14 @@ def resilience(
     random failures of several parts (100); `rewire`, give up at most so many circuits to mend the worst failure of
     links; with --days `spares`, numbers of spare servers (0,4,8,16).
 
+    Of an instance or solution of kind collective on a Clos fabric: what a leaf, a spine, a core and a plane take away.
+
     With --days servers are down as in the trace of InfiniteHBD: the throughput that is left, with circuits and without.
     """
     output = Output.choose(as_json)
 
     def command() -> int:
+        from topoopt.analyses.resilience.clos import answer_blast, clos_problem
         from topoopt.analyses.resilience.run import ResilienceQuestion
         from topoopt.files.atomic import targets, write_text_atomically
         from topoopt.files.results import solution_kind
@@ -88,6 +90,9 @@ def resilience(
 
         csv, report = targets(output_files, force, (".csv",), (".html",))
         given = options.typed_settings(options.settings_of(settings, SETTINGS), SETTINGS)
+        if (problem := clos_problem(solution)) is not None:
+            alone = {"--fail": fail, "--days": days, "--fabric": fabric, "--seed": seed, "--output .html": report}
+            return answer_blast(output, problem, alone | {f"--set {name}": given[name] for name in given}, csv)
         kind = solution_kind(solution, SUBJECTS)
         spares, rewire = given.get("spares"), given.get("rewire")
         refuse_mixed(kind, days, spares, {"--set rewire": rewire, "--fail": fail, "--fabric": fabric})
@@ -150,15 +155,8 @@ def _failure(texts: list[str], topology: Topology) -> Failure:
 def _run(output: Output, subject: Subject, question: ResilienceQuestion, run: AttendedRun) -> Resilience:
     from topoopt.analyses.resilience.run import study
 
-    columns = (TextColumn("{task.fields[phase]}"), TextColumn("{task.completed} failures"), TimeElapsedColumn())
-    with Progress(*columns, console=output.remarks, transient=True, disable=not output.remarks.is_terminal) as bar:
-        task = bar.add_task("resilience", total=None, phase="compile")
-
-        def tell(phase: str, done: int) -> None:
-            run.doing = phase
-            bar.update(task, advance=done, phase=phase)
-
-        return study(subject, question, stop=run.timing.stop, progress=tell)
+    with solving_bar(output) as bar:
+        return study(subject, question, stop=run.timing.stop, progress=run.telling(bar))
 
 
 def _refuse_fabric(fabric: str | None) -> None:
@@ -182,7 +180,7 @@ def _network(path: Path, fabric: str | None, stop: Stop) -> tuple[Subject, Topol
 
     _refuse_fabric(fabric)
     solution = read_solution(path, ("routing", "topology"))
-    subject = network_subject(solution, None, stop)
+    subject = network_subject(solution, stop)
     return subject, subject.evaluator.topology
 
 

@@ -42,7 +42,7 @@ from topoopt.core.failures import (
 from topoopt.core.job import CoOptimisation, JobPlan
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.llm_training_plan import DIRECT_FABRICS, IDEAL_SWITCH, PHOTONIC_RAILS, POD_CIRCUITS, SWITCHED_FABRICS
-from topoopt.core.network import RoutingProblem, TopologyProblem
+from topoopt.core.network import TopologyProblem
 from topoopt.core.plan import Plan
 from topoopt.core.proofs import Status, Tolerance
 from topoopt.core.result import Result, SolutionHead
@@ -77,9 +77,6 @@ RELAY_NOTE = (
     "the whole server fail, the job stops until a spare is patched in its place by the circuits stated, and then takes "
     "the time it took before. Distances and disconnected pairs are those of the servers left."
 )
-TRAFFIC_NOTE = (
-    "Without the instance the iteration cannot be simulated: values are the time the busiest link carries traffic."
-)
 DEMAND_NOTE = "Demand from and to failed servers goes with them; all other demand is routed anew."
 PLANE_NOTE = "A failed optical switch takes one interface of every server: the arcs of its permutation."
 
@@ -108,11 +105,11 @@ class Subject(ABC):
 
 @dataclass(frozen=True, eq=False)
 class JobSubject(Subject):
-    """The plan of a job; `instance` where it is known."""
+    """The plan of a job."""
 
     solution: Result[CoOptimisation, JobPlan]
     evaluator: JobEvaluator
-    instance: CoOptimisation | None
+    instance: CoOptimisation
 
     def violations(self, failure: Failure) -> Sequence[Violation]:
         """Repaired routes and rings against the laws, or distances alone where nothing can be repaired."""
@@ -160,45 +157,36 @@ def _refuse(violations: Sequence[Violation]) -> None:
         raise CheckError(f"the checker rejects the solution:\n{text}")
 
 
-def job_subject(solution: Result[CoOptimisation, JobPlan], instance: CoOptimisation | None) -> JobSubject:
-    """The plan of a job, simulated where its instance is known.
+def job_subject(solution: Result[CoOptimisation, JobPlan], instance: CoOptimisation) -> JobSubject:
+    """The plan of a job, simulated after each failure.
 
     Raises:
         CheckError: the solution does not hold for the instance.
         InputError: AllReduces run on schedules.
     """
-    graph = None
-    if instance is not None:
-        _refuse(CHECKER(instance, solution, BRIEF).violations)
-        solution = replace(solution, problem=instance)
-        graph = build_task_graph(instance.cluster, instance.workload, solution.plan.strategy)
+    _refuse(CHECKER(instance, solution, BRIEF).violations)
+    solution = replace(solution, problem=instance)
+    graph = build_task_graph(instance.cluster, instance.workload, solution.plan.strategy)
     plan, figures = solution.plan, solution.figures
     plan.require_rings("failures")
     traffic = PlanTraffic(plan.topology, plan.routes, plan.rings, figures.demand)
     evaluator = JobEvaluator(figures.cluster, traffic, graph)
-    if instance is None:
-        return JobSubject(solution, evaluator, "busiest_link", "ms", (TRAFFIC_NOTE, RELAY_NOTE, PLANE_NOTE), None)
     return JobSubject(solution, evaluator, "iteration_time", "ms", (RELAY_NOTE, PLANE_NOTE), instance)
 
 
-def network_subject(
-    solution: NetworkResult, problem: RoutingProblem | TopologyProblem | None, stop: Stop | None = None
-) -> NetworkSubject:
-    """The routing of a demand, of the instance that is given or of its own.
+def network_subject(solution: NetworkResult, stop: Stop | None = None) -> NetworkSubject:
+    """The routing of a demand.
 
     Raises:
         InputError: there are several demands, no instance, or links with rates of their own.
         CheckError: the solution does not hold for the instance, or its flow is none.
     """
-    if problem is not None:
-        solution = replace(solution, problem=problem)
     figures: NetworkFigures = solution.figures
     figures.one_demand()
     if figures.topology.rates is not None:
         text = "failures of links that have rates of their own are not known here"
         raise InputError([Problem(text, path="topology.rates", allowed="links of one rate")])
-    if problem is not None:
-        _refuse(check_network(problem, solution, BRIEF).violations)
+    _refuse(check_network(figures.problem, solution, BRIEF).violations)
     hops = figures.flow.by_hop is not None or solution.objective.name != "theta"
     limits = ("Limits and prices of hops are left out after a failure.",) if hops else ()
     evaluator = NetworkEvaluator(figures.topology, figures.problem.demand, figures.theta, stop)
@@ -343,8 +331,7 @@ def _job(subject: JobSubject, failure: Failure, most: int, seed: int, stop: Stop
     check_topology(findings, subject.solution.figures.cluster, rewired.topology)
     plan = Plan(subject.solution.plan.strategy, rewired.topology, rewired.plan.routes, rewired.plan.rings)
     laws: list[Violation] = [*findings.violations(), *check_rewiring(evaluator.topology, result, rewired.topology)]
-    if subject.instance is not None:
-        laws += check_plan(subject.instance.cluster, subject.instance.workload, plan)
+    laws += check_plan(subject.instance.cluster, subject.instance.workload, plan)
     demand, rate = subject.solution.figures.demand, subject.solution.figures.cluster.link_bytes_per_ms
     laws += check_repair(
         rewired.topology, demand, _whole(rewired.topology, rewired.time_ms), plan.routes, plan.rings, rate
@@ -441,8 +428,8 @@ def _solved(problem: TopologyProblem, seed: int, stop: Stop) -> NetworkResult | 
     return None
 
 
-Progress = Callable[[str, int], None]
-"""Called with (what is done, failures evaluated since the last call)."""
+Progress = Callable[[str, int, int | None], None]
+"""Called with (what is done, failures evaluated of it, and of how many; None: nobody knows)."""
 
 
 @dataclass(frozen=True)
@@ -474,7 +461,7 @@ def study(
         InputError: a failure of what does not exist, or more failures than parts.
         LimitError: a limit came before anything was evaluated.
     """
-    return _Study(subject, question, stop or Stop(), progress or (lambda phase, done: None)).run()
+    return _Study(subject, question, stop or Stop(), progress or (lambda phase, done, total: None)).run()
 
 
 class _Study:
@@ -482,6 +469,12 @@ class _Study:
         self.subject, self.question, self.stop, self.progress = subject, question, stop, progress
         self.checked: dict[Failure, tuple[str, ...]] = {}
         self.complete = True
+        self.evaluated: Counter[str] = Counter()
+
+    def _step(self, phase: str, total: int | None = None) -> None:
+        """One more failure of a phase is evaluated."""
+        self.evaluated[phase] += 1
+        self.progress(phase, self.evaluated[phase], total)
 
     def run(self) -> Resilience:
         question, evaluator = self.question, self.subject.evaluator
@@ -541,14 +534,14 @@ class _Study:
         for failure in wanted:
             if self.stop.reason() is not None:
                 break
-            self.progress(f"re-wiring after {failure.label}", 0)
+            self.progress(f"re-wiring after {failure.label}", 0, None)
             rewiring = rewire(self.subject, failure, question.rewire or 0, seed=question.seed, stop=self.stop)
             rewirings += [] if rewiring is None else [rewiring]
         return tuple(rewirings)
 
     def _one(self, blank: Resilience, failure: Failure) -> Resilience:
         outcome = self.subject.evaluator.outcome(failure)
-        self.progress(failure.label, 1)
+        self._step(failure.label, 1)
         if failure.planes:
             return replace(blank, planes=(outcome,))
         if failure.servers and not failure.links:
@@ -586,7 +579,7 @@ class _Study:
             count,
             seed=question.seed,
             stop=self.stop,
-            step=lambda: self.progress(f"worst {count} {part}", 1),
+            step=lambda: self._step(f"worst {count} {part}"),
         )
 
     def _sampled(self, part: str, count: int) -> SampledFailures:
@@ -598,7 +591,7 @@ class _Study:
             question.samples,
             seed=question.seed,
             stop=self.stop,
-            step=lambda: self.progress(f"{count} random {part}", 1),
+            step=lambda: self._step(f"{count} random {part}", question.samples),
         )
 
     def _outcomes(self, phase: str, failures: Sequence[Failure]) -> tuple[FailureOutcome, ...]:
@@ -608,7 +601,7 @@ class _Study:
                 break
             outcomes.append(self.subject.evaluator.outcome(failure))
             self._check(failure)  # here, so that a time limit counts it
-            self.progress(phase, 1)
+            self._step(f"failures of {phase}", len(failures))
         return tuple(outcomes)
 
     def _check(self, failure: Failure) -> None:

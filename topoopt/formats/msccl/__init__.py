@@ -28,10 +28,10 @@ WHAT = "an MSCCL algorithm (XML: algo, gpu, tb, step)"
 FIELDS: FieldTable = {
     "@name": ("used", "name of the program"),
     "@coll": ("used", "which collective, unless --collective says it"),
-    "@ngpus": ("used", "number of ranks"),
+    "@ngpus": ("used", "number of ranks; default: as many as there are gpu"),
     "@nchunksperloop": ("used", "chunks of the vector"),
     "@nchannels": ("used", "number of channels"),
-    "@inplace": ("used", "whether input and output are one buffer"),
+    "@inplace": ("used", "whether input and output are one buffer; default: where no gpu has chunks of an input"),
     "@proto": ("used", "LL is known to give wrong data, which a note says"),
     "@maxBytes": ("used", "above it the runtime takes NCCL, which a note says"),
     "@minBytes": ("noted", "below it the runtime takes NCCL"),
@@ -140,12 +140,24 @@ def parsed(path: Path, options: ScheduleOptions) -> MscclAlgorithm:
             collective,
             chunks,
             int(root.attrib.get("nchannels", "1")),
-            root.attrib.get("inplace", "1" if "ngpus" not in root.attrib else "0") == "1",
+            root.attrib.get("inplace", str(int(not any(gpu.get("i_chunks", "0") != "0" for gpu in listed)))) == "1",
             int(root.attrib.get("maxBytes") or 0),
             dict(root.attrib),
             tuple(_gpu(element) for element in listed),
-            notes_of(Document(str(path), root, lambda _: {}), FIELDS),
+            (*notes_of(Document(str(path), root, lambda _: {}), FIELDS), *_missing(root.attrib)),
         )
+
+
+REQUIRED = ("ngpus", "coll", "inplace")
+"""Attributes that files of early SCCL lack; later runtimes refuse a file without one."""
+
+
+def _missing(given: Mapping[str, str]) -> tuple[str, ...]:
+    missing = [name for name in REQUIRED if name not in given]
+    if not missing:
+        return ()
+    missing += [name for name in ("minBytes", "maxBytes") if name not in given]
+    return (f"runtimes want attributes of algo that the file has not: {', '.join(missing)}",)
 
 
 def _whole(text: str, low: int) -> int:
@@ -262,12 +274,6 @@ def _fused(builder: ProgramBuilder, where: str, steps: tuple[MscclStep, ...]) ->
 def _notes(builder: ProgramBuilder, algorithm: MscclAlgorithm) -> None:
     builder.notes.extend(algorithm.notes)
     given = algorithm.attributes
-    early = [name for name in ("ngpus", "coll", "inplace") if name not in given]
-    if early:
-        text = (
-            "its gpu elements are the ranks, and it is read as in place" if "ngpus" in early else "it is read without"
-        )
-        builder.notes.append(f"the file has no {', '.join(early)}, which runtimes want: {text}")
     absent = [name for name in ("minBytes", "maxBytes", "outofplace") if name not in given]
     if absent:
         builder.notes.append(f"newer executors refuse files without {', '.join(absent)}")

@@ -62,7 +62,8 @@ ScheduleReader = Callable[[Path, ScheduleOptions], ChunkProgram]
 def no_collective(file: str, value: object) -> InputError:
     """An error about a file that does not say what it is to do."""
     allowed = "one of allreduce, allgather, reduce-scatter, all-to-all, broadcast, reduce, by --collective"
-    return refusal("the file names no collective", file, value=value, allowed=allowed)
+    missing = "the file names no collective" if value is not None else "the file names no collective: coll is missing"
+    return refusal(missing, file, value=value, allowed=allowed)
 
 
 SHARED = frozenset({CollectiveOp.ALLGATHER, CollectiveOp.REDUCE_SCATTER, CollectiveOp.ALL_TO_ALL})

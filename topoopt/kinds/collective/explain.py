@@ -21,7 +21,7 @@ from topoopt.verify.checker import FULL
 from topoopt.verify.collective import CHECKER, bandwidth_us
 
 
-def explain(problem: CollectiveProblem | None, result: CollectiveResult, question: Question) -> Explanation:
+def explain(result: CollectiveResult, question: Question) -> Explanation:
     """Explain a schedule; capacity is added in links of the rate that the fastest link has.
 
     Raises
@@ -29,12 +29,11 @@ def explain(problem: CollectiveProblem | None, result: CollectiveResult, questio
     InputError
         There is no instance, or the result is not one of it.
     """
-    problem = problem or result.problem
+    problem = result.problem
     if problem is None:
         raise InputError([Problem("needed for the links", path="instance", allowed="the instance that was solved")])
     if violations := CHECKER(problem, result, FULL).violations:
         raise InputError([Problem(f"not a solution of this instance: {violations[0].message}")])
-    result = replace(result, problem=problem)
     network, schedule = problem.network, result.plan.schedule
     least = float(bandwidth_us(problem, result.certificates))
     loads, latency = step_loads_us(problem, schedule)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from annotated_types import Ge, Le, Len, Lt
+from pydantic import Field
 
 from topoopt.core.collective import CollectiveOp, CollectiveProblem
 from topoopt.core.data import MAX_BYTES, MAX_SERVERS, STRICT, FileName, Pattern, SchemaVersion
@@ -15,9 +16,10 @@ from topoopt.core.rated_network import RatedNetwork
 from topoopt.core.search_settings import SearchSettings
 from topoopt.files import codec
 from topoopt.files.documents import Document, canonical_sha256
+from topoopt.files.fields import is_none
 from topoopt.files.findings import Findings, within
 from topoopt.files.issues import Issue
-from topoopt.files.rated_sections import FileNetwork, RatedSection, network_of
+from topoopt.files.rated_sections import ClosNetwork, FileNetwork, RatedSection, network_of
 
 ROOTED = ("broadcast", "reduce")
 UNITS = {"B": 1, **{f"{letter}B": 1000 ** (power + 1) for power, letter in enumerate("kMGT")}, "KB": 1000}
@@ -71,7 +73,10 @@ class CollectiveInstance:
     schema_version: SchemaVersion = 1
     kind: Literal["collective"] = "collective"
     name: FileName = "collective"
-    topology: RatedSection
+    topology: Annotated[RatedSection | None, Field(exclude_if=is_none)] = None
+    """ranks, switches and links"""
+    fabric: Annotated[ClosNetwork | None, Field(exclude_if=is_none)] = None
+    """in place of `topology`: a Clos fabric"""
     collective: Literal["allreduce", "allgather", "reduce-scatter", "all-to-all", "broadcast", "reduce"]
     bytes: int | SizeText
     """the whole vector: a number of bytes, or text like 1GiB or 16 MB"""
@@ -120,10 +125,16 @@ def resolve(document: Document) -> CollectiveProblem:
         text = f"plays no part for {instance.collective}"
         findings.add([Issue(("root",), text, str(instance.root), "with broadcast, reduce")])
     latency_us = instance.latency_us.link
-    network = findings.attempt(
-        lambda: within("topology", lambda: network_of(instance.topology, folder, latency_us, findings.note)),
-        ("topology",),
-    )
+    section: RatedSection | None = instance.topology or instance.fabric
+    where = "fabric" if instance.topology is None else "topology"
+    if section is None or (instance.topology and instance.fabric):
+        text = "missing: the network" if section is None else "one network alone"
+        findings.add([Issue((where,), text, None, "topology, or fabric: {clos: ...}")])
+    network = None
+    if section is not None:
+        network = findings.attempt(
+            lambda: within(where, lambda: network_of(section, folder, latency_us, findings.note)), (where,)
+        )
     groups: tuple[tuple[int, ...], ...] = ()
     if network is not None:
         findings.add(_group_issues(instance, len(network.ranks)))
@@ -134,6 +145,7 @@ def resolve(document: Document) -> CollectiveProblem:
     findings.refuse(document)
     assert network is not None
     assert size is not None
+    clos = section if isinstance(section, ClosNetwork) else None
     return CollectiveProblem(
         name=instance.name,
         network=network,
@@ -150,6 +162,8 @@ def resolve(document: Document) -> CollectiveProblem:
         search=instance.search,
         sha256=_identity(instance, network),
         notes=tuple(findings.notes),
+        fabric=None if clos is None else clos.clos,
+        server_gbytes_per_s=None if clos is None else clos.server_gbytes_per_s,
     )
 
 

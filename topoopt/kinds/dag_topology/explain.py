@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from topoopt.core.dag_topology import DagTopologyProblem, DagTopologyResult
+from topoopt.core.dag_topology import DagTopologyResult
 from topoopt.core.errors import InputError, LimitError, Problem
 from topoopt.kinds.dag_topology.figures import DagTopologyFigures
 from topoopt.kinds.pipeline import Explanation, Question, solve
@@ -16,7 +16,7 @@ SAME = 1e-9
 """Part of the makespan that is rounding."""
 
 
-def explain(problem: DagTopologyProblem | None, result: DagTopologyResult, question: Question) -> Explanation:
+def explain(result: DagTopologyResult, question: Question) -> Explanation:
     """Explain the path that ends last, what of it is transfers, and gains of ports.
 
     Raises
@@ -24,7 +24,7 @@ def explain(problem: DagTopologyProblem | None, result: DagTopologyResult, quest
     InputError
         There is no instance.
     """
-    problem = problem or result.problem
+    problem = result.problem
     if problem is None:
         raise InputError([Problem("needed for the graph", path="instance", allowed="the instance that was solved")])
     figures = DagTopologyFigures(problem, result.plan)

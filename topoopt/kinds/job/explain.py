@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from topoopt.core.errors import CheckError, InputError, Problem
-from topoopt.core.job import CoOptimisation
 from topoopt.files.results import bound_document
 from topoopt.kinds.job.figures import GapParts, JobFigures, JobResult, gap_parts, order_free
 from topoopt.kinds.job.plots import breakdown_terms
@@ -31,31 +30,28 @@ TERMS = ("computing", "waiting for model-parallel transfers", "waiting for AllRe
 """What the terms of the breakdown are called."""
 
 
-def explain(problem: CoOptimisation | None, result: JobResult, question: Question) -> Explanation:
+def explain(result: JobResult, question: Question) -> Explanation:
     """Explain what limits the plan of a job, in words and figures.
 
     Parameters
     ----------
-    problem : of the instance; None: that of the result.
     result : what is explained.
     question : its links are those by which the rate of every link grows; None: 100 Gbit/s.
 
     Raises
     ------
     InputError
-        The instance is neither given nor in the result.
+        There is no instance.
     CheckError
         The result does not hold for the instance.
     """
-    own = result.problem if problem is None else problem
-    if own is None:
-        text = "the instance is neither in this solution nor beside it"
+    if result.problem is None:
+        text = "the instance is not in this solution"
         raise InputError([Problem(text, path="instance", allowed="a solution with its instance")])
-    violations = CHECKER(own, result, BRIEF).violations
+    violations = CHECKER(result.problem, result, BRIEF).violations
     if violations:
         text = "\n".join(f"{violation.code}: {violation.message}" for violation in violations)
         raise CheckError(f"the checker rejects the solution:\n{text}")
-    result = replace(result, problem=own)
     figures: JobFigures = result.figures
     path, rate = figures.evaluation.critical_path, figures.cluster.link_gbps
     faster_gbps = rate + (100.0 if question.added_links is None else float(question.added_links) * rate)

@@ -58,7 +58,7 @@ class WhatIf:
     proven: bool
 
 
-def explain(problem: LlmTrainingProblem | None, result: Solved, question: Question) -> Explanation:
+def explain(result: Solved, question: Question) -> Explanation:
     """Explain a plan, and search what changes of its cluster would gain.
 
     Raises
@@ -66,8 +66,6 @@ def explain(problem: LlmTrainingProblem | None, result: Solved, question: Questi
     InputError
         The result is not one of this instance.
     """
-    if problem is not None:
-        result = replace(result, problem=problem)
     figures: LlmTrainingFigures = result.figures
     problem = figures.problem
     if wrong := check_llm_training(problem, result).violations:

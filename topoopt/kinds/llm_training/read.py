@@ -13,6 +13,15 @@ from pydantic import TypeAdapter
 from topoopt.core.arrays import GIB, divisors
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError, Problem
+from topoopt.core.language_models import (
+    Attention,
+    Experts,
+    LanguageModel,
+    LatentAttention,
+    LayerKind,
+    Mixer,
+    Mlp,
+)
 from topoopt.core.llm_training import (
     END_SLOTS,
     GpuCluster,
@@ -24,8 +33,6 @@ from topoopt.core.llm_training import (
 from topoopt.core.llm_training_plan import DIRECT_FABRICS, IDEAL_SWITCH, PHOTONIC_RAILS, POD_CIRCUITS, SWITCHED_FABRICS
 from topoopt.core.parallelism import (
     RANK_ORDER,
-    Experts,
-    LanguageModel,
     ParallelDimension,
     ParallelStrategy,
     PipelineSchedule,
@@ -40,18 +47,22 @@ from topoopt.files.issues import Issue, nearest_text, value_text
 from topoopt.files.sections import existing_file
 from topoopt.kinds.llm_training.huggingface import read_huggingface
 from topoopt.kinds.llm_training.schema import (
+    MOST_LAYERS,
     MOST_POD_PORTS,
     MOST_PODS,
     GpuClusterSection,
     HuggingFaceModel,
+    KindsSection,
     LlmTrainingInstance,
     ModelField,
     ModelSection,
     PodsSection,
     StrategySection,
     SwitchingSection,
+    device_of,
 )
-from topoopt.workloads.language_models import LANGUAGE_MODELS, TRAINING_DEVICES
+from topoopt.workloads.language_models import LANGUAGE_MODELS, uniform
+from topoopt.workloads.training_devices import TRAINING_DEVICES
 
 SHOWN = 8
 
@@ -120,7 +131,9 @@ def replicas_left_out(problem: LlmTrainingProblem) -> tuple[str, ...]:
     return (f"strategies of {shown} replicas are left out, as these do not divide the {sequences} sequences",)
 
 
-def model_of(section: str | HuggingFaceModel | ModelSection, folder: FilePath) -> tuple[LanguageModel, tuple[str, ...]]:
+def model_of(
+    section: str | HuggingFaceModel | KindsSection | ModelSection, folder: FilePath
+) -> tuple[LanguageModel, tuple[str, ...]]:
     """The model that the section states, and notes on how its file was read.
 
     Raises:
@@ -134,7 +147,7 @@ def model_of(section: str | HuggingFaceModel | ModelSection, folder: FilePath) -
     if isinstance(section, HuggingFaceModel):
         model, notes = _of_file(section.huggingface, folder)
         return _checked(model), notes
-    return _checked(_of_sizes(section)), ()
+    return _checked(_of_kinds(section) if isinstance(section, KindsSection) else _of_sizes(section)), ()
 
 
 def _of_file(name: str, folder: FilePath) -> tuple[LanguageModel, tuple[str, ...]]:
@@ -149,29 +162,114 @@ def _of_sizes(section: ModelSection) -> LanguageModel:
     if section.head_size is None and section.hidden % section.heads:
         allowed = f"divisors of hidden {section.hidden}, or head_size"
         raise InputError([Problem("indivisible heads", path="heads", value=str(section.heads), allowed=allowed)])
-    sizes = section.model_dump(exclude={"experts", "latent", "kv_heads", "head_size"})
+    mixer: Mixer = Attention(
+        section.heads,
+        section.kv_heads or section.heads,
+        section.head_size or section.hidden // section.heads,
+        section.attention_window,
+        biases=section.biases or section.attention_biases,
+        output_biases=section.biases,
+        norms="head" if section.query_key_norms else "none",
+    )
+    if section.latent is not None:
+        mixer = LatentAttention(heads=section.heads, **section.latent.model_dump())
+    dense, routed = Mlp(section.ffn_hidden, section.gated, section.biases), section.experts
+    mlp: Mlp | Experts = dense
+    if routed is not None:
+        if routed.dense_layers >= section.layers:
+            text, value = "no layer is left for experts", str(routed.dense_layers)
+            allowed = f"less than {section.layers}"
+            raise InputError([Problem(text, path="experts.dense_layers", value=value, allowed=allowed)])
+        shared = routed.shared * routed.hidden
+        mlp = Experts(
+            routed.count, routed.per_token, routed.hidden, shared, routed.node_limit, section.gated, section.biases
+        )
+    return uniform(
+        "custom",
+        section.layers,
+        section.hidden,
+        mixer,
+        mlp,
+        section.vocabulary,
+        dense=None if routed is None else (routed.dense_layers, dense),
+        norms=4 if section.biases else 2,
+        tied=section.tied,
+        positions=section.positions,
+        final_norms=2 if section.biases else 1,
+        mtp_layers=section.mtp_layers,
+    )
+
+
+MIXERS = ("attention", "latent_attention", "delta_attention", "lightning_attention", "state_space")
+
+
+def _of_kinds(section: KindsSection) -> LanguageModel:
+    """The model of kinds of layers that are stated by hand."""
+    problems, kinds = list[Problem](), dict[str, LayerKind]()
+    for name, own in section.kinds.items():
+        mixers = [key for key in MIXERS if getattr(own, key) is not None]
+        if len(mixers) > 1 or (own.mlp is not None and own.experts is not None):
+            both = ", ".join(mixers) if len(mixers) > 1 else "mlp, experts"
+            problems.append(Problem("more than a layer has", path=f"kinds.{name}", value=both, allowed="one of them"))
+        elif not mixers and own.mlp is None and own.experts is None:
+            allowed = f"one of {', '.join(MIXERS)}, and mlp or experts"
+            problems.append(Problem("an empty layer", path=f"kinds.{name}", allowed=allowed))
+        kinds[name] = LayerKind(getattr(own, mixers[0]) if mixers else None, own.mlp or own.experts, own.norms)
+    layers = sum(own.count for own in section.kinds.values())
+    pattern = section.pattern or [f"{own.count}*{name}" for name, own in section.kinds.items()]
+    names = list[str]()
+    for index, word in enumerate(pattern):
+        times, _, name = word.rpartition("*")
+        if name not in kinds or (times and not times.isdecimal()) or len(names) + int(times or 1) > MOST_LAYERS:
+            allowed = f"{', '.join(kinds)}, alone or as 3*name"
+            problems.append(
+                Problem("no such kind of layer", path=f"pattern[{index}]", value=value_text(word), allowed=allowed)
+            )
+            break
+        names += [name] * int(times or 1)
+    if not problems:
+        names = (names * (layers // max(len(names), 1) + 1))[:layers]
+        for name, own in section.kinds.items():
+            if names.count(name) != own.count:
+                text, allowed = "not as often as the pattern has it", str(names.count(name))
+                problems.append(Problem(text, path=f"kinds.{name}.count", value=str(own.count), allowed=allowed))
+    if layers > MOST_LAYERS:
+        problems.append(Problem("too many layers", path="kinds", value=str(layers), allowed=f"at most {MOST_LAYERS}"))
+    if problems:
+        raise InputError(problems)
+    places = list(kinds)
     return LanguageModel(
         "custom",
-        kv_heads=section.kv_heads or section.heads,
-        head_size=section.head_size or section.hidden // section.heads,
-        experts=None if section.experts is None else Experts(**section.experts.model_dump()),
-        latent=section.latent,
-        **sizes,
+        section.hidden,
+        section.vocabulary,
+        tuple(kinds.values()),
+        tuple(places.index(name) for name in names),
+        section.tied,
+        section.positions,
+        section.embedding_norms,
+        section.final_norms,
+        section.head_biases,
+        section.mtp_layers,
     )
 
 
 def _checked(model: LanguageModel) -> LanguageModel:
+    """The same, where its sizes go together; all experts are divided alike."""
     problems = []
-    if model.heads % model.kv_heads:
-        allowed = f"divisors of the {model.heads} heads"
-        problems.append(Problem("indivisible heads", path="kv_heads", value=str(model.kv_heads), allowed=allowed))
-    experts = model.experts
-    if experts is not None and experts.per_token > experts.count:
-        text, value = "more experts a token than there are", str(experts.per_token)
-        problems.append(Problem(text, path="experts.per_token", value=value, allowed=f"at most {experts.count}"))
-    if experts is not None and experts.dense_layers >= model.layers:
-        text, value = "no layer is left for experts", str(experts.dense_layers)
-        problems.append(Problem(text, path="experts.dense_layers", value=value, allowed=f"less than {model.layers}"))
+    for mixer in (kind.mixer for kind in model.kinds):
+        if isinstance(mixer, Attention) and mixer.heads % mixer.kv_heads:
+            allowed = f"divisors of the {mixer.heads} heads"
+            problems.append(Problem("indivisible heads", path="kv_heads", value=str(mixer.kv_heads), allowed=allowed))
+    routed = [kind.experts for kind in model.kinds if kind.experts is not None]
+    for experts in routed:
+        if experts.per_token > experts.count:
+            text, value = "more experts a token than there are", str(experts.per_token)
+            problems.append(Problem(text, path="experts.per_token", value=value, allowed=f"at most {experts.count}"))
+    sizes = {(experts.count, experts.hidden) for experts in routed}
+    if len(sizes) > 1:
+        text = "layers with experts of several numbers or widths"
+        value = ", ".join(f"{count} of {hidden}" for count, hidden in sorted(sizes))
+        problems.append(Problem(text, path="experts", value=value, allowed="as many and as wide in each layer"))
     if problems:
         raise InputError(problems)
     return model
@@ -282,7 +380,7 @@ Choice = TypeVar("Choice")
 ONCE = {"time_model": "roofline", "calculon": None}
 """What fields that are gone held by default: hashes stay those of plans that were written with them."""
 
-_MODEL: TypeAdapter[str | HuggingFaceModel | ModelSection] = TypeAdapter(ModelField)
+_MODEL: TypeAdapter[str | HuggingFaceModel | KindsSection | ModelSection] = TypeAdapter(ModelField)
 _FABRICS: TypeAdapter[list[str]] = TypeAdapter(list[str])
 _PODS: TypeAdapter[PodsSection | None] = TypeAdapter(PodsSection | None)
 _SWITCHING: TypeAdapter[SwitchingSection | None] = TypeAdapter(SwitchingSection | None)
@@ -320,7 +418,8 @@ def read_llm_training(document: Document) -> LlmTrainingProblem:
     file = findings.settled(document, file if model is not None else None)
     assert model is not None
     pods = pods_of(file)
-    device = TRAINING_DEVICES[file.cluster.device]
+    device = device_of(file.cluster.device)
+    assert device is not None
     return LlmTrainingProblem(
         name=file.name,
         model=model,
@@ -350,8 +449,8 @@ def read_llm_training(document: Document) -> LlmTrainingProblem:
 
 
 def _hashed(model: LanguageModel) -> dict[str, Any]:
-    """A model without a window has the hash that it had before there were any."""
-    return {key: value for key, value in asdict(model).items() if key != "attention_window" or value is not None}
+    """All that a model has but its name, for the hash of an instance."""
+    return asdict(model)
 
 
 def _cluster(section: GpuClusterSection) -> GpuCluster:
@@ -359,7 +458,7 @@ def _cluster(section: GpuClusterSection) -> GpuCluster:
     return GpuCluster(
         servers=section.servers,
         gpus_per_server=section.gpus_per_server,
-        device=section.device,
+        device=section.device if isinstance(section.device, str) else section.device.name,
         gpu_memory_bytes=None if memory is None else round(memory * GIB),
         headroom_bytes=round(section.headroom_gib * GIB),
         intra_server_gbps=section.intra_server_gbps,
@@ -421,9 +520,11 @@ def _space(section: StrategySection) -> StrategySpace:
 
 
 def _cluster_issues(section: GpuClusterSection) -> Iterator[Issue]:
-    if section.device not in TRAINING_DEVICES:
-        allowed = nearest_text(section.device, TRAINING_DEVICES)
-        yield Issue(("cluster", "device"), "unknown device", value_text(section.device), allowed)
+    if device_of(section.device) is None:
+        by_name = isinstance(section.device, str)
+        name, path = (section.device, ()) if isinstance(section.device, str) else (section.device.like, ("like",))
+        allowed = nearest_text(name, TRAINING_DEVICES) + (", or figures: {peak_tflops: ...}" if by_name else "")
+        yield Issue(("cluster", "device", *path), "unknown device", value_text(name), allowed)
     if section.interfaces == "per-gpu" and section.degree % section.gpus_per_server:
         allowed = f"multiples of gpus_per_server {section.gpus_per_server}, or interfaces: per-server"
         text = "GPUs do not own equally many interfaces"
@@ -453,8 +554,10 @@ def _strategy_issues(
         yield Issue(("batch", "sequences"), text, str(batch.sequences), f"multiples of {many.replace(', ', ' or ')}")
     slots = model.layers + END_SLOTS
     experts = 1 if model.experts is None else model.experts.count
+    heads = " and ".join(map(str, model.heads))
     rules: tuple[tuple[str, Callable[[int], bool], str, str], ...] = (
-        ("tensor", lambda t: model.heads % t == 0, "indivisible heads", f"divisors of the {model.heads} heads"),
+        ("tensor", lambda t: not any(count % t for count in model.heads), "indivisible heads",
+         f"divisors of the {heads} heads"),
         ("pipeline", lambda p: p <= slots, "more stages than layers", f"at most {slots}"),
         ("expert", lambda x: experts % x == 0, "indivisible experts", f"divisors of {experts}"),
         ("context", lambda c: c == 1 or batch.length % (2 * c) == 0, "indivisible sequence",

@@ -5,19 +5,40 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import Discriminator, Field, Tag, ValidationError, model_validator
 
 from topoopt.core.data import STRICT, FileName, Names, SchemaVersion
-from topoopt.core.llm_training import STRATEGIES, LlmSearchSettings, ReachedRates, TrainingBatch
-from topoopt.core.parallelism import LatentAttention, LayerDivision, Overlap, Width
+from topoopt.core.language_models import (
+    Attention,
+    DeltaAttention,
+    Experts,
+    LatentAttention,
+    LightningAttention,
+    Mlp,
+    StateSpace,
+    Width,
+)
+from topoopt.core.llm_training import STRATEGIES, LlmSearchSettings, ReachedRates, TrainingBatch, TrainingDevice
+from topoopt.core.parallelism import LayerDivision, Overlap
 from topoopt.core.switching import PORTS
 from topoopt.files.fields import FileModel, LatencyUs, Rate, is_none
+from topoopt.workloads.training_devices import TRAINING_DEVICES
 
 MOST_LAYERS = 10_000
 MOST_EXPERTS = 65_536
 MOST_PER_TOKEN = 1024
+
+
+class LatentSection(FileModel):
+    """Sizes of latent attention, whose heads are those of the model."""
+
+    query_rank: int = Field(ge=0, le=2**24, description="0: queries are not compressed")
+    key_value_rank: Width
+    plain_size: Width = Field(description="part of a key without rotary position")
+    rotary_size: Width = Field(description="part of a key with rotary position")
+    value_size: Width
 
 
 class ExpertsSection(FileModel):
@@ -32,7 +53,7 @@ class ExpertsSection(FileModel):
 
 
 class ModelSection(FileModel):
-    """A model by its sizes."""
+    """A model by its sizes: layers alike, but for first ones without experts."""
 
     layers: int = Field(ge=1, le=MOST_LAYERS)
     hidden: Width
@@ -48,11 +69,48 @@ class ModelSection(FileModel):
     query_key_norms: bool = False
     tied: bool = Field(default=False, description="the head is the embedding")
     experts: ExpertsSection | None = None
-    latent: LatentAttention | None = None
+    latent: LatentSection | None = None
     mtp_layers: int = Field(default=0, ge=0, le=16, description="layers that predict further tokens")
     attention_window: Width | None = Field(
         default=None, exclude_if=is_none, description="keys that a token attends to at most; null: all before it"
     )
+
+
+class LayerKindSection(FileModel):
+    """A kind of layer: one mixer at most, and an MLP or experts at most."""
+
+    count: int = Field(ge=1, le=MOST_LAYERS, description="layers of this kind")
+    attention: Attention | None = None
+    latent_attention: LatentAttention | None = None
+    delta_attention: DeltaAttention | None = None
+    lightning_attention: LightningAttention | None = None
+    state_space: StateSpace | None = None
+    mlp: Mlp | None = None
+    experts: Experts | None = None
+    norms: int = Field(default=2, ge=0, le=64, description="vectors of the width of its norms, biases of norms too")
+
+
+class KindsSection(FileModel):
+    """A model by the kinds of its layers."""
+
+    hidden: Width
+    vocabulary: Width
+    kinds: dict[Annotated[str, Field(min_length=1, max_length=50)], LayerKindSection] = Field(
+        min_length=1, max_length=64, description="kinds of layers by names of your own, in the order of the model"
+    )
+    pattern: list[Annotated[str, Field(min_length=1, max_length=100)]] | None = Field(
+        default=None,
+        min_length=1,
+        max_length=MOST_LAYERS,
+        description="names of kinds as layers follow, each alone or as `3*name`, repeated until all layers stand; "
+        "default: kind after kind",
+    )
+    tied: bool = Field(default=False, description="the head is the embedding")
+    positions: int = Field(default=0, ge=0, le=2**24, description="learned positions; 0: none")
+    embedding_norms: int = Field(default=0, ge=0, le=64, description="vectors of norms behind the embedding")
+    final_norms: int = Field(default=1, ge=0, le=64, description="vectors of norms before the head")
+    head_biases: bool = False
+    mtp_layers: int = Field(default=0, ge=0, le=16, description="layers that predict further tokens, as the last one")
 
 
 class HuggingFaceModel(FileModel):
@@ -62,41 +120,106 @@ class HuggingFaceModel(FileModel):
 
 
 def model_shape(value: object) -> str:
-    """Which shape of a model is meant: a name, a file or sizes; the answer names the type."""
+    """Which shape of a model is meant: a name, a file, kinds of layers or sizes; the answer names the type."""
     if isinstance(value, HuggingFaceModel) or (isinstance(value, dict) and "huggingface" in value):
         return "HuggingFaceModel"
+    if isinstance(value, KindsSection) or (isinstance(value, dict) and "kinds" in value):
+        return "KindsSection"
     return "ModelSection" if isinstance(value, ModelSection | dict) else "str"
 
 
 ModelField = Annotated[
     Annotated[str, Tag("str")]
     | Annotated[HuggingFaceModel, Tag("HuggingFaceModel")]
+    | Annotated[KindsSection, Tag("KindsSection")]
     | Annotated[ModelSection, Tag("ModelSection")],
     Discriminator(model_shape),
 ]
 
 
 MOST_GPUS = 2**20
+MOST_IN_DOMAIN = 2**14
 MOST_PODS = 1024
 MOST_POD_PORTS = 4096
 MOST_STRATEGIES = 1000
 Parts = Annotated[int, Field(ge=1, le=MOST_GPUS)]
 
 
+Tflops = Annotated[float, Field(gt=0, le=1e6)]
+Memory = Annotated[float, Field(gt=0, le=1e6)]
+
+
+class DeviceSection(FileModel):
+    """A device by its figures."""
+
+    name: str = Field(default="custom", min_length=1, max_length=50)
+    peak_tflops: Tflops = Field(description="dense peak of products of 16-bit matrices, 10^12 operations a second")
+    fp8_tflops: Tflops | None = Field(default=None, description="of 8-bit matrices; null: it has none")
+    fp4_tflops: Tflops | None = Field(default=None, description="of 4-bit matrices; null: it has none")
+    memory_gib: Memory | None = Field(default=None, description="that a job may take")
+    memory_gbytes_per_s: Memory = Field(description="rate of its memory, 10^9 bytes a second")
+    scale_up_gbytes_per_s: Memory | None = Field(
+        default=None, description="to others of its scale-up domain, in one direction"
+    )
+    domain: int | None = Field(default=None, ge=1, le=MOST_IN_DOMAIN, description="devices of a scale-up domain")
+    network_gbps: Rate | None = Field(default=None, description="of the interfaces beside, of a device")
+    like: str = Field(default="h100", max_length=50, description="device whose efficiencies it has")
+
+    @property
+    def device(self) -> TrainingDevice:
+        """The same as the time model takes it; of a device that is in the table."""
+        return TrainingDevice(
+            self.name,
+            self.peak_tflops,
+            self.fp8_tflops,
+            self.memory_gbytes_per_s,
+            TRAINING_DEVICES[self.like].reached,
+            self.fp4_tflops,
+            self.memory_gib,
+            self.scale_up_gbytes_per_s,
+            self.domain or 8,
+            self.network_gbps,
+        )
+
+
+def device_shape(value: object) -> str:
+    """Which shape of a device is meant: a name or figures; the answer names the type."""
+    return "DeviceSection" if isinstance(value, DeviceSection | dict) else "str"
+
+
+DeviceField = Annotated[
+    Annotated[str, Field(min_length=1, max_length=50), Tag("str")] | Annotated[DeviceSection, Tag("DeviceSection")],
+    Discriminator(device_shape),
+]
+
+
+def device_of(section: str | DeviceSection) -> TrainingDevice | None:
+    """The device of a cluster; None where no such name is in the table."""
+    if isinstance(section, str):
+        return TRAINING_DEVICES.get(section)
+    return section.device if section.like in TRAINING_DEVICES else None
+
+
 class GpuClusterSection(FileModel):
     """Servers of GPUs with optical interfaces."""
 
     servers: int = Field(ge=1, le=2**17)
-    gpus_per_server: int = Field(ge=1, le=1024)
-    device: str = Field(min_length=1, max_length=50, description="a100, h100, h800")
-    gpu_memory_gib: float | None = Field(default=80.0, gt=0, le=1e6, description="null: not checked")
+    gpus_per_server: int = Field(
+        ge=1, le=MOST_IN_DOMAIN, description="of a scale-up domain; default: as the device has them"
+    )
+    device: DeviceField = Field(description="a name in the table of devices, or figures")
+    gpu_memory_gib: float | None = Field(
+        default=80.0, gt=0, le=1e6, description="null: not checked; default: as the device has it"
+    )
     headroom_gib: float = Field(default=0.0, ge=0, le=1e6, description="kept free for context, buffers, fragments")
-    intra_server_gbps: Rate = Field(description="of one GPU inside its server, each direction")
-    degree: int = Field(ge=1, le=1024, description="interfaces of a server")
+    intra_server_gbps: Rate = Field(
+        description="of one GPU inside its server, each direction; default: as the device has it"
+    )
+    degree: int = Field(ge=1, le=MOST_IN_DOMAIN, description="interfaces of a server; default: one for each GPU")
     interfaces: Literal["per-server", "per-gpu"] = Field(
         default="per-server", description="per-gpu: each GPU owns as many as any other"
     )
-    link_gbps: Rate = Field(description="of an interface, each direction")
+    link_gbps: Rate = Field(description="of an interface, each direction; default: as the device has it")
     optical_interfaces: int | None = Field(
         default=None,
         ge=1,
@@ -108,6 +231,32 @@ class GpuClusterSection(FileModel):
     hop_latency_us: LatencyUs = 1.0
     message_latency_us: LatencyUs = 2.1
     slowdown: float = Field(default=1.0, ge=1.0, le=100.0, description="for GPUs that lag behind")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_device(cls, data: Any) -> Any:
+        """What a file leaves out is as the device has it."""
+        if not isinstance(data, dict):
+            return data
+        section = data.get("device")
+        # An unknown name is refused as such, not for what would be missing beside it.
+        device = TRAINING_DEVICES.get(section, TRAINING_DEVICES["h100"]) if isinstance(section, str) else None
+        if isinstance(section, dict):
+            try:
+                device = device_of(DeviceSection.model_validate(section))
+            except ValidationError:
+                return data
+        if device is None:
+            return data
+        scale_up = device.scale_up_gbytes_per_s
+        usual = {
+            "gpus_per_server": device.domain,
+            "gpu_memory_gib": device.memory_gib,
+            "intra_server_gbps": None if scale_up is None else 8.0 * scale_up,
+            "degree": data.get("gpus_per_server", device.domain),
+            "link_gbps": device.network_gbps,
+        }
+        return {**{key: value for key, value in usual.items() if value is not None}, **data}
 
 
 class FormatsSection(FileModel):
@@ -199,7 +348,7 @@ class LlmTrainingInstance:
     """version of this file format"""
     kind: Literal["llm-training"] = "llm-training"
     name: FileName = "training"
-    model: Annotated[ModelField, Field(description="a name, a file, or sizes")]
+    model: Annotated[ModelField, Field(description="a name, a file, sizes, or kinds of layers")]
     batch: TrainingBatch
     cluster: GpuClusterSection
     formats: FormatsSection = FormatsSection()  # noqa: RUF009 - frozen

@@ -452,7 +452,6 @@ class NetworkExplanation:
 
 def explain_network(
     solution: NetworkResult,
-    instance: NetworkProblem | None = None,
     *,
     added: Fraction | None = None,
     checks: int = 8,
@@ -461,16 +460,15 @@ def explain_network(
     """Explain a solution of kind `routing` or `topology`.
 
     Args:
-        instance: what was solved; None: the instance in the solution.
         added: capacity to add to the bottleneck, in units of a link; None: 100 Gbit/s where the rate is known, else 1.
         checks: positions for one more link to route again at most.
         stop: of everything that is routed again.
 
     Raises:
-        InputError: an instance of another kind, a hop limit, or another objective.
+        InputError: a hop limit, or another objective.
         CheckError: the solution does not hold.
     """
-    solution = _checked(solution, instance)
+    solution = _checked(solution)
     figures: NetworkFigures = solution.figures
     if figures.flow.by_hop is not None or solution.objective.name != "theta":
         text = "hop limits and prices of hops are not explained: link prices are read for paths of any length"
@@ -539,12 +537,9 @@ def _parts(amount: float) -> Fraction:
     return max(Fraction(amount).limit_denominator(1000), Fraction(1, 1000))
 
 
-def _checked(solution: NetworkResult, instance: NetworkProblem | None) -> NetworkResult:
-    """The solution as one of the instance: that given, or its own."""
-    problem = solution.figures.problem if instance is None else instance
-    if problem.kind != solution.kind:
-        text = f"the solution is one of kind {solution.kind}"
-        raise InputError([Problem(text, path="instance", value=problem.kind, allowed=solution.kind)])
+def _checked(solution: NetworkResult) -> NetworkResult:
+    """The solution with its instance, for which it holds."""
+    problem = solution.figures.problem
     violations = check(problem, solution, BRIEF).violations
     if violations:
         text = "\n".join(f"{violation.code}: {violation.message}" for violation in violations)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from topoopt.core.network import RoutingProblem, TopologyProblem
 from topoopt.files.results import bound_document
 from topoopt.kinds.network.explain import SAME, DegreeGain, Gain, NetworkExplanation, ServerCut, explain_network
 from topoopt.kinds.pipeline import Explanation, Question
@@ -174,17 +173,13 @@ def _degree(explanation: NetworkExplanation, gain: DegreeGain) -> list[str]:
     return lines
 
 
-def explain(
-    problem: RoutingProblem | TopologyProblem | None, solution: NetworkResult, question: Question
-) -> Explanation:
-    """What limits a network, and what more links would gain; without an instance, that of the solution.
+def explain(solution: NetworkResult, question: Question) -> Explanation:
+    """What limits a network, and what more links would gain.
 
     Raises:
         InputError: the solution is not one of this instance.
     """
-    explanation = explain_network(
-        solution, problem, added=question.added_links, checks=question.checks, stop=question.stop
-    )
+    explanation = explain_network(solution, added=question.added_links, checks=question.checks, stop=question.stop)
     return Explanation(
         tuple(explanation_lines(explanation)), _document(explanation), tuple(explanation.notes), explanation.late
     )

@@ -20,14 +20,14 @@ from solvers.failures.surviving import single_links
 from solvers.network import relays
 from solvers.network.assembly import topology_plan
 from solvers.network.enumeration import MOST_SERVERS
-from solvers.network.flows import RoutingResult
 from solvers.network.local import filled
-from solvers.network.polish import budget_of
+from solvers.network.polish import budget_of, default_proposals
 from solvers.network.relays import TwoLayerDuals, cases_of, relay_cases, relay_prices, two_layer_multipliers
 from solvers.network.routing import route
-from solvers.network.search import TopologySearchResult, search_topology
+from solvers.network.search import Routed, TopologySearchResult, quick_start, search_topology
 from solvers.network.seeds import SEEDS, seed_topologies
-from solvers.network.space import Space, as_topology, open_space, shift_invariant
+from solvers.network.space import Space, as_topology, open_space
+from solvers.network.uniform import is_uniform, search_uniform
 from solvers.stop import Stop, first_part
 from topoopt.core.arrays import Floats
 from topoopt.core.errors import CheckError, InfeasibleError, InputError, LimitError, Problem, TopooptError
@@ -139,6 +139,9 @@ def _duals(problem: TopologyProblem, *, most: int | None = None, stop: Stop | No
 
 # Seeds and the portfolio.
 
+START_SHARE = 0.5
+"""Part of a time limit that the cheap constructions may take at most: without it some searches never see them all."""
+
 BOUND_SHARE = 0.2
 """Part of a time limit that bounds may take at most."""
 
@@ -187,32 +190,26 @@ def routed_topology(space: Space, topology: Topology, method: str, stop: Stop) -
     )
 
 
-def _offer_first(problem: TopologyProblem, effort: Effort) -> None:
-    """Offer what is there at once, before bounds are looked for: TotientPerms with a first flow, bounded by a cut."""
-    try:
-        topology = SEEDS["totient"](
-            problem.servers, problem.degree, problem.links, problem.demand, np.random.default_rng(effort.search.seed)
-        )
-    except InfeasibleError:
-        return
+def _start(problem: TopologyProblem, effort: Effort) -> Routed | None:
+    """The best of the cheap constructions, offered before bounds are derived: bounded by the busiest server."""
     busiest = max(problem.demand.sum(axis=0).max(), problem.demand.sum(axis=1).max())
     cut = Bound(float(busiest) / problem.degree, Argument.NODE_CUT)
 
-    def keep(best: Callable[[], RoutingResult]) -> None:
-        effort.keep(partial(_first, topology, best, cut), rough=True)
+    def first(best: Callable[[], Routed]) -> Search:
+        topology, routing = best()
+        return Search(
+            plan=topology_plan(topology, routing.plan),
+            certificates=routing.certificates,
+            bounds=(cut,),
+            stopped_by=StopReason.TIME,
+            method="portfolio",
+        )
 
-    method = "circulant" if shift_invariant(problem.demand) else "frank-wolfe"
-    route(topology, problem.demand, method=method, accuracy=1.0, stop=effort.stop, on_incumbent=keep)
-
-
-def _first(topology: Topology, best: Callable[[], RoutingResult], cut: Bound) -> Search:
-    routing = best()
-    return Search(
-        plan=topology_plan(topology, routing.plan),
-        certificates=routing.certificates,
-        bounds=(cut,),
-        stopped_by=StopReason.TIME,
-        method="portfolio",
+    return quick_start(
+        problem,
+        seed=effort.search.seed,
+        stop=effort.stop if effort.stop.deadline is None else first_part(effort.stop, START_SHARE, math.inf),
+        on_incumbent=lambda best: effort.keep(partial(first, best), rough=True),
     )
 
 
@@ -246,8 +243,10 @@ def portfolio(problem: TopologyProblem, effort: Effort) -> Search:
     """
     if problem.single_links:
         return routed_topology(open_space(problem), demand_links(problem), "portfolio", effort.stop)
-    if effort.stop.deadline is not None and not problem.rules:
-        _offer_first(problem, effort)
+    try:
+        start = None if circulants_only(problem) else _start(problem, effort)
+    except InfeasibleError:  # no construction exists: the search says what that means
+        start = None
     cases = cases_of(problem.servers, effort.search.budget)
     formula, formula_proofs = formula_bound(problem, cases=cases, stop=_for_bounds(effort.stop))
     space = open_space(problem)
@@ -279,6 +278,56 @@ def portfolio(problem: TopologyProblem, effort: Effort) -> Search:
             stop=effort.stop,
             on_incumbent=lambda best: effort.keep(lambda: searched(best())),
             jobs=effort.options.jobs,
+            start=start,
+        )
+    )
+
+
+def not_uniform(problem: TopologyProblem) -> Problem | None:
+    """Why annealing of orbits of links does not cover a problem, or None."""
+    allowed = "another method"
+    for rule in problem.rules:
+        return Problem("this method knows no constraints", path=rule, allowed=allowed)
+    if problem.several or problem.single_links or not is_uniform(problem.demand):
+        text = "this method needs uniform demand and links that join all servers"
+        return Problem(text, path="search.method", value=ORBITS, allowed=allowed)
+    return None
+
+
+ORBITS = "orbits"
+"""Method for uniform demand, of `solvers.network.uniform`."""
+
+
+def by_orbits(problem: TopologyProblem, effort: Effort) -> Search:
+    """Annealing of whole orbits of links under imposed groups, each graph routed exactly; uniform demand alone.
+
+    By symmetry no other multipliers than those of layers prove more of uniform demand.
+
+    Raises:
+        InfeasibleError: so many links join no graph. LimitError: the limit came before there was one.
+    """
+    space = open_space(problem)
+    bounds = (space.bound, quick_bound(problem))
+    budget = effort.search.budget
+    scale = 1.0 if budget is None else budget / default_proposals(problem.servers)
+
+    def searched(result: TopologySearchResult) -> Search:
+        return Search(
+            plan=topology_plan(result.topology, result.routing.plan),
+            certificates=(*result.routing.certificates, space.layer_prices.certificate()),
+            bounds=bounds,
+            stopped_by=result.stopped_by,
+            method=ORBITS,
+        )
+
+    return searched(
+        search_uniform(
+            problem,
+            seed=effort.search.seed,
+            scale=scale,
+            bound=max(bound.value for bound in bounds),
+            stop=effort.stop,
+            on_incumbent=lambda best: effort.keep(lambda: searched(best())),
         )
     )
 

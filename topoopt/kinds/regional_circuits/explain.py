@@ -17,7 +17,6 @@ SAME = 1e-6
 
 
 def explain(
-    problem: RegionalCircuitsProblem | None,
     result: Result[RegionalCircuitsProblem, RegionalCircuitsPlan],
     question: Question,
 ) -> Explanation:
@@ -28,7 +27,7 @@ def explain(
     InputError
         There is no instance.
     """
-    problem = problem or result.problem
+    problem = result.problem
     if problem is None:
         raise InputError([Problem("needed for demands", path="instance", allowed="the instance that was solved")])
     figures, value = RegionalCircuitsFigures(problem, result.plan), result.objective.value

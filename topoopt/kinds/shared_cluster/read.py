@@ -16,10 +16,10 @@ import numpy as np
 from annotated_types import Ge, Gt, Le, Len
 
 from topoopt.core.arrays import BYTES_PER_MS_PER_GBPS
+from topoopt.core.clos import fat_tree_arity
 from topoopt.core.cluster import Cluster, LinkDirection, LinkSharing, OpticalLayer, block_layer, staggered_layer
 from topoopt.core.data import MAX_SERVERS, STRICT, FileName, Gbps, Label, Scalar, SchemaVersion
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.graphs import fat_tree_arity
 from topoopt.core.job import CoOptimisation, JobPlan
 from topoopt.core.result import Result
 from topoopt.core.search_settings import SearchSettings

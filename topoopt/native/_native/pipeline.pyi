@@ -42,29 +42,29 @@ def balanced_stages(
     """
 
 def stage_tables(
-    seconds: Floats, exchange: Floats, hidden: Bools, layers: Ints, dense_layers: int, predicted_layers: int,
-    experts: bool,
+    seconds: Floats, exchange: Floats, hidden: Bools, layers: Ints, before: Ints, predicted_layers: int,
+    predicting_kind: int,
 ) -> Floats:  # fmt: skip
     """float64[7 S, R]: seconds of the stages of strategies, a row for each span and stage, and numbers of layers last.
 
     Args:
-        seconds: float64[R, 35], seven spans of each of five kinds of parts, as `StageParts.seconds`.
-        exchange: float64[R], seconds of exchanging tokens in a layer with experts, each way.
+        seconds: float64[R, 7 (kinds + 3)], seven spans of each part of stages, as `StageParts.seconds`.
+        exchange: float64[R, kinds], seconds of exchanging tokens in a layer, each way.
         hidden: bool[R], whether computing hides exchanges.
         layers: int64[R, S], of every stage.
-        dense_layers: layers at the start of the model without experts.
+        before: int64[L + 1, kinds], layers of each kind before every layer of the model, and of all.
         predicted_layers: layers behind the last one, which predict further tokens.
-        experts: whether the latter have experts.
+        predicting_kind: of these.
     """
 
 def order_bounds(
-    seconds: Floats, exchange: Floats, hidden: Bools, layers: Ints, dense_layers: int, predicted_layers: int,
-    experts: bool, shape: Ints, hop: Floats, hiding: bool, blocking: bool,
+    seconds: Floats, exchange: Floats, hidden: Bools, layers: Ints, before: Ints, predicted_layers: int,
+    predicting_kind: int, shape: Ints, hop: Floats, hiding: bool, blocking: bool,
 ) -> Floats:  # fmt: skip
     """float64[R]: seconds that an iteration of each strategy does not go below, for the order of its passes.
 
     Args:
-        seconds, exchange, hidden, layers, dense_layers, predicted_layers, experts: as in `stage_tables`.
+        seconds, exchange, hidden, layers, before, predicted_layers, predicting_kind: as in `stage_tables`.
         shape: int64[R, 5], schedule (index in `PipelineSchedule`), p, v, micro-batches, ZeRO.
         hop: float64[R], seconds to the next stage.
         hiding: whether passes hide what replicas exchange.

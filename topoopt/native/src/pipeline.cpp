@@ -20,19 +20,19 @@ void bind_pipeline(nb::module_ &m) {
           "dense_layers"_a, "stages"_a, Unlocked());
     m.def(
         "stage_tables",
-        [](Costs seconds, Floats exchange, Bools hidden, Shapes layers, Index dense, Index predicted, bool experts) {
-            return stage_tables({seconds, exchange, hidden, layers, dense, predicted, experts});
+        [](Costs seconds, Costs exchange, Bools hidden, Shapes layers, Shapes before, Index predicted, Index kind) {
+            return stage_tables({seconds, exchange, hidden, layers, before, predicted, kind});
         },
-        "seconds"_a, "exchange"_a, "hidden"_a, "layers"_a, "dense_layers"_a, "predicted_layers"_a, "experts"_a,
+        "seconds"_a, "exchange"_a, "hidden"_a, "layers"_a, "before"_a, "predicted_layers"_a, "predicting_kind"_a,
         Unlocked());
     m.def(
         "order_bounds",
-        [](Costs seconds, Floats exchange, Bools hidden, Shapes layers, Index dense, Index predicted, bool experts,
+        [](Costs seconds, Costs exchange, Bools hidden, Shapes layers, Shapes before, Index predicted, Index kind,
            Shapes shape, Floats hop, bool hiding, bool blocking) {
-            return order_bounds({seconds, exchange, hidden, layers, dense, predicted, experts}, shape, hop, hiding,
+            return order_bounds({seconds, exchange, hidden, layers, before, predicted, kind}, shape, hop, hiding,
                                 blocking);
         },
-        "seconds"_a, "exchange"_a, "hidden"_a, "layers"_a, "dense_layers"_a, "predicted_layers"_a, "experts"_a,
+        "seconds"_a, "exchange"_a, "hidden"_a, "layers"_a, "before"_a, "predicted_layers"_a, "predicting_kind"_a,
         "shape"_a, "hop"_a, "hiding"_a, "blocking"_a, Unlocked());
     m.def("ready_times", &ready_times, "tables"_a, "home"_a, "hiding"_a, Unlocked());
     m.def("reduced_times", &reduced_times, "tables"_a, "done"_a, "home"_a, "split"_a, "hiding"_a, Unlocked());

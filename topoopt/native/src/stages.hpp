@@ -10,9 +10,8 @@
 namespace topoopt::pipeline {
 
 enum Span { FORWARD, INPUTS, WEIGHTS, REDUCED, GATHERED, STEP, COMPUTE, LAYERS = COMPUTE, SPANS };
-// Where the spans of the parts that a stage is made of stand in a row.
-constexpr Index DENSE = 0, ROUTED = SPANS, EMBEDDING = 2 * SPANS, HEAD = 3 * SPANS, CHUNK = 4 * SPANS,
-                PARTS = 5 * SPANS;
+// Where the spans of the parts that a stage is made of stand in a row, behind those of kinds of layers.
+constexpr Index EMBEDDING = 0, HEAD = SPANS, CHUNK = 2 * SPANS, PARTS = 3 * SPANS;
 // Seconds of the spans of a stage, and the number of its layers.
 using Stage = std::array<double, SPANS>;
 
@@ -117,43 +116,58 @@ inline Matrix<std::int64_t> balanced_stages(Table<const std::int64_t> shape, Tab
 
 // What the stages of strategies are made of, one row a strategy.
 struct StageParts {
-    Table<const double> seconds;  // of each part, its spans
-    Floats exchange;
+    Table<const double> seconds;   // of each part, its spans
+    Table<const double> exchange;  // of a layer of each kind
     Bools hidden;
-    Table<const std::int64_t> layers;      // of every stage
-    Index dense_layers, predicted_layers;  // layers before those with experts; those that predict further tokens
-    bool experts;
+    Table<const std::int64_t> layers;         // of every stage
+    Table<const std::int64_t> before;         // layers of each kind before every layer, and of all
+    Index predicted_layers, predicting_kind;  // those that predict further tokens
 
     void check() const {
-        require_shape(seconds, layers.rows, PARTS, "seconds"), require_size(exchange, layers.rows, "exchange");
-        require_size(hidden, layers.rows, "hidden"), require_layers({&dense_layers, 1});
-        require_layers({&predicted_layers, 1});
+        require_shape(seconds, layers.rows, PARTS + SPANS * before.columns, "seconds");
+        require_shape(exchange, layers.rows, before.columns, "exchange");
+        require_size(hidden, layers.rows, "hidden"), require_layers({&predicted_layers, 1});
+        require(before.rows >= 1, "before", "no row"), require_layers(before.flat());
+        require(predicting_kind >= 0 && predicting_kind < before.columns, "predicting_kind", "no such kind");
+        for (Index i = 0; i < layers.rows; ++i) {
+            Index sum = 0;
+            for (auto count : layers.row(i)) {
+                require(count >= 0 && count < before.rows, "layers", "more than there are");
+                sum += count;
+            }
+            require(sum < before.rows, "layers", "more than there are");
+        }
     }
     // The stages of a strategy, as many as there are items.
     void fill(Index strategy, View<Stage> stages) const {
         auto own = layers.row(strategy).part(0, stages.size);
-        auto part = seconds.row(strategy);
-        require_layers(own);
-        Index before = 0, last = stages.size - 1;
+        auto part = seconds.row(strategy), passed = exchange.row(strategy);
+        Index begin = 0, last = stages.size - 1, kinds = before.columns, ends = SPANS * kinds;
         for (Index s = 0; s <= last; ++s) {
-            Index dense = std::min(std::max<Index>(dense_layers - before, 0), own[s]), routed = own[s] - dense;
-            before += own[s];
-            if (s == last) (experts ? routed : dense) += predicted_layers;
-            auto add = [&](Stage &sum, Index begin, Index end) {
-                for (Index span = begin; span < end; ++span)
-                    sum[span] =
-                        double(dense) * part[DENSE + span] + double(routed) * part[ROUTED + span] + part[CHUNK + span];
-                for (Index span = begin; s == 0 && span < end; ++span) sum[span] += part[EMBEDDING + span];
-                for (Index span = begin; s == last && span < end; ++span) sum[span] += part[HEAD + span];
+            auto behind = before.row(begin + own[s]), ahead = before.row(begin);
+            begin += own[s];
+            auto count = [&](Index kind) {
+                return behind[kind] - ahead[kind] + (s == last && kind == predicting_kind ? predicted_layers : 0);
+            };
+            auto add = [&](Stage &sum, Index from, Index to) {
+                for (Index span = from; span < to; ++span) {
+                    double total = 0.0;
+                    for (Index kind = 0; kind < kinds; ++kind)
+                        total += double(count(kind)) * part[SPANS * kind + span];
+                    sum[span] = total + part[ends + CHUNK + span];
+                }
+                for (Index span = from; s == 0 && span < to; ++span) sum[span] += part[ends + EMBEDDING + span];
+                for (Index span = from; s == last && span < to; ++span) sum[span] += part[ends + HEAD + span];
             };
             Stage sum;
             add(sum, 0, COMPUTE);
-            double waited = double(routed) * exchange[strategy];
+            double waited = 0.0;
+            for (Index kind = 0; kind < kinds; ++kind) waited += double(count(kind)) * passed[kind];
             if (hidden[strategy]) {
                 add(sum, COMPUTE, SPANS);
                 waited -= std::min(2.0 * waited, sum[COMPUTE]) / 2.0;
             }
-            sum[LAYERS] = double(std::max<Index>(dense + routed, 1));
+            sum[LAYERS] = double(std::max<Index>(own[s] + (s == last ? predicted_layers : 0), 1));
             sum[FORWARD] += waited, sum[INPUTS] += waited;
             stages[s] = sum;
         }

@@ -9,8 +9,8 @@ from math import ceil
 import numpy as np
 
 from topoopt.core.arrays import Draws, Int32s, Ints, bytes_per_ms
+from topoopt.core.clos import fat_tree_arity
 from topoopt.core.cluster import Cluster
-from topoopt.core.graphs import fat_tree_arity
 from topoopt.costs.bills import cost_equivalent_fat_tree_gbps
 from topoopt.simulate.fabrics import (
     LAYERS,

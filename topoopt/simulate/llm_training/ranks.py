@@ -12,15 +12,17 @@ import numpy as np
 from topoopt.core.dag_topology import DagTopologyProblem
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.hierarchy import Collective, CollectiveStep, ComputeStep, MessageStep, RankStep, RankTotals
+from topoopt.core.language_models import LayerKind
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.parallelism import ParallelDimension as D
 from topoopt.core.parallelism import ParallelStrategy, PassKind, PipelineSchedule, Recompute
 from topoopt.simulate.dag import NamedSteps
-from topoopt.simulate.llm_training.costs import ELEMENT, GroupRates
+from topoopt.simulate.llm_training.costs import ELEMENT, GroupRates, blocks_of
 from topoopt.simulate.llm_training.links import rank_coordinates
 from topoopt.simulate.llm_training.step import StagePasses, optimizer_s, stage_times, strategy_orders
 from topoopt.simulate.llm_training.strategies import columns_of
 from topoopt.simulate.pipeline_timeline import PassOrders
+from topoopt.workloads.layer_kinds import passed_elements
 
 TENSOR, CONTEXT, EXPERT, DATA, REPLICAS = "tensor", "context", "expert", "data", "expert-data"
 
@@ -97,10 +99,14 @@ class TrainingPasses:
         calls = [*self._tensor(stage, ahead), *self._context(stage, ahead), *self._expert(stage)]
         return tuple(call for call in calls if call.size_bytes)
 
+    def _kinds(self, stage: int) -> Iterator[tuple[int, LayerKind]]:
+        """Layers of a stage by kind."""
+        return zip(self.stages.kinds[:, stage].tolist(), self._problem.model.kinds, strict=True)
+
     def _tensor(self, stage: int, ahead: bool) -> Iterator[GroupCall]:
         s, whole = self._strategy, self._activations
-        layers = int(self.stages.dense[stage] + self.stages.routed[stage])
-        again = 0 if ahead or s.recompute is not Recompute.FULL else layers
+        layers = sum(count * blocks_of(kind) for count, kind in self._kinds(stage)) / 2
+        again = 0.0 if ahead or s.recompute is not Recompute.FULL else layers
         if s.tensor == 1:
             return
         if not s.sequence:
@@ -111,23 +117,27 @@ class TrainingPasses:
         yield GroupCall(TENSOR, Collective.REDUCE_SCATTER, (2 * layers + again) * whole)
 
     def _context(self, stage: int, ahead: bool) -> Iterator[GroupCall]:
-        s, model = self._strategy, self._problem.model
+        s = self._strategy
         if s.context == 1:
             return
-        keys = 2.0 * max(model.kv_heads / s.tensor, 1.0) * model.head_size
-        if model.latent is not None:
-            keys = float(model.latent.key_value_rank + model.latent.rotary_size)
-        layers = int(self.stages.dense[stage] + self.stages.routed[stage])
-        own = math.ceil(layers * self._tokens * keys * ELEMENT)
+        t, elements = np.array([float(s.tensor)]), 0.0
+        for count, kind in self._kinds(stage):
+            of_token, of_sequence = passed_elements(kind.mixer, t)
+            elements += count * float(self._tokens * of_token[0] + s.micro_batch * of_sequence[0])
+        own = math.ceil(elements * ELEMENT)
         yield GroupCall(CONTEXT, Collective.ALL_GATHER, own)
         if not ahead:
             yield GroupCall(CONTEXT, Collective.REDUCE_SCATTER, own * s.context)
 
     def _expert(self, stage: int) -> Iterator[GroupCall]:
-        s, experts = self._strategy, self._problem.model.experts
-        if experts is None or s.expert == 1:
+        s, h = self._strategy, self._problem.model.hidden
+        payload = sum(
+            count * self._activations / ELEMENT / s.tensor * kind.experts.per_token * ((kind.experts.latent or h) / h)
+            for count, kind in self._kinds(stage)
+            if kind.experts is not None
+        )
+        if not payload or s.expert == 1:
             return
-        payload = int(self.stages.routed[stage]) * self._activations / ELEMENT / s.tensor * experts.per_token
         there = 1.0 if self._problem.formats.fp8_dispatch else ELEMENT
         yield GroupCall(EXPERT, Collective.ALL_TO_ALL, payload * there)
         yield GroupCall(EXPERT, Collective.ALL_TO_ALL, payload * ELEMENT)

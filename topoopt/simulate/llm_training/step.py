@@ -20,19 +20,13 @@ from topoopt.core.parallelism import ParallelStrategy, PipelineShape, StageCosts
 from topoopt.core.parallelism import PipelineSchedule as S
 from topoopt.core.search_settings import AllReduceChoice
 from topoopt.simulate.llm_training.costs import (
-    CHUNK,
-    DENSE,
     ELEMENT,
-    EMBEDDING,
-    HEAD,
-    ROUTED,
     GroupHops,
     GroupRates,
     PassTimes,
+    all_matrix_weights,
     data_bytes,
     iteration_traffic,
-    ledger,
-    matrix_weights,
     part_weights,
 )
 from topoopt.simulate.llm_training.links import (
@@ -45,6 +39,7 @@ from topoopt.simulate.llm_training.links import (
     Rails,
     family_loads,
 )
+from topoopt.simulate.llm_training.memory import ledger
 from topoopt.simulate.llm_training.strategies import (
     StrategyColumns,
     columns_of,
@@ -64,7 +59,7 @@ from topoopt.simulate.llm_training.times import (
     stage_tables,
 )
 from topoopt.simulate.pipeline_timeline import PassOrders
-from topoopt.workloads.language_models import expert_layers, token_operations
+from topoopt.workloads.language_models import token_operations
 
 
 class LinkSchedules:
@@ -194,7 +189,7 @@ def rounds_counted(problem: LlmTrainingProblem, graph: LinkGraph) -> bool:
 def family_buckets(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> dict[F, Bucket]:
     """Of activations of one micro-batch, and of the gradients of one layer, the mean of all; 16-bit with ZeRO."""
     model, reached, cluster, s = problem.model, problem.device.reached, problem.cluster, strategy
-    dense, experts = matrix_weights(model, np.array([float(s.tensor)]))
+    dense, experts = all_matrix_weights(model, np.array([float(s.tensor)]))
     element_bytes = (
         float(problem.formats.gradient_bytes) if s.zero == 0 else min(problem.formats.gradient_bytes, ELEMENT)
     )
@@ -205,7 +200,8 @@ def family_buckets(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> d
         latencies = cluster.message_latency_us * 1e-6, cluster.hop_latency_us * 1e-6
         return Bucket(whole_bytes, apart, *latencies, counted, inside, reached.network)
 
-    routed = experts / max(expert_layers(model), 1) / (s.expert * s.expert_tensor)
+    with_experts = sum(count for count, kind in zip(model.counts, model.kinds, strict=True) if kind.experts)
+    routed = experts / max(with_experts, 1) / (s.expert * s.expert_tensor)
     return {
         F.TENSOR: bucket(tokens * model.hidden * ELEMENT, 2 * ceil(log2(s.tensor)), apart=s.sequence),
         F.DATA: bucket(float(dense[0]) / model.layers * element_bytes, 0, apart=s.zero > 0),
@@ -218,7 +214,7 @@ class StagePasses:
     """One value a stage of the model, in its order.
 
     Attributes:
-        dense, routed: int64, layers with one MLP, and with experts.
+        kinds: int64[kinds, stages], layers of each kind.
         passes: float64[4, stages], seconds of one micro-batch.
         tensor, context: seconds of exposed transfers in the forward pass, and in the backward one.
         expert: of exposed exchanges, in each of both.
@@ -226,8 +222,7 @@ class StagePasses:
         dense_weights, expert_weights: parameters on a rank, of experts and of all else.
     """
 
-    dense: Ints
-    routed: Ints
+    kinds: Ints
     passes: PassTimes
     tensor: tuple[Floats, Floats]
     context: tuple[Floats, Floats]
@@ -235,6 +230,11 @@ class StagePasses:
     hop_s: float
     dense_weights: Floats
     expert_weights: Floats
+
+    @property
+    def layers(self) -> Ints:
+        """int64[stages], layers of all kinds."""
+        return np.asarray(self.kinds.sum(axis=0))
 
     def costs(self, *, blocking: bool) -> StageCosts:
         """As the pipeline takes them: what is computed again belongs to the gradients of the inputs."""
@@ -253,27 +253,24 @@ def stage_times(problem: LlmTrainingProblem, strategy: ParallelStrategy, rates: 
     model, columns = problem.model, columns_of([strategy], problem.model.layers)
     layer_counts = strategy.stage_layers or stage_layers(model.layers, strategy.pipeline, strategy.chunks)
     count = np.array(layer_counts, dtype=np.int64)
-    plain = model.layers if model.experts is None else model.experts.dense_layers
     ends = np.cumsum(count)
-    dense = np.minimum(ends, plain) - np.minimum(ends - count, plain)
-    routed = count - dense
-    routed[-1] += model.mtp_layers
-    if model.experts is None:
-        dense, routed = dense + routed, np.zeros_like(routed)
+    kinds = (model.before[ends] - model.before[ends - count]).T.copy()
+    kinds[model.order[-1], -1] += model.mtp_layers
     first, last = np.zeros(len(count)), np.zeros(len(count))
     first[0], last[-1] = 1.0, 1.0 + model.mtp_layers
-    counts = (CHUNK, np.ones(len(count))), (DENSE, dense), (ROUTED, routed), (EMBEDDING, first), (HEAD, last)
-    passes, tensor, context, exchange, hop = pass_times(problem, columns, rates, counts, (dense + routed, routed))
-    weights = _weights(problem, columns, dense, routed)
-    return StagePasses(dense, routed, passes, tensor, context, exchange, float(hop[0]), *weights)
+    own = pass_times(problem, columns, rates, (*kinds, first, last, np.ones(len(count))))
+    weights = _weights(problem, columns, kinds)
+    return StagePasses(kinds, own.passes, own.tensor, own.context, own.exchange, float(own.hop[0]), *weights)
 
 
-def _weights(problem: LlmTrainingProblem, columns: StrategyColumns, dense: Ints, routed: Ints) -> tuple[Floats, Floats]:
+def _weights(problem: LlmTrainingProblem, columns: StrategyColumns, kinds: Ints) -> tuple[Floats, Floats]:
     own = [(float(plain[0]), float(experts[0])) for plain, experts in part_weights(problem, columns)]
-    of_dense = dense * own[DENSE][0] + routed * own[ROUTED][0]
-    of_dense[0] += own[EMBEDDING][0]
-    of_dense[-1] += own[HEAD][0]
-    return np.asarray(of_dense), np.asarray(routed * own[ROUTED][1])
+    dense, experts = np.zeros(kinds.shape[1]), np.zeros(kinds.shape[1])
+    for count, (of_dense, of_experts) in zip(kinds, own, strict=False):
+        dense, experts = dense + count * of_dense, experts + count * of_experts
+    dense[0] += own[-2][0]
+    dense[-1] += own[-1][0]
+    return dense, experts
 
 
 def layer_sync(
@@ -288,7 +285,7 @@ def layer_sync(
     zero, size = np.array([float(strategy.zero)]), problem.formats.gradient_bytes
     dense = data_bytes(stages.dense_weights, replicas, zero, size, np.ones(1))
     experts = data_bytes(stages.expert_weights, of_experts, zero, size, np.ones(1))
-    layers = np.maximum(stages.dense + stages.routed, 1).astype(np.float64)
+    layers = np.maximum(stages.layers, 1).astype(np.float64)
     reduced, gathered = (a / rates.data + b / rates.expert_data for a, b in zip(dense, experts, strict=True))
     return reduced / layers, gathered / layers, layers
 

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from topoopt.core.arrays import Ints
 from topoopt.core.errors import Problem
+from topoopt.core.language_models import LanguageModel
 from topoopt.core.llm_training import END_SLOTS, LlmTrainingProblem
 from topoopt.core.parallelism import (
     RANK_ORDERS,
-    LanguageModel,
     ParallelStrategy,
     PipelineSchedule,
     PipelineShape,
@@ -194,12 +194,15 @@ def _divides(part: str, count: int, whole: int, what: str) -> Iterator[Problem]:
 
 def _of_model(model: LanguageModel, strategy: ParallelStrategy) -> Iterator[Problem]:
     t = strategy.tensor
-    yield from _divides("tensor", t, model.heads, f"the {model.heads} heads")
+    for heads in model.heads:
+        yield from _divides("tensor", t, heads, f"the {heads} heads")
     yield from _divides("tensor", t, model.hidden, f"the width {model.hidden}")
-    yield from _divides("tensor", t, model.ffn_hidden, f"the inner width {model.ffn_hidden}")
-    if model.latent is None and model.kv_heads % t and t % model.kv_heads:
-        allowed = f"a divisor or a multiple of {model.kv_heads}"
-        yield Problem("does not go with the heads of keys and values", path="tensor", value=str(t), allowed=allowed)
+    for inner in model.inner:
+        yield from _divides("tensor", t, inner, f"the inner width {inner}")
+    for heads in model.kv_heads:
+        if heads % t and t % heads:
+            allowed = f"a divisor or a multiple of {heads}"
+            yield Problem("does not go with the heads of keys and values", path="tensor", value=str(t), allowed=allowed)
     experts = model.experts
     if experts is None:
         for part, count in (("expert", strategy.expert), ("expert_tensor", strategy.expert_tensor)):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
 
 from topoopt.core.arrays import Bools, Floats, Ints
+from topoopt.core.language_models import LanguageModel
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.llm_training_plan import TrafficFamily as F
 from topoopt.core.parallelism import ParallelStrategy, PipelineShape, StageCosts
@@ -17,21 +18,18 @@ from topoopt.core.process import end_if_left
 from topoopt.native import pipeline
 from topoopt.simulate.llm_training.costs import (
     CHUNK,
-    DENSE,
     ELEMENT,
     EMBEDDING,
     HEAD,
-    ROUTED,
     GroupRates,
+    Layers,
     LayerTimes,
+    LayerTransfers,
     PassTimes,
-    bytes_around,
-    in_flight,
-    layer_activations,
     layer_transfers,
     part_weights,
-    state_bytes,
 )
+from topoopt.simulate.llm_training.memory import in_flight, layer_activations, logit_bytes, state_bytes
 from topoopt.simulate.llm_training.strategies import BOTH_ENDS, Column, StrategyColumns, with_stages
 from topoopt.simulate.pipeline import SCHEDULES, PipelineMemory, pass_orders
 from topoopt.simulate.pipeline_timeline import (
@@ -46,74 +44,106 @@ from topoopt.simulate.pipeline_timeline import (
 from topoopt.simulate.pipeline_timeline import WEIGHTS as LATE
 
 
+@dataclass(frozen=True, eq=False)
+class RankPasses:
+    """Seconds of a micro-batch in stages or ranks, one value each.
+
+    Attributes:
+        passes: computing.
+        tensor, context: exposed transfers forward and backward.
+        exchange: of tokens, in each direction.
+        hop: to the next stage.
+    """
+
+    passes: PassTimes
+    tensor: tuple[Floats, Floats]
+    context: tuple[Floats, Floats]
+    exchange: Floats
+    hop: Column
+
+
 def pass_times(
     problem: LlmTrainingProblem,
     columns: StrategyColumns,
     rates: GroupRates,
-    counts: Sequence[tuple[int, Floats]],
-    layers: tuple[Floats, Floats],
-) -> tuple[PassTimes, tuple[Floats, Floats], tuple[Floats, Floats], Floats, Column]:
-    """Seconds of a micro-batch in stages or ranks.
+    counts: Sequence[Floats],
+) -> RankPasses:
+    """Passes of stages or ranks.
 
     Args:
-        counts: kinds of parts, with how many of each; they are added up in this order.
-        layers: all of them, and those with experts.
-
-    Returns:
-        Computing; exposed transfers of tensor and of context groups, forward and backward; exchanges of tokens in each
-        direction; the hop to the next stage.
+        counts: how many of each part of stages: layers of each kind, embeddings, heads, chunks.
     """
-    kinds, (tensor, context, expert, hop) = (
-        LayerTimes(problem, columns).kinds(),
-        layer_transfers(problem, columns, rates),
-    )
+    kinds, (transfers, hop) = LayerTimes(problem, columns).kinds(), layer_transfers(problem, columns, rates)
     hidden = columns.scheduled(*BOTH_ENDS) & (columns.expert > 1)
-    passes = sum((kinds[kind] * count for kind, count in counts), np.zeros((4, 1)))
+    passes = sum((part * count for part, count in zip(kinds, counts, strict=True)), np.zeros((4, 1)))
     passes = passes * np.where(hidden, 1.0 / (1.0 - EXCHANGE_SHARE), 1.0)
-    count, routed = layers
-    exchange = routed * expert
+    layers = list(zip(counts, transfers, strict=False))
+
+    def of_all(part: Callable[[LayerTransfers], Column]) -> Floats:
+        return np.asarray(sum(count * part(own) for count, own in layers))
+
+    exchange = of_all(lambda own: own.expert)
     computing = passes[FORWARD] + (passes[INPUTS] + passes[WEIGHTS])
     exchange = exchange - np.where(hidden, np.minimum(2.0 * exchange, computing), 0.0) / 2.0
-    of_tensor = count * tensor[0], count * (tensor[1] + tensor[2])
-    return passes, of_tensor, (count * context[0], count * context[1]), exchange, hop
+    return RankPasses(
+        passes,
+        (of_all(lambda own: own.tensor[0]), of_all(lambda own: own.tensor[1] + own.tensor[2])),
+        (of_all(lambda own: own.context[0]), of_all(lambda own: own.context[1])),
+        exchange,
+        hop,
+    )
 
 
 def inner_rank_times(
     problem: LlmTrainingProblem, columns: StrategyColumns, rates: GroupRates
 ) -> tuple[dict[F, Column], Column, Column, Column]:
-    """Of a rank between the first and the last, all its chunks, one value a strategy; of the only one with one stage.
+    """Of the first rank with most layers between the first and the last, all its chunks, one value a strategy; of the
+    only one with one stage.
 
     Returns:
         Exposed seconds of exchanges in the passes of a micro-batch by family; the forward pass, the backward one, and
         the hop to the next stage.
     """
     model, only = problem.model, columns.pipeline == 1
-    dense_layers = 0 if model.experts is None else model.experts.dense_layers
-    load, further = columns.inner_layers, np.where(only, float(model.mtp_layers), 0.0)
-    plain = np.where(only, np.minimum(dense_layers, load), 0.0)
-    routed, last = load - plain + further, only * (1.0 + model.mtp_layers)
-    counts = (ROUTED, routed), (DENSE, plain), (EMBEDDING, only), (HEAD, last), (CHUNK, columns.chunks)
-    passes, tensor, context, exchange, hop = pass_times(problem, columns, rates, counts, (load + further, routed))
-    ahead, inputs, weights, again = passes
-    forward = ahead + tensor[0] + context[0] + exchange
-    backward = inputs + weights + again + tensor[1] + context[1] + exchange
-    busy = {F.TENSOR: tensor[0] + tensor[1], F.CONTEXT: context[0] + context[1], F.EXPERT: exchange + exchange}
-    return busy, forward, backward, hop
+    layers = inner_kinds(problem, columns)
+    layers[model.order[-1]] += np.where(only, float(model.mtp_layers), 0.0)
+    own = pass_times(problem, columns, rates, (*layers, only, only * (1.0 + model.mtp_layers), columns.chunks))
+    ahead, inputs, weights, again = own.passes
+    forward = ahead + own.tensor[0] + own.context[0] + own.exchange
+    backward = inputs + weights + again + own.tensor[1] + own.context[1] + own.exchange
+    busy = {
+        F.TENSOR: own.tensor[0] + own.tensor[1],
+        F.CONTEXT: own.context[0] + own.context[1],
+        F.EXPERT: own.exchange + own.exchange,
+    }
+    return busy, forward, backward, own.hop
+
+
+def inner_kinds(problem: LlmTrainingProblem, columns: StrategyColumns) -> Layers:
+    """Layers of each kind on the first of the ranks between the ends that has most; of two ranks on either."""
+    stages, kinds = stages_of(problem, columns), len(problem.model.kinds)
+    ends = np.cumsum(stages, axis=1)
+    own = problem.model.before[ends] - problem.model.before[ends - stages]
+    found = np.zeros((kinds, len(stages)))
+    for row, p in enumerate(columns.pipeline.astype(np.int64).tolist()):
+        ranks = [own[row, rank::p].sum(axis=0) for rank in range(p)]
+        between = ranks[1:-1] or ranks
+        found[:, row] = max(between, key=lambda layers: int(layers.sum()))
+    return found
 
 
 def parts_of_stages(
     problem: LlmTrainingProblem, parts: StageParts, layers: Ints
-) -> tuple[Floats, Floats, Bools, Ints, int, int, bool]:
+) -> tuple[Floats, Floats, Bools, Ints, Ints, int, int]:
     """Parts and layers as `native.pipeline` takes them.
 
     Args:
         layers: int64[R, stages].
     """
     model = problem.model
-    dense = model.layers if model.experts is None else model.experts.dense_layers
     count, kinds, spans = parts.seconds.shape
     seconds, own = parts.seconds.reshape(count, kinds * spans), np.ascontiguousarray(layers)
-    return seconds, parts.exchange, parts.hidden, own, dense, model.mtp_layers, model.experts is not None
+    return seconds, parts.exchange, parts.hidden, own, model.before, model.mtp_layers, model.order[-1]
 
 
 def stage_tables(problem: LlmTrainingProblem, parts: StageParts, layers: Ints) -> Floats:
@@ -151,15 +181,15 @@ class StageParts:
     """One value a strategy.
 
     Attributes:
-        seconds: float64[R, 5, 7], of each kind of part.
-        exchange: of tokens, in each direction of a layer with experts.
+        seconds: float64[R, kinds + 3, 7], of layers of each kind, and of the other parts of stages.
+        exchange: float64[R, kinds], of tokens, in each direction of a layer.
         hidden: whether computing of the other micro-batches hides exchanges.
         hop: to the next stage.
         iteration: what an iteration costs anyway.
     """
 
     seconds: Floats
-    exchange: Column
+    exchange: Floats
     hidden: Bools
     hop: Column
     iteration: float
@@ -170,23 +200,25 @@ class StageParts:
 
 def stage_parts(problem: LlmTrainingProblem, columns: StrategyColumns, rates: GroupRates) -> StageParts:
     """Parts of the stages of strategies, by the rates of their groups."""
-    tensor, context, expert, hop = layer_transfers(problem, columns, rates)
+    transfers, hop = layer_transfers(problem, columns, rates)
     count, slow = len(columns.tensor), problem.cluster.slowdown
     hidden = columns.scheduled(*BOTH_ENDS) & (columns.expert > 1)
     scale = slow * np.where(hidden, 1.0 / (1.0 - EXCHANGE_SHARE), 1.0)
-    seconds, kinds = np.zeros((count, 5, 7)), LayerTimes(problem, columns).kinds()
+    kinds = LayerTimes(problem, columns).kinds()
+    seconds = np.zeros((count, len(kinds), 7))
     kinds[HEAD] = kinds[HEAD] * (1.0 + problem.model.mtp_layers)
     for kind, (forward, inputs, weights, again) in enumerate(kinds):
         seconds[:, kind, FORWARD] = scale * forward
         seconds[:, kind, INPUTS] = scale * (inputs + again)
         seconds[:, kind, WEIGHTS] = scale * weights
         seconds[:, kind, COMPUTE] = scale * (forward + (inputs + weights))
-    for kind in (DENSE, ROUTED):
-        seconds[:, kind, FORWARD] += slow * (tensor[0] + context[0])
-        seconds[:, kind, INPUTS] += slow * (tensor[1] + tensor[2] + context[1])
+    for kind, own in enumerate(transfers):
+        seconds[:, kind, FORWARD] += slow * (own.tensor[0] + own.context[0])
+        seconds[:, kind, INPUTS] += slow * (own.tensor[1] + own.tensor[2] + own.context[1])
     _of_weights(problem, columns, rates, seconds)
     fixed = slow * problem.device.reached.iteration_ms * 1e-3
-    return StageParts(seconds, slow * expert, hidden, slow * hop, fixed)
+    exchange = np.stack([slow * own.expert for own in transfers], axis=1)
+    return StageParts(seconds, exchange, hidden, slow * hop, fixed)
 
 
 def _of_weights(problem: LlmTrainingProblem, columns: StrategyColumns, rates: GroupRates, seconds: Floats) -> None:
@@ -201,10 +233,10 @@ def _of_weights(problem: LlmTrainingProblem, columns: StrategyColumns, rates: Gr
         reduced = np.where(none, 2.0, 1.0) * gradient * ring
         gathered = np.where(none, 0.0, np.where(columns.zero >= 3, 2.0, 1.0)) * ELEMENT * ring
         step = slow * OPTIMIZER_BYTES / moving / np.where(shared, np.maximum(ranks, 1.0), 1.0)
-        for kind, own in enumerate(weights):
-            seconds[:, kind, REDUCED] += own[index] * reduced
-            seconds[:, kind, GATHERED] += own[index] * gathered
-            seconds[:, kind, STEP] += own[index] * step
+        for part, own in zip((*range(len(weights) - 2), EMBEDDING, HEAD), weights, strict=True):
+            seconds[:, part, REDUCED] += own[index] * reduced
+            seconds[:, part, GATHERED] += own[index] * gathered
+            seconds[:, part, STEP] += own[index] * step
 
 
 def with_balanced(problem: LlmTrainingProblem, columns: StrategyColumns, chosen: Bools) -> StrategyColumns:
@@ -220,38 +252,57 @@ def with_balanced(problem: LlmTrainingProblem, columns: StrategyColumns, chosen:
     m = problem.batch.sequences / own.data / own.micro_batch
     ranks = np.arange(own.pipeline.max())
     flight = np.stack([in_flight(own, m, np.full_like(m, rank)) for rank in ranks], axis=1)
-    usable, experts = problem.usable_bytes, problem.model.experts
+    usable, model = problem.usable_bytes, problem.model
     stages[rows] = pipeline.balanced_stages(
         np.stack([own.pipeline, own.chunks], axis=1).astype(np.int64),
         _seconds(problem, parts),
         _bytes(problem, own),
         flight,
         np.inf if usable is None else float(usable),
-        problem.model.layers,
-        0 if experts is None else experts.dense_layers,
+        model.layers,
+        leading_layers(model),
         stages[rows],
     )
     return with_stages(columns, stages)
 
 
+def leading_layers(model: LanguageModel) -> int:
+    """First layers of a kind that stands there alone; balanced layers count the others at their mean."""
+    count = model.counts[model.order[0]]
+    return count if count < model.layers and set(model.order[:count]) == {model.order[0]} else 0
+
+
+def lead_and_body(model: LanguageModel, values: Sequence[Column]) -> tuple[Column, Column]:
+    """Of a value of each kind of layers: that of the first layers, and the mean of all others."""
+    leading = leading_layers(model)
+    counts = np.bincount(model.order[leading:], minlength=len(model.kinds))
+    body = [(int(count), value) for count, value in zip(counts, values, strict=True) if count]
+    mean = body[0][1] if len(body) == 1 else sum(count * value for count, value in body) / (model.layers - leading)
+    return values[model.order[0]] if leading else np.asarray(mean), np.asarray(mean)
+
+
 def _seconds(problem: LlmTrainingProblem, parts: StageParts) -> Floats:
-    """float64[R, 5]: of a layer without experts and one with them, of what each chunk costs, and what the first and the
-    last rank have beside."""
+    """float64[R, 5]: of one of the first layers and of another one, of what each chunk costs, and what the first and
+    the last rank have beside."""
+    model = problem.model
     passes = parts.seconds[:, :, [FORWARD, INPUTS, WEIGHTS]].sum(axis=2)
-    routed = passes[:, ROUTED] + 2.0 * parts.exchange if problem.model.experts is not None else passes[:, ROUTED]
-    last = passes[:, HEAD] + problem.model.mtp_layers * routed
-    return np.stack([passes[:, DENSE], routed, passes[:, CHUNK], passes[:, EMBEDDING], last], axis=1)
+    layers = [passes[:, kind] + 2.0 * parts.exchange[:, kind] for kind in range(len(model.kinds))]
+    last = passes[:, HEAD] + model.mtp_layers * layers[model.order[-1]]
+    return np.stack([*lead_and_body(model, layers), passes[:, CHUNK], passes[:, EMBEDDING], last], axis=1)
 
 
 def _bytes(problem: LlmTrainingProblem, columns: StrategyColumns) -> Floats:
-    """float64[R, 6]: state of a layer without experts and of one with them, activations of a layer and micro-batch, and
+    """float64[R, 6]: state of one of the first layers and of another one, activations of a layer and micro-batch, and
     what every, the first and the last rank have beside."""
     model, formats = problem.model, problem.formats
-    weights = part_weights(problem, columns)
-    state = [np.add.reduce(state_bytes(columns, formats, weights[kind])) for kind in (DENSE, ROUTED, EMBEDDING, HEAD)]
-    kept, (whole, logits) = layer_activations(problem, columns), bytes_around(problem, columns)
-    last = state[HEAD] + model.mtp_layers * state[ROUTED] + logits
-    return np.stack([state[DENSE], state[ROUTED], kept, whole, state[EMBEDDING], last], axis=1)
+    state = [np.add.reduce(state_bytes(columns, formats, own)) for own in part_weights(problem, columns)]
+    plain = replace(columns, recompute=np.zeros_like(columns.recompute))
+    kept = lead_and_body(model, [layer_activations(problem, columns, kind) for kind in model.kinds])[1]
+    whole = np.max([layer_activations(problem, plain, kind) for kind in model.kinds], axis=0)
+    *layers, embedding, head = state
+    logits = np.maximum(0.0, logit_bytes(problem, columns) - whole)
+    last = head + model.mtp_layers * layers[model.order[-1]] + logits
+    return np.stack([*lead_and_body(model, layers), kept, whole, embedding, last], axis=1)
 
 
 def order_bounds(problem: LlmTrainingProblem, columns: StrategyColumns, parts: StageParts) -> Column:

@@ -10,10 +10,9 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from topoopt.core.arrays import Floats, Int32s, Ints
 from topoopt.core.errors import InfeasibleError, InputError
@@ -24,74 +23,80 @@ from topoopt.core.routing import GroupRings, PathTable, Ring
 from topoopt.core.topology import Topology
 from topoopt.verify.checker import ViolationLog, as_float, as_int, float_array, int_array
 
-Dims = tuple[int, ...]
-Number = TypeVar("Number", np.int64, np.float64)
 
+@dataclass(frozen=True, eq=False)
+class Orbits:
+    """Orbits of a group of permutations that keep the arcs and what they carry, all of one size.
 
-def _moved(row: NDArray[Number], by: int, dims: Dims, sign: int = 1) -> NDArray[Number]:
-    if not dims:
-        return np.roll(row, sign * by)
-    far = [sign * int(part) for part in np.unravel_index(by, dims)]
-    return np.roll(row.reshape(dims), far, axis=tuple(range(len(dims)))).ravel()
+    A group that leaves a server where it is, and not all servers and arcs, has orbits of several sizes.
 
-
-def arcs_by_step(topology: Topology, dims: Dims = ()) -> Ints | None:
-    """int64[steps, n]: the arcs of equal steps, by tail.
-
-    None where a server lacks an arc that another one has, seen from itself, or the box has another number of places.
+    Attributes:
+        moves: int64[g, n], generators.
+        servers: int64[n], least server of the orbit of each.
+        arcs: int64[m], least arc of the orbit of each.
     """
+
+    moves: Ints
+    servers: Ints
+    arcs: Ints
+
+    @property
+    def sources(self) -> Ints:
+        """int64[k], the first server of each orbit."""
+        return np.unique(self.servers)
+
+
+def generators_of(servers: int, dims: tuple[int, ...], given: object = None) -> Ints | None:
+    """int64[g, n]: permutations of servers as given, or steps along the rings of a box; None where they are none."""
+    if given is None:
+        dims = dims or (servers,)
+        if any(size < 1 for size in dims) or math.prod(dims) != servers:
+            return None
+        number = np.arange(servers).reshape(dims)
+        return np.array([np.roll(number, -1, axis).ravel() for axis in range(len(dims))])
+    moves = int_array(given, 2)
+    if moves is None or moves.shape[1] != servers or (np.sort(moves, axis=1) != np.arange(servers)).any():
+        return None
+    return moves
+
+
+def orbits_of(topology: Topology, moves: Ints | None) -> Orbits | None:
+    """The orbits of servers and arcs; None where an arc or its capacity is not kept, or orbits are of several sizes."""
     n, arcs = topology.servers, topology.arcs.astype(np.int64)
-    if not len(arcs) or len(arcs) % n or (dims and int(np.prod(dims)) != n):
+    if moves is None or not len(arcs):
         return None
-    steps = _steps(arcs, n, dims)
-    order = np.lexsort((arcs[:, 0], steps)).reshape(-1, n)
-    one_each = (arcs[order, 0] == np.arange(n)).all() and (steps[order] == steps[order[:, :1]]).all()
-    return order if one_each else None
-
-
-def _steps(arcs: Ints, n: int, dims: Dims) -> Ints:
-    """int64[m]: where the steps of arcs [m, 2] lead from server 0."""
-    if not dims:
-        return np.asarray((arcs[:, 1] - arcs[:, 0]) % n)
-    position = np.indices(dims).reshape(len(dims), n)
-    away = position[:, arcs[:, 1]] - position[:, arcs[:, 0]]
-    return np.asarray(np.ravel_multi_index(tuple(away % np.array(dims)[:, None]), dims))
-
-
-def steps_of(topology: Topology, classes: Ints, dims: Dims = ()) -> list[int]:
-    """Where the arcs of each class lead from server 0."""
-    steps: list[int] = _steps(topology.arcs[classes[:, 0]].astype(np.int64), topology.servers, dims).tolist()
-    return steps
-
-
-def stepped(row: Floats, step: int, dims: Dims = ()) -> Floats:
-    """float64[n]: what comes to each server where every server passes on its value of a row by a step."""
-    return _moved(row, step, dims)
-
-
-def turned_distances(topology: Topology, lengths: Ints, far: int, dims: Dims = ()) -> Ints | None:
-    """int64[n, n]: distances where arcs and their lengths are the same from every server; else None.
-
-    Those from server 0 by Bellman and Ford, one class of arcs after another; the others follow. `far`: no path.
-    """
-    classes = arcs_by_step(topology, dims)
-    if classes is None or (lengths[classes] != lengths[classes[:, :1]]).any():
+    keys = arcs[:, 0] * n + arcs[:, 1]
+    order = np.argsort(keys)
+    moved = moves[:, arcs[:, 0]] * n + moves[:, arcs[:, 1]]
+    image = order[np.minimum(np.searchsorted(keys[order], moved), len(keys) - 1)]
+    if (keys[image] != moved).any() or (topology.capacity[image] != topology.capacity).any():
         return None
-    n = topology.servers
-    of_class = lengths[classes[:, 0]].tolist()
-    distance = np.full(n, far)
-    distance[0] = 0
-    for _ in range(n):
-        before = distance.copy()
-        for step, length in zip(steps_of(topology, classes, dims), of_class, strict=True):
-            np.minimum(distance, _moved(distance, step, dims) + length, out=distance)
-        if np.array_equal(before, distance):
-            break
-    distances = np.empty((n, n), dtype=distance.dtype)
-    for server in range(n):
-        end_if_left()
-        distances[server] = _moved(distance, server, dims)
-    return distances
+    orbits = Orbits(moves, _least_in_orbit(moves), _least_in_orbit(image))
+    sizes = [np.unique(label, return_counts=True)[1] for label in (orbits.servers, orbits.arcs)]
+    return orbits if (np.concatenate(sizes) == sizes[0][0]).all() else None
+
+
+def _least_in_orbit(images: Ints) -> Ints:
+    """int64[k]: the least item that permutations, int64[g, k], lead to from each."""
+    label = [-1] * images.shape[1]
+    rows = images.tolist()
+    for start in range(len(label)):
+        if label[start] < 0:
+            label[start] = start
+            waiting = [start]
+            while waiting:
+                item = waiting.pop()
+                for row in rows:
+                    if label[row[item]] < 0:
+                        label[row[item]] = start
+                        waiting.append(row[item])
+    return np.array(label, dtype=np.int64)
+
+
+def _changed(table: Floats, orbits: Orbits) -> list[tuple[int, int]]:
+    """Some pairs of servers for which a table, [n, n], has another entry than for what a generator makes of them."""
+    off = [np.argwhere(table[np.ix_(move, move)] != table)[:5] for move in orbits.moves]
+    return [(int(s), int(v)) for s, v in np.concatenate(off)[:5]]
 
 
 ROUNDING = Tolerance.ROUNDING.relative
@@ -121,64 +126,39 @@ def check_flow(topology: Topology, demand: Floats, flow: SourceFlow, *, toleranc
     filled.
     """
     n, arcs = topology.servers, topology.arcs
-    if n > 1 and flow.flow.shape == (1, len(arcs)) and demand.shape == (n, n):
-        return _check_turned(topology, demand, flow, tolerance)
-    if flow.flow.shape != (n, len(arcs)) or demand.shape != (n, n):
+    orbits = orbits_of(topology, generators_of(n, flow.dims, flow.generators)) if flow.by_orbits else None
+    if flow.by_orbits and orbits is None:
+        text = "rows of some sources stand for all, but the servers differ in their arcs"
+        return FlowCheck(math.inf, (text,))
+    sources = np.arange(n) if orbits is None else orbits.sources
+    if flow.flow.shape != (len(sources), len(arcs)) or demand.shape != (n, n):
         return FlowCheck(math.inf, (f"flow has shape {flow.flow.shape}, demand {demand.shape}",))
     if not np.isfinite(flow.flow).all():
         return FlowCheck(math.inf, ("flow is not finite",))
     violations = []
     for s, a in np.argwhere(flow.flow < 0)[:5]:
-        violations.append(f"source {s} sends {flow.flow[s, a]:g} over {arcs[a, 0]} -> {arcs[a, 1]}")
-    comes, leaves = np.zeros((n, n)), np.zeros((n, n))
-    for s in range(n):
+        violations.append(f"source {sources[s]} sends {flow.flow[s, a]:g} over {arcs[a, 0]} -> {arcs[a, 1]}")
+    comes, leaves = np.zeros((len(sources), n)), np.zeros((len(sources), n))
+    for s, row in enumerate(flow.flow):
         end_if_left()
-        comes[s] = np.bincount(arcs[:, 1], weights=flow.flow[s], minlength=n)
-        leaves[s] = np.bincount(arcs[:, 0], weights=flow.flow[s], minlength=n)
+        comes[s] = np.bincount(arcs[:, 1], weights=row, minlength=n)
+        leaves[s] = np.bincount(arcs[:, 0], weights=row, minlength=n)
     stays = comes - leaves
-    wanted = demand.copy()
-    np.fill_diagonal(wanted, -demand.sum(axis=1))
+    wanted = demand[sources]
+    wanted[np.arange(len(sources)), sources] = -wanted.sum(axis=1)
     wrong = np.abs(stays - wanted) > tolerance * np.abs(wanted) + PASSING * (comes + leaves)
     for s, v in np.argwhere(wrong)[:5]:
-        violations.append(f"source {s}: {stays[s, v]:.9g} stays at server {v}, demand is {wanted[s, v]:.9g}")
+        violations.append(f"source {sources[s]}: {stays[s, v]:.9g} stays at server {v}, demand is {wanted[s, v]:.9g}")
     if wrong.sum() > 5:
         violations.append(f"and {int(wrong.sum()) - 5} more servers where a flow is not conserved")
-    theta = float((flow.flow.sum(axis=0) / topology.capacity).max(initial=0.0))
-    return FlowCheck(theta, tuple(violations))
-
-
-def _check_turned(topology: Topology, demand: Floats, flow: SourceFlow, tolerance: float) -> FlowCheck:
-    """The same where one row says what every source sends: what stays, seen from the source, is computed once and held
-    against the demand of each. All arcs of one step carry the same, the sum of the row over them.
-    """
-    n, row, dims = topology.servers, flow.flow[0], flow.dims
-    classes = arcs_by_step(topology, dims)
-    if classes is None:
-        return FlowCheck(math.inf, ("one row of flow stands for all sources, but the servers differ in their arcs",))
-    if not np.isfinite(row).all():
-        return FlowCheck(math.inf, ("flow is not finite",))
-    arcs = topology.arcs
-    violations = [f"source 0 sends {row[a]:g} over {arcs[a, 0]} -> {arcs[a, 1]}" for a in np.flatnonzero(row < 0)[:5]]
-    sent = row[classes]
-    leaves = sent.sum(axis=0)
-    comes = np.zeros(n)
-    for step, part in zip(steps_of(topology, classes, dims), sent, strict=True):
-        comes += stepped(part, step, dims)
-    stays, passing = comes - leaves, PASSING * (comes + leaves)
-    lost = 0
-    for s in range(n):
-        end_if_left()
-        wanted = _moved(demand[s], s, dims, -1)
-        wanted[0] = -demand[s].sum()
-        wrong = np.flatnonzero(np.abs(stays - wanted) > tolerance * np.abs(wanted) + passing)
-        for v in wrong[: max(5 - lost, 0)]:
-            there = int(np.flatnonzero(stepped(np.arange(n) == v, s, dims))[0])
-            violations.append(f"source {s}: {stays[v]:.9g} stays at server {there}, demand is {wanted[v]:.9g}")
-        lost += len(wrong)
-    if lost > 5:
-        violations.append(f"and {lost - 5} more servers where a flow is not conserved")
-    theta = float((sent.sum(axis=1)[:, None] / topology.capacity[classes]).max(initial=0.0))
-    return FlowCheck(theta, tuple(violations))
+    load = flow.flow.sum(axis=0)
+    if orbits is not None:
+        load = np.bincount(orbits.arcs, load, len(arcs))[orbits.arcs]
+        violations += [
+            f"source {s}: its demand {demand[s, v]:.9g} at server {v} is not what the rows of other sources say"
+            for s, v in _changed(demand, orbits)
+        ]
+    return FlowCheck(float((load / topology.capacity).max(initial=0.0)), tuple(violations))
 
 
 def check_hops(topology: Topology, flow: SourceFlow, max_hops: int) -> tuple[str, ...]:
@@ -248,7 +228,7 @@ def exact_theta_bound(
         InputError: lengths or demand that do not fit the topology.
         InfeasibleError: demand between servers that no path, or none within `max_hops`, joins.
     """
-    price, distance = _priced_distances(topology, demand, lengths, max_hops, hop_price)
+    price, distance, _ = _priced_distances(topology, demand, lengths, max_hops, hop_price)
     total = Fraction(0)
     for i, j in np.argwhere(demand > 0):
         total += Fraction(float(demand[i, j])) * int(distance[i, j])
@@ -262,7 +242,7 @@ def certified_theta_bound(
     *,
     max_hops: int | None = None,
     hop_price: float = 0.0,
-    dims: tuple[int, ...] = (),
+    moves: Ints | None = None,
 ) -> float:
     """Largest float64 known not to exceed the bound that `lengths` (float64[m]) prove.
 
@@ -272,7 +252,8 @@ def certified_theta_bound(
     Args:
         max_hops: longest path allowed; None for any.
         hop_price: not negative; the bound is then on theta + hop_price * mean hops of the demand.
-        dims: of a box that may look the same from its every server, which saves time beyond 128 of them.
+        moves: int64[g, n], permutations that may keep arcs, demand and lengths: beyond 128 servers one source of each
+            orbit is enough.
 
     Raises:
         InputError: lengths or demand that do not fit the topology.
@@ -282,9 +263,9 @@ def certified_theta_bound(
         exact = exact_theta_bound(topology, demand, lengths, max_hops=max_hops, hop_price=hop_price)
         value = float(exact)
         return value if Fraction(value) <= exact else math.nextafter(value, -math.inf)
-    price, distance = _priced_distances(topology, demand, lengths, max_hops, hop_price, dims)
-    total = float(np.sum(np.where(demand > 0, demand * distance, 0.0)))
-    n = topology.servers
+    price, distance, sources = _priced_distances(topology, demand, lengths, max_hops, hop_price, moves)
+    n, sent = topology.servers, demand[sources]
+    total = float(np.sum(np.where(sent > 0, sent * distance, 0.0))) * (n // len(sources))
     return total / price * (1.0 - 2.0 * (n * n + 3) * _UNIT)
 
 
@@ -294,9 +275,12 @@ def _priced_distances(
     lengths: Floats,
     max_hops: int | None,
     hop_price: float,
-    dims: tuple[int, ...] = (),
-) -> tuple[Fraction | int, Ints]:
-    """Capacity times integer lengths, summed, and exact all-pairs distances of these lengths plus the price of hops."""
+    moves: Ints | None = None,
+) -> tuple[Fraction | int, Ints, Ints]:
+    """Capacity times integer lengths, summed, exact distances of these lengths plus the price of hops, and the sources.
+
+    Distances are int64[k, n], from sources int64[k]: all, or one of each orbit, all of which are of one size.
+    """
     if not (0 <= hop_price < math.inf):
         raise InputError(f"certificate: the price of a hop is {hop_price!r}, a number not negative expected")
     volume = Fraction(0)
@@ -311,9 +295,15 @@ def _priced_distances(
         raise InputError("certificate: lengths vanish beside the price of hops")
     if hop_price > 0:  # rounded down, which lowers distances and so the bound
         scaled = scaled + int(Fraction(hop_price) * price / volume)
-    distance = all_pairs(topology, scaled, dims) if max_hops is None else within_hops(topology, scaled, max_hops)
-    _refuse_cut(distance, demand, "" if max_hops is None else f" of at most {max_hops} hops")
-    return price, distance
+    n, orbits = topology.servers, orbits_of(topology, moves)
+    if orbits is not None and (_changed(demand, orbits) or (scaled[orbits.arcs] != scaled).any()):
+        orbits = None
+    sources = np.arange(n) if orbits is None else orbits.sources
+    limit = n - 1 if max_hops is None else max_hops
+    everyone = orbits is None and max_hops is None
+    distance = all_pairs(topology, scaled) if everyone else within_hops(topology, scaled, limit, sources)
+    _refuse_cut(distance, demand, sources, "" if max_hops is None else f" of at most {max_hops} hops")
+    return price, distance, sources
 
 
 def _price(topology: Topology, scaled: Ints) -> Fraction | int:
@@ -333,23 +323,20 @@ def _scaled(topology: Topology, demand: Floats, lengths: Floats, added: float) -
     return integer_lengths(n, lengths, added)
 
 
-def _refuse_cut(distance: Ints, demand: Floats, limit: str) -> None:
-    cut = (distance >= 2**60) & (demand > 0)
+def _refuse_cut(distance: Ints, demand: Floats, sources: Ints, limit: str) -> None:
+    cut = (distance >= 2**60) & (demand[sources] > 0)
     if cut.any():
         i, j = np.argwhere(cut)[0]
-        raise InfeasibleError(f"no path{limit} from server {i} to server {j}, which have demand")
+        raise InfeasibleError(f"no path{limit} from server {sources[i]} to server {j}, which have demand")
 
 
-def all_pairs(topology: Topology, lengths: Ints, dims: tuple[int, ...] = ()) -> Ints:
+def all_pairs(topology: Topology, lengths: Ints) -> Ints:
     """int64[n, n]: distances, exact; 2^60 or more where there is no path.
 
-    Where all servers look alike, on a ring or a box of `dims`, from one of them. Else by Bellman and Ford, server by
-    server, as paths are of few hops as a rule; where they are not, Floyd and Warshall go on from there.
+    By Bellman and Ford, server by server, as paths are of few hops as a rule; where they are not, Floyd and Warshall go
+    on from there.
     """
     n, arcs = topology.servers, topology.arcs
-    alike = turned_distances(topology, lengths, int(_FAR), dims)
-    if alike is not None:
-        return alike
     order = np.argsort(arcs[:, 1], kind="stable")
     first = np.searchsorted(arcs[order, 1], np.arange(n + 1))
     into = [(arcs[part, 0], lengths[part, None]) for part in map(order.__getitem__, map(slice, first[:-1], first[1:]))]
@@ -378,17 +365,19 @@ def all_pairs(topology: Topology, lengths: Ints, dims: tuple[int, ...] = ()) -> 
     return distance
 
 
-def within_hops(topology: Topology, lengths: Ints, max_hops: int) -> Ints:
-    """int64[n, n]: distances over paths of at most `max_hops` arcs, by as many rounds of Bellman and Ford, exact.
+def within_hops(topology: Topology, lengths: Ints, max_hops: int, sources: Ints) -> Ints:
+    """int64[k, n]: distances over paths of at most `max_hops` arcs, by as many rounds of Bellman and Ford, exact.
 
     Args:
         lengths: int64[m], not negative, a path of n arcs below 2^53. 2^60 or more stands for no such path.
+        max_hops: of a path.
+        sources: int64[k], servers where paths start.
     """
     n = topology.servers
     order = np.argsort(topology.arcs[:, 1], kind="stable")
     tails, heads = topology.arcs[order].T
-    distance = np.full((n, n), _FAR)
-    np.fill_diagonal(distance, 0)
+    distance = np.full((len(sources), n), _FAR)
+    distance[np.arange(len(sources)), sources] = 0
     if not len(order):
         return distance
     first = np.flatnonzero(np.append(True, heads[1:] != heads[:-1]))

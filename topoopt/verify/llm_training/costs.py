@@ -6,17 +6,26 @@ All functions take strategies as columns (`Records`), so one strategy is a colum
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import comb
 
 import numpy as np
 
-from topoopt.core.arrays import Bools, Floats, Ints
+from topoopt.core.arrays import Floats, Ints
+from topoopt.core.language_models import Experts, LanguageModel, LayerKind, Mlp
 from topoopt.core.llm_training import LlmTrainingProblem
-from topoopt.core.parallelism import LanguageModel, ParallelStrategy, Recompute
 from topoopt.core.parallelism import ParallelDimension as D
+from topoopt.core.parallelism import ParallelStrategy, Recompute
 from topoopt.core.parallelism import PipelineSchedule as S
+from topoopt.verify.llm_training.layers import (
+    experts_of,
+    kept_elements,
+    layer_on_rank,
+    mean_keys,
+    mixing_of,
+    parts_of,
+)
 from topoopt.verify.llm_training.space import BALANCED, BIDIRECTIONAL, Records, beside, even_ends, records_of, row_of
 
 HALF_PRECISION = 2.0
@@ -38,72 +47,15 @@ Rates = Callable[[Records], "DimensionRates"]
 """Of the groups of strategies."""
 
 
-@dataclass(frozen=True, eq=False)
-class RankWeights:
-    """Weights on one of t ranks that share each matrix, float64[R]; experts are counted apart.
+def ends_on_rank(model: LanguageModel, t: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return weights of the embedding on a rank, of the head, and of what stands before the head.
 
-    Attributes
-    ----------
-    dense, routed : matrices of a layer, without routed experts.
-    dense_layer, routed_layer : the same with norms and biases.
-    embedding, vocabulary, final_norm : of the first and the last stage; `vocabulary`: without positions.
-    experts : of all routed experts of a layer together.
+    Nothing cuts positions and norms; biases of the head go with its rows.
     """
-
-    dense: Floats
-    routed: Floats
-    dense_layer: Floats
-    routed_layer: Floats
-    embedding: Floats
-    vocabulary: Floats
-    final_norm: int
-    experts: int
-
-
-def rank_weights(model: LanguageModel, t: Floats) -> RankWeights:
-    """Return weights of a rank: heads of keys and values are cut into no more parts than there are.
-
-    Nothing cuts norms, routers, gates, biases behind a sum over ranks, projections to low ranks, positions.
-    """
-    h, e, latent, rows = model.hidden, model.experts, model.latent, 2 + model.gated
-    heads, keys = model.heads * model.head_size, 2 * model.kv_heads * model.head_size
-    shares = np.minimum(t, model.kv_heads) if latent is None else t
-    norms = 2 * h + (2 * model.head_size if model.query_key_norms else 0) + (3 * h if model.biases else 0)
-    if latent is None:
-        attention = 2 * h * heads / t + h * keys / shares
-    else:
-        low, query_key = latent.query_rank, latent.plain_size + latent.rotary_size
-        cut = (low or h) * query_key + h * latent.value_size
-        cut = model.heads * (cut + latent.key_value_rank * (latent.plain_size + latent.value_size))
-        attention = cut / t + h * (low + latent.key_value_rank + latent.rotary_size)
-        norms += low + latent.key_value_rank
-    dense = routed = attention + rows * h * model.ffn_hidden / t
-    experts = balance = 0
-    if e is not None:
-        experts, balance = rows * h * e.hidden * e.count, e.count if e.balanced else 0
-        routed = attention + rows * h * e.hidden * e.shared / t + h * (e.count + e.shared_gate)
-    biases = (heads / t + keys / shares) * (model.biases or model.attention_biases)
-    return RankWeights(
-        dense,
-        routed,
-        dense + norms + biases + (model.ffn_hidden / t + h) * model.biases,
-        routed + norms + biases + balance,
-        h * model.vocabulary / t + h * model.positions,
-        h * model.vocabulary / t,
-        (1 + model.biases) * h,
-        experts,
-    )
-
-
-def mean_keys(model: LanguageModel, length: int) -> float:
-    """Return the mean number of keys that a token attends to; behind a window always as many as it has."""
-    w = float(min(length, model.attention_window or length))
-    return (w * w / 2.0 + (length - w) * w) / length
-
-
-def dense_layers(model: LanguageModel) -> int:
-    """Return how many first layers have no experts."""
-    return model.layers if model.experts is None else model.experts.dense_layers
+    h = 1.0 * model.hidden
+    vocabulary = h * model.vocabulary / t
+    front = vocabulary + h * (model.positions + model.embedding_norms)
+    return front, vocabulary, h * model.final_norms + model.head_biases * model.vocabulary / t
 
 
 class GpuSeconds:
@@ -125,14 +77,19 @@ class GpuSeconds:
         moving = HALF_PRECISION * (rows * (inner + columns) + inner * columns) / self.memory
         return np.asarray(np.maximum(computing, moving))
 
-    def layer(self, *, routed: bool) -> Floats:
-        """Return the seconds of a dense layer, or of one of experts."""
-        reached = self.problem.device.reached
-        matrices = self._attention() + (self._experts() if routed else self._mlp(self.model.ffn_hidden))
-        core, back = self._core()
-        between = self._between(routed=routed)
-        # Each expert of a GPU starts products of its own, for gradients of weights too.
-        starts = reached.expert_us / 1e6 * self._local() if routed else np.zeros_like(core)
+    def layer(self, kind: LayerKind) -> Floats:
+        """Return the seconds of a layer of a kind."""
+        reached, experts = self.problem.device.reached, experts_of(kind)
+        matrices = self._mixer(kind)
+        starts = np.zeros_like(self.tokens)
+        if experts is not None:
+            # Each expert of a GPU starts products of its own, for gradients of weights too.
+            matrices = matrices + self._experts(experts)
+            starts = reached.expert_us / 1e6 * (experts.count / self.r.x)
+        elif isinstance(kind.mlp, Mlp):
+            matrices = matrices + self._mlp(kind.mlp.hidden, kind.mlp.gated)
+        core, back = self._core(kind)
+        between = self._between(kind)
         launch = reached.pass_us / 1e6 + starts
         forward = matrices + core + between + launch
         again = np.where(self.r.again(Recompute.FULL), forward, 0.0)
@@ -140,10 +97,10 @@ class GpuSeconds:
             again = np.where(self.r.again(Recompute.SELECTIVE), core, again)
         return np.stack([forward, matrices + back + 1.5 * between + launch, matrices + starts, again])
 
-    def attention(self) -> tuple[Floats, Floats]:
+    def attention(self, kind: LayerKind) -> tuple[Floats, Floats]:
         """Return what a layer computes before its MLP or experts: forward, and gradients of the inputs."""
-        core, back = self._core()
-        return self._attention() + core, self._attention() + back
+        core, back = self._core(kind)
+        return self._mixer(kind) + core, self._mixer(kind) + back
 
     def ends(self) -> tuple[Floats, Floats]:
         """Return the seconds of the embedding, and of the head with the loss."""
@@ -153,66 +110,51 @@ class GpuSeconds:
         loss = 12.0 * self.tokens * part / self.memory
         return np.stack([rows, none, 2 * rows, none]), np.stack([matrix + loss, matrix + loss, matrix, none])
 
-    def _attention(self) -> Floats:
-        model, t, h, latent = self.model, self.r.t, self.model.hidden, self.model.latent
-        sizes: tuple[tuple[Floats | float, Floats | float], ...]
-        if latent is None:
-            queries = model.heads * model.head_size / t
-            keys = np.maximum(1.0, model.kv_heads / t) * model.head_size
-            sizes = (h, queries + keys + keys), (queries, h)
-        else:
-            heads, low = model.heads / t, float(latent.query_rank + latent.key_value_rank + latent.rotary_size)
-            sizes = (
-                (h, low),
-                (latent.query_rank or h, heads * (latent.plain_size + latent.rotary_size)),
-                (latent.key_value_rank, heads * (latent.plain_size + latent.value_size)),
-                (heads * latent.value_size, h),
-            )
-        return np.asarray(sum(self.product(self.tokens, inner, columns, self.rate) for inner, columns in sizes))
+    def _mixer(self, kind: LayerKind) -> Floats:
+        products = mixing_of(kind, self.model.hidden, self.r.t).products
+        return np.asarray(
+            sum((self.product(self.tokens, *sizes, self.rate) for sizes in products), np.zeros_like(self.tokens))
+        )
 
-    def _mlp(self, width: float) -> Floats:
+    def _mlp(self, width: float, gated: bool) -> Floats:
         h, part = self.model.hidden, width / self.r.t
-        up = self.product(self.tokens, h, part * (1 + self.model.gated), self.rate)
+        up = self.product(self.tokens, h, part * (1 + gated), self.rate)
         return up + self.product(self.tokens, part, h, self.rate)
 
-    def _experts(self) -> Floats:
-        r, h, experts = self.r, self.model.hidden, self.model.experts
-        assert experts is not None
-        tokens, local, width = self.tokens / r.t, self._local(), experts.hidden / r.y
+    def _experts(self, experts: Experts) -> Floats:
+        r, h, latent = self.r, self.model.hidden, experts.latent
+        tokens, local, width = self.tokens / r.t, experts.count / r.x, experts.hidden / r.y
         rows = tokens * experts.per_token * r.y / local
-        group = self.product(rows, h, width * (1 + self.model.gated), self.rate)
-        group = local * (group + self.product(rows, width, h, self.rate))
-        total = group + self.product(tokens, h, float(experts.count), self.wide)
-        return total + self._mlp(float(experts.shared * experts.hidden)) if experts.shared > 0 else total
+        group = self.product(rows, latent or h, width * (1 + experts.gated), self.rate)
+        total = local * (group + self.product(rows, width, latent or h, self.rate))
+        total = total + self.product(tokens, h, 1.0 * (experts.count + experts.shared_gate), self.wide)
+        if latent:
+            down, up = self.product(tokens, h, latent, self.wide), self.product(tokens, latent, h, self.wide)
+            total = total + down + up
+        return total + self._mlp(float(experts.shared_hidden), experts.gated) if experts.shared_hidden else total
 
-    def _local(self) -> Floats:
-        experts = self.model.experts
-        return np.zeros_like(self.r.x) if experts is None else experts.count / self.r.x
-
-    def _core(self) -> tuple[Floats, Floats]:
-        problem, latent, length = self.problem, self.model.latent, self.problem.batch.length
-        widths = 2 * self.model.head_size
-        if latent is not None:
-            widths = latent.plain_size + latent.rotary_size + latent.value_size
-        scores = self.tokens * length * self.model.heads / self.r.t
-        if problem.formats.flash:
-            part = 2.0 * mean_keys(self.model, length) / length  # of the square; tiles before a window are skipped
+    def _core(self, kind: LayerKind) -> tuple[Floats, Floats]:
+        problem, length, mixing = self.problem, self.problem.batch.length, mixing_of(kind, self.model.hidden, self.r.t)
+        tokens, states = self.tokens / self.r.t, mixing.states + mixing.indexed * length
+        if problem.formats.flash or not mixing.heads:
+            # Tiles before a window are skipped.
             rate = problem.device.matrix_tflops * problem.device.reached.attention * 1e12
-            forward = scores * part * widths / rate
+            forward = tokens * (2.0 * mean_keys(kind, length) * mixing.pairs + states) / rate
             return forward, 2.5 * forward
-        forward = 2.0 * scores * widths / self.rate + SCORE_TRAFFIC * scores / self.memory
+        written = SCORE_TRAFFIC * mixing.heads * tokens * length / self.memory
+        forward = 2.0 * tokens * length * mixing.pairs / self.rate + written
         return forward, 2.0 * forward
 
-    def _between(self, *, routed: bool) -> Floats:
-        model, r, experts = self.model, self.r, self.model.experts
-        norms = 10.0 * self.tokens * model.hidden / np.where(r.split > 0, r.t, 1.0)
-        inner, tokens = 2 + model.gated, self.tokens / r.t
-        if routed and experts is not None:
-            width = experts.hidden * (experts.per_token + experts.shared)
-            activations = tokens * (inner * width + 4.0 * experts.per_token * model.hidden)
-        else:
-            activations = tokens * inner * model.ffn_hidden
-        return HALF_PRECISION * (norms + activations) / self.memory
+    def _between(self, kind: LayerKind) -> Floats:
+        h, r, mlp, tokens = self.model.hidden, self.r, kind.mlp, self.tokens / self.r.t
+        elements = 5.0 * parts_of(kind) * self.tokens * h / np.where(r.split > 0, r.t, 1.0)
+        elements = elements + tokens * mixing_of(kind, h, r.t).moved
+        if isinstance(mlp, Mlp):
+            elements = elements + tokens * (2 + mlp.gated) * mlp.hidden
+        elif mlp is not None:
+            inner = (2 + mlp.gated) * (mlp.hidden * mlp.per_token + mlp.shared_hidden)
+            elements = elements + tokens * (inner + 4.0 * mlp.per_token * (mlp.latent or h))
+        return np.asarray(HALF_PRECISION * elements / self.memory)
 
 
 def memory_rate(problem: LlmTrainingProblem) -> float:
@@ -312,10 +254,8 @@ def _mean_hops(problem: LlmTrainingProblem, servers: int) -> float:
     return total / (servers - 1) if servers > 1 else 1.0
 
 
-def servers_met(problem: LlmTrainingProblem, servers: float) -> float:
+def servers_met(experts: Experts, servers: float) -> float:
     """Return on how many servers the experts of a token lie, any of them equally often."""
-    experts = problem.model.experts
-    assert experts is not None
     share = experts.count // max(1, round(servers))
     none = comb(experts.count - share, experts.per_token) / comb(experts.count, experts.per_token)
     met = servers * (1.0 - none)
@@ -324,21 +264,19 @@ def servers_met(problem: LlmTrainingProblem, servers: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Transfers:
-    """What a GPU sends for one micro-batch, float64[R].
+    """What a GPU sends for one micro-batch in layers of one kind, float64[R].
 
     Attributes
     ----------
     tensor : exposed seconds of a layer: forward, backward, of what is recomputed.
     context : exposed seconds of a layer: forward, backward.
     expert : exposed seconds of a layer and direction.
-    hop : seconds to the next stage.
-    sent : bytes by name: of a layer `tensor` and `context`, of a layer and direction `expert` and `crossing`, of a hop.
+    sent : bytes by name: of a layer `tensor` and `context`, of a layer and direction `expert` and `crossing`.
     """
 
     tensor: tuple[Floats, Floats, Floats]
     context: tuple[Floats, Floats]
     expert: Floats
-    hop: Floats
     sent: dict[str, Floats]
 
 
@@ -347,45 +285,54 @@ def latency(problem: LlmTrainingProblem, hops: int) -> float:
     return (problem.cluster.message_latency_us + hops * problem.cluster.hop_latency_us) / 1e6
 
 
-def transfers_of(problem: LlmTrainingProblem, r: Records, rates: DimensionRates) -> Transfers:
-    """Return bytes and exposed seconds of the transfers inside and between passes."""
-    model = problem.model
-    activations = 2.0 * r.b * problem.batch.length / r.c * model.hidden
-    ring, split = 2.0 * activations * (r.t - 1) / r.t, r.split > 0
+def activations_of(problem: LlmTrainingProblem, r: Records) -> Floats:
+    """Return the bytes that pass from layer to layer in a micro-batch."""
+    return 2.0 * r.b * problem.batch.length / r.c * problem.model.hidden
+
+
+def hop_of(problem: LlmTrainingProblem, r: Records, rates: DimensionRates) -> tuple[Floats, Floats]:
+    """Return the bytes to the next stage, and their seconds."""
+    sent = activations_of(problem, r) / np.where(r.split > 0, r.t, 1.0)
+    return sent, np.where(r.p > 1, sent / rates.pipeline + latency(problem, rates.pipeline_hops), 0.0)
+
+
+def transfers_of(problem: LlmTrainingProblem, r: Records, kind: LayerKind, rates: DimensionRates) -> Transfers:
+    """Return bytes and exposed seconds of the transfers inside passes of layers of a kind."""
+    parts, mixing = parts_of(kind), mixing_of(kind, problem.model.hidden, r.t)
+    activations = activations_of(problem, r)
+    ring, split = parts * activations * (r.t - 1) / r.t, r.split > 0  # there or back, of all parts
     repeated = np.where(r.again(Recompute.FULL), ring * np.where(split, 1.5, 2.0), 0.0)
-    waits = 4.0 * np.ceil(np.log2(r.t)) * latency(problem, rates.tensor_hops)
+    waits = 2.0 * parts * np.ceil(np.log2(r.t)) * latency(problem, rates.tensor_hops)
     exposed = (1.0 - problem.overlap.tensor) * (r.t > 1)
     forward, again = (exposed * (sent > 0) * (sent / rates.tensor + waits) for sent in (2 * ring, repeated))
-    keys = np.maximum(1.0, model.kv_heads / r.t) * model.head_size * 2.0
-    if model.latent is not None:
-        keys = np.full_like(r.t, float(model.latent.key_value_rank + model.latent.rotary_size))
-    passed = 2.0 * (r.c - 1) * r.b * problem.batch.length / r.c * keys
+    elements = r.b * problem.batch.length / r.c * mixing.passed + r.b * mixing.passed_once
+    passed = HALF_PRECISION * (r.c - 1) * elements
     wait = 2.0 * np.ceil(np.log2(r.c)) * latency(problem, rates.context_hops)
-    context = tuple((r.c > 1) * (sent / rates.context + wait) for sent in (passed, 2.0 * passed))
-    expert, tokens, crossing = _exchange(problem, r, activations, rates)
-    hop = np.where(split, activations / r.t, activations)
+    context = tuple((passed > 0) * (sent / rates.context + wait) for sent in (passed, 2.0 * passed))
+    expert, tokens, crossing = _exchange(problem, r, kind, activations, rates)
     return Transfers(
         (forward, forward, again),
         (context[0], context[1]),
         expert,
-        np.where(r.p > 1, hop / rates.pipeline + latency(problem, rates.pipeline_hops), 0.0),
         {
             "tensor": 4 * ring + np.where(split, ring, 0.0) + repeated, "context": 3.0 * passed,
-            "expert": tokens, "crossing": crossing, "hop": hop,
+            "expert": tokens, "crossing": crossing,
         },
     )  # fmt: skip
 
 
 def _exchange(
-    problem: LlmTrainingProblem, r: Records, activations: Floats, rates: DimensionRates
+    problem: LlmTrainingProblem, r: Records, kind: LayerKind, activations: Floats, rates: DimensionRates
 ) -> tuple[Floats, Floats, Floats]:
-    experts, none = problem.model.experts, np.zeros_like(r.t)
+    experts, none = experts_of(kind), np.zeros_like(r.t)
     if experts is None:
         return none, none, none
     token = activations / r.t * (1.5 if problem.formats.fp8_dispatch else 2.0)
+    if experts.latent:
+        token = token * (experts.latent / problem.model.hidden)
     sent = token * experts.per_token * (1.0 - 1.0 / r.x)
     servers, index = np.unique(np.maximum(1.0, r.x * r.y / near(problem, r)[1]), return_inverse=True)
-    met = np.array([servers_met(problem, count) * (1.0 - 1.0 / count) for count in servers.tolist()])
+    met = np.array([servers_met(experts, count) * (1.0 - 1.0 / count) for count in servers.tolist()])
     crossing = token * met[index.ravel()]
     start = 2.0 * latency(problem, rates.expert_hops)
     takes = np.where(r.x > 1, np.maximum(crossing / rates.expert, sent / rates.inside) + start, 0.0)
@@ -409,7 +356,7 @@ class StageRows:
     ----------
     forward, inputs, weights : passes of a micro-batch with their exposed transfers.
     layers : at least 1.
-    routed : layers with experts.
+    kinds : layers of each kind, float64[kinds, stages, R].
     reduced, gathered, step : seconds of gradients, of weights (of ZeRO 3 for one micro-batch), of the optimizer.
     hop : seconds to the next stage.
     parts : passes by what they are.
@@ -420,7 +367,7 @@ class StageRows:
     inputs: Floats
     weights: Floats
     layers: Floats
-    routed: Floats
+    kinds: Floats
     reduced: Floats
     gathered: Floats
     step: Floats
@@ -433,73 +380,99 @@ class StageRows:
         return self.inputs + self.weights
 
 
+def kinds_before(model: LanguageModel) -> Ints:
+    """Return how many layers of each kind stand before each layer, and in all, int64[L + 1, kinds]."""
+    of_layer = [[0] * len(model.kinds)]
+    for kind in model.order:
+        of_layer.append([count + (index == kind) for index, count in enumerate(of_layer[-1])])
+    return np.array(of_layer, dtype=np.int64)
+
+
+def kinds_of_stages(model: LanguageModel, layers: Floats) -> Floats:
+    """Return the layers of each kind in stages whose layers are float64[stages, R], as float64[kinds, stages, R].
+
+    Layers that predict further tokens stand in none.
+    """
+    before, ends = kinds_before(model), np.cumsum(layers, axis=0).astype(np.int64)
+    return np.moveaxis((before[ends] - before[ends - layers.astype(np.int64)]).astype(np.float64), 2, 0)
+
+
 def stage_rows(problem: LlmTrainingProblem, r: Records, layers: Floats, rates: DimensionRates) -> StageRows:
     """Return the stages of strategies whose layers are float64[stages, R]."""
-    ends, dense = np.cumsum(layers, axis=0), dense_layers(problem.model)
-    plain = np.minimum(ends, dense) - np.minimum(ends - layers, dense)
     early = np.zeros((len(layers), 1))
     early[0] = 1.0
-    return _rows(problem, r, plain, layers - plain, (early, early[::-1]), np.ones_like(r.t), rates)
+    kinds = kinds_of_stages(problem.model, layers)
+    return _rows(problem, r, kinds, (early, early[::-1]), np.ones_like(r.t), rates)
 
 
-def inner_rank(problem: LlmTrainingProblem, r: Records, rates: DimensionRates) -> StageRows:
-    """Return the passes of the fullest rank between the ends, all its chunks together; of the only one where p = 1."""
-    only = (r.p == 1).astype(float)[None]
-    plain = r.inner[None]
-    if problem.model.experts is not None:
-        plain = only * np.minimum(dense_layers(problem.model), r.inner)
-    return _rows(problem, r, plain, r.inner - plain, (only, only), r.v, rates)
+def inner_rank(problem: LlmTrainingProblem, r: Records, layers: Floats, rates: DimensionRates) -> StageRows:
+    """Return the passes of one rank, all its chunks together: of those between the ends the first of the longest.
+
+    With two ranks it is the longer one; with one it has both ends.
+
+    Args:
+        layers: float64[stages, 1] of the only strategy.
+    """
+    p = int(r.p[0])
+    loads = layers[:, 0].reshape(-1, p).sum(axis=0)
+    inner = range(1, p - 1) if p > 2 else range(p)
+    rank = max(inner, key=lambda k: (loads[k], -k))
+    kinds = kinds_of_stages(problem.model, layers)[:, rank::p].sum(axis=1, keepdims=True)
+    only = np.array([[float(p == 1)]])
+    return _rows(problem, r, kinds, (only, only), r.v, rates)
 
 
 def _rows(
     problem: LlmTrainingProblem,
     r: Records,
-    plain: Floats,
-    routed: Floats,
+    kinds: Floats,
     ends: tuple[Floats, Floats],
     launches: Floats,
     rates: DimensionRates,
 ) -> StageRows:
-    """Return stages by layers without and with experts, whether embedding and head are there, and starts of a pass."""
-    model, gpu, sent = problem.model, GpuSeconds(problem, r), transfers_of(problem, r, rates)
+    """Return stages by layers of each kind, whether embedding and head are there, and starts of a pass."""
+    model, gpu = problem.model, GpuSeconds(problem, r)
     slow, (early, late) = problem.cluster.slowdown, ends
-    if model.experts is None:
-        plain = plain + late * model.mtp_layers
-    else:
-        routed = routed + late * model.mtp_layers
+    kinds = kinds.copy()
+    kinds[model.order[-1]] = kinds[model.order[-1]] + late * model.mtp_layers
     launch = launches * problem.device.reached.chunk_us / 1e6
     embedding, head = gpu.ends()
-    took = np.stack([launch, launch, 0.0 * launch, 0.0 * launch])[:, None] + gpu.layer(routed=False)[:, None] * plain
-    if model.experts is not None:
-        took = took + gpu.layer(routed=True)[:, None] * routed
-    took = took + embedding[:, None] * early + head[:, None] * late * (1.0 + model.mtp_layers)
-    bidirectional = r.runs(*BIDIRECTIONAL) & (r.x > 1)
+    took = np.stack([launch, launch, 0.0 * launch, 0.0 * launch])[:, None] + embedding[:, None] * early
+    took = took + head[:, None] * late * (1.0 + model.mtp_layers)
+    sent = {name: np.zeros_like(kinds[0]) for name in ("ahead", "back", "here", "there", "exchange")}
+    front, vocabulary, behind = ends_on_rank(model, r.t)
+    dense = early * front + late * (behind + np.where((r.p == 1) & model.tied, 0.0, vocabulary))
+    experts, routed = np.zeros_like(kinds[0]), np.zeros_like(kinds[0])
+    for kind, count in zip(model.kinds, kinds, strict=True):
+        took = took + gpu.layer(kind)[:, None] * count
+        moved, own = transfers_of(problem, r, kind, rates), layer_on_rank(kind, model.hidden, r.t)
+        seconds = moved.tensor[0], moved.tensor[1] + moved.tensor[2], *moved.context, moved.expert
+        for name, value in zip(sent, seconds, strict=True):
+            sent[name] = sent[name] + slow * count * value
+        dense, experts = dense + count * own.all_but_experts, experts + count * (own.experts / (r.x * r.y))
+        routed = routed + count * (experts_of(kind) is not None)
+    bidirectional, exchange = r.runs(*BIDIRECTIONAL) & (r.x > 1), sent["exchange"]
     forward, inputs, weights, again = took * slow * np.where(bidirectional, HIDDEN_COST, 1.0)
-    exchange = routed * slow * sent.expert
     exchange = exchange - np.where(bidirectional, np.minimum(exchange, (forward + inputs + weights) / 2.0), 0.0)
-    every = slow * (plain + routed)
-    rank = rank_weights(model, r.t)
-    last = rank.final_norm + np.where((r.p == 1) & model.tied, 0.0, rank.vocabulary)
-    dense = plain * rank.dense_layer + routed * rank.routed_layer + early * rank.embedding + late * last
-    experts, (group, of_experts) = routed * (rank.experts / (r.x * r.y)), r.sharers
-    moved = gradient_bytes(problem, dense, group, r.zero), gradient_bytes(problem, experts, of_experts, r.zero)
-    reduced, gathered = (slow * (a / rates.data + b / rates.expert_data) for a, b in zip(*moved, strict=True))
+    group, of_experts = r.sharers
+    both = gradient_bytes(problem, dense, group, r.zero), gradient_bytes(problem, experts, of_experts, r.zero)
+    reduced, gathered = (slow * (a / rates.data + b / rates.expert_data) for a, b in zip(*both, strict=True))
     held = dense / np.where(r.zero > 0, group, 1.0) + experts / np.where(r.zero > 0, np.maximum(1.0, of_experts), 1.0)
     return StageRows(
-        forward + every * (sent.tensor[0] + sent.context[0]) + exchange,
-        inputs + again + every * (sent.tensor[1] + sent.tensor[2] + sent.context[1]) + exchange,
+        forward + sent["ahead"] + sent["here"] + exchange,
+        inputs + again + sent["back"] + sent["there"] + exchange,
         weights,
-        np.maximum(1.0, plain + routed),
-        routed,
+        np.maximum(1.0, kinds.sum(axis=0)),
+        kinds,
         reduced,
         gathered,
         slow * held * STEP_BYTES / memory_rate(problem),
-        slow * sent.hop,
+        slow * hop_of(problem, r, rates)[1],
         {
             "forward": forward, "backward": inputs + weights, "recompute": again,
-            "tensor": every * sum(sent.tensor), "context": every * sum(sent.context), "expert": 2.0 * exchange,
+            "tensor": sent["ahead"] + sent["back"], "context": sent["here"] + sent["there"], "expert": 2.0 * exchange,
         },
-        moved,
+        both,
     )  # fmt: skip
 
 
@@ -534,8 +507,7 @@ def _balanced(problem: LlmTrainingProblem, r: Records, p: int, v: int) -> Floats
     Layers beyond what no chunk goes without go one by one to the rank that is through with one more first and that
     memory lets have it; of ranks that are through together to the later one.
     """
-    layers, lanes, dense_count = problem.model.layers, np.arange(len(r.t)), dense_layers(problem.model)
-    dense_count = 0 if problem.model.experts is None else dense_count
+    layers, lanes, dense_count = problem.model.layers, np.arange(len(r.t)), lead_of(problem.model)
     capacity, (around, dense, routed) = _capacities(problem, r, p), _rank_seconds(problem, r, p)
     loads = np.repeat([[float(v - (rank in (0, p - 1)))] for rank in range(p)], len(lanes), axis=1)
     fits = (loads <= capacity).all(axis=0) & (loads.sum(axis=0) <= layers)
@@ -564,124 +536,178 @@ def _balanced(problem: LlmTrainingProblem, r: Records, p: int, v: int) -> Floats
 def _rank_seconds(problem: LlmTrainingProblem, r: Records, p: int) -> tuple[Floats, Floats, Floats]:
     """Return for a micro-batch on an ideal switch: what ranks compute besides layers, float64[p, R]; a layer without
     experts; a layer with them."""
-    model, gpu, slow = problem.model, GpuSeconds(problem, r), problem.cluster.slowdown
-    sent = transfers_of(problem, r, ideal_rates(problem, r))
-    exposed = slow * (sum(sent.tensor) + sum(sent.context))
-    dense = routed = slow * gpu.layer(routed=False).sum(axis=0) + exposed
-    if model.experts is not None:
-        routed = slow * gpu.layer(routed=True).sum(axis=0) + exposed + 2.0 * slow * sent.expert
+    model, gpu, slow, ideal = problem.model, GpuSeconds(problem, r), problem.cluster.slowdown, ideal_rates(problem, r)
+    seconds = list[Floats]()
+    for kind in model.kinds:
+        sent = transfers_of(problem, r, kind, ideal)
+        exposed = sum(sent.tensor) + sum(sent.context) + 2.0 * sent.expert
+        seconds.append(slow * (gpu.layer(kind).sum(axis=0) + exposed))
+    dense, routed = _lead_and_others(model, seconds)
     embedding, head = gpu.ends()
     around = np.repeat([2.0 * slow * r.v * problem.device.reached.chunk_us / 1e6], p, axis=0)
     around[0] += slow * embedding.sum(axis=0)
-    around[-1] += (1.0 + model.mtp_layers) * slow * head.sum(axis=0) + model.mtp_layers * routed
+    around[-1] += (1.0 + model.mtp_layers) * slow * head.sum(axis=0) + model.mtp_layers * seconds[model.order[-1]]
     return around, dense, routed
 
 
+def lead_of(model: LanguageModel) -> int:
+    """Return how many first layers are of a kind that stands nowhere else, where there are other layers."""
+    first = model.order[0]
+    lead = next((index for index, kind in enumerate(model.order) if kind != first), 0)
+    return 0 if first in model.order[lead:] else lead
+
+
+def _lead_and_others(model: LanguageModel, values: Sequence[Floats]) -> tuple[Floats, Floats]:
+    """Return a value of the first layers, and the mean of all others, of values of each kind."""
+    lead = lead_of(model)
+    others = model.order[lead:]
+    met = sorted(set(others))
+    total = [others.count(kind) * values[kind] for kind in met]
+    mean = values[met[0]] if len(met) == 1 else np.asarray(np.sum(total, axis=0) / len(others))
+    return values[model.order[0]] if lead else mean, mean
+
+
 def _capacities(problem: LlmTrainingProblem, r: Records, p: int) -> Floats:
-    """Return the most layers that the memory of each rank holds, float64[p, R]; bytes grow evenly with layers."""
-    layers, usable, capacity = problem.model.layers, problem.usable_bytes, np.full((p, len(r.t)), np.inf)
+    """Return the most layers that the memory of each rank holds, float64[p, R]; all but the first at their mean."""
+    model, usable, capacity = problem.model, problem.usable_bytes, np.full((p, len(r.t)), np.inf)
     if usable is None:
         return capacity
-    early = 0 if problem.model.experts is None else min(dense_layers(problem.model), layers - 1)
+    h, m, lead, last_kind = model.hidden, problem.batch.sequences / (r.d * r.b), lead_of(model), model.order[-1]
+    bytes_of_weights = [np.sum(_state(problem, r, *_weights_of_layer(model, kind, r)), axis=0) for kind in model.kinds]
+    of_lead, of_others = _lead_and_others(model, bytes_of_weights)
+    kept = _lead_and_others(model, [_kept(problem, r, kind, h) for kind in model.kinds])[1]
+    working = np.max([_kept(problem, r, kind, h, computed=True) for kind in model.kinds], axis=0)
+    front, vocabulary, behind = ends_on_rank(model, r.t)
     for rank in range(p):
-        begin = early if rank == 0 else 0
-        none, some, every = (
-            sum(bytes_at(problem, r, np.full_like(r.t, load), np.full_like(r.t, rank)).values())
-            for load in (0, begin, layers)
-        )
-        capacity[rank] = begin + np.floor((usable - some) * (layers - begin) / (every - some))
+        around = working
+        if rank == 0:
+            around = around + sum(_state(problem, r, front, 0.0 * r.t))
+        if rank == p - 1:
+            head = behind + np.where((r.p == 1) & model.tied, 0.0, vocabulary)
+            around = around + sum(_state(problem, r, head, 0.0 * r.t)) + model.mtp_layers * bytes_of_weights[last_kind]
+            around = around + np.maximum(0.0, _logits(problem, r) - working)
+        held = _held_micro_batches(r, m, np.full_like(r.t, float(rank))) * kept
+        begin = lead if rank == 0 else 0
+        some = around + begin * (of_lead + held)
+        capacity[rank] = begin + np.floor((usable - some) / (of_others + held))
         if begin:
-            plain = np.floor((usable - none) * begin / (some - none))
+            plain = np.floor((usable - around) / (of_lead + held))
             capacity[rank] = np.where(some <= usable, capacity[rank], plain)
     return capacity
 
 
 def held_by(problem: LlmTrainingProblem, r: Records) -> Floats:
     """Return the bytes of the fullest rank, float64[R]."""
-    held, balanced = np.empty(len(r.t)), r.first == BALANCED
-    plain = np.flatnonzero(~balanced)
-    if len(plain):
-        some = r.of(plain)
-        end = some.p - 1.0
-        inner = np.where(some.p > 2, some.inner, some.last), np.minimum(1.0, end)
-        held[plain] = sum(memory_of(problem, some, [(some.first, 0.0 * end), inner, (some.last, end)]).values())
+    held = np.empty(len(r.t))
     for _, p, v, every in r.kinds():
-        index = every[balanced[every]]
-        if len(index):
-            layers = layers_of(problem, r.of(index), p, v)
-            loads = [(layers[k::p].sum(axis=0), np.full(len(index), float(k))) for k in range(p)]
-            held[index] = sum(memory_of(problem, r.of(index), loads).values())
+        some = r.of(every)
+        same, index = np.unique(np.stack([some.first, some.inner, some.last]), axis=1, return_inverse=True)
+        balanced = bool((same == BALANCED).any())
+        stages = layers_of(problem, some if balanced else some.of(_first_of(index.ravel())), p, v)
+        kinds = kinds_of_stages(problem.model, stages).reshape(len(problem.model.kinds), v, p, -1).sum(axis=1)
+        held[every] = _fullest(problem, some, kinds, None if balanced else index.ravel())[1]
     return held
+
+
+def _first_of(index: Ints) -> Ints:
+    return np.unique(index, return_index=True)[1]
 
 
 def bytes_of(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> dict[str, float]:
     """Return the bytes of the fullest rank of a strategy that states its layers, by what they hold."""
-    layers, p = strategy.stage_layers, strategy.pipeline
-    loads = [(np.array([float(sum(layers[rank::p]))]), np.array([float(rank)])) for rank in range(p)]
-    return {name: float(held[0]) for name, held in memory_of(problem, records_of([row_of(strategy)]), loads).items()}
+    layers, p, v = np.array([strategy.stage_layers], dtype=np.float64).T, strategy.pipeline, strategy.chunks
+    kinds = kinds_of_stages(problem.model, layers).reshape(len(problem.model.kinds), v, p, -1).sum(axis=1)
+    held, _ = _fullest(problem, records_of([row_of(strategy)]), kinds, None)
+    return {name: float(value[0]) for name, value in held.items()}
 
 
-def memory_of(problem: LlmTrainingProblem, r: Records, loads: Iterable[tuple[Floats, Floats]]) -> dict[str, Floats]:
-    """Return bytes by what they hold, of the rank that holds most, of ranks with their layers and numbers."""
-    best = dict[str, Floats]()
-    for load, rank in loads:
-        held = bytes_at(problem, r, load, rank)
-        fuller = sum(held.values()) > sum(best.values())
+def _fullest(
+    problem: LlmTrainingProblem, r: Records, kinds: Floats, layout: Ints | None
+) -> tuple[dict[str, Floats], Floats]:
+    """Return bytes by what they hold, of the rank that holds most, and all of them together.
+
+    Args:
+        kinds: float64[kinds, p, layouts], layers of the ranks; strategies all have one schedule and number of ranks.
+        layout: of each strategy; None: each has its own.
+    """
+    model, p, m = problem.model, kinds.shape[1], problem.batch.sequences / (r.d * r.b)
+    kinds = kinds.copy()
+    kinds[model.order[-1], -1] += model.mtp_layers
+    mirrored = bool(r.runs(*BIDIRECTIONAL).all()) and p > 1
+    if mirrored:  # a rank holds a stage and the one as far from the other end
+        kinds = (kinds + kinds[:, ::-1]) / 2.0
+    front, vocabulary, behind = ends_on_rank(model, r.t)
+    head, logits = behind + np.where((p == 1) & model.tied, 0.0, vocabulary), _logits(problem, r)
+    weights = [_weights_of_layer(model, kind, r) for kind in model.kinds]
+    kept = [_kept(problem, r, kind, model.hidden) for kind in model.kinds]
+    computed = [_kept(problem, r, kind, model.hidden, computed=True) for kind in model.kinds]
+    best, most, met = dict[str, Floats](), np.full(len(r.t), -1.0), list[Floats]()
+    for rank in range(p):
+        own, inner = kinds[:, rank], 0 < rank < p - 1
+        if inner and any((own <= other).all() for other in met):
+            continue  # an earlier rank has as many layers of every kind, and more micro-batches
+        met += [own] if inner else []
+        of_rank = own if layout is None else own[:, layout]
+        share = 0.5 if mirrored else 1.0
+        early, late = share * (rank == 0), share * (rank == p - 1)
+        if mirrored and not inner:
+            early = late = share
+        dense = sum((n * part[0] for n, part in zip(of_rank, weights, strict=True)), early * front + late * head)
+        experts = sum((n * part[1] for n, part in zip(of_rank, weights, strict=True)), 0.0 * r.t)
+        states = _state(problem, r, dense, experts)
+        flight = _held_micro_batches(r, m, np.full_like(m, float(rank)))
+        activations = flight * sum((n * size for n, size in zip(of_rank, kept, strict=True)), 0.0 * m)
+        working = np.max([np.where(n > 0, size, 0.0) for n, size in zip(of_rank, computed, strict=True)], axis=0)
+        at_end = logits if late else 0.0 * m
+        layer = np.max([np.where(n > 0, sum(part), 0.0) for n, part in zip(of_rank, weights, strict=True)], axis=0)
+        held = {
+            **dict(zip(("weights", "gradients", "optimizer"), states, strict=True)),
+            "activations": activations,
+            "logits": np.where(at_end >= working, at_end, 0.0),
+            "working": np.where(at_end >= working, 0.0, working),
+            "gathered": np.where(r.zero == 3, (4.0 + problem.formats.gradient_bytes) * layer, 0.0),
+        }
+        total = sum(held.values(), 0.0 * m)
+        fuller = total > most
         best = {name: np.where(fuller, held[name], best[name]) for name in held} if best else held
-    return best
+        most = np.maximum(total, most)
+    return best, most
 
 
-def bytes_at(problem: LlmTrainingProblem, r: Records, load: Floats, rank: Floats) -> dict[str, Floats]:
-    """Return bytes by what they hold, of a rank with so many layers."""
-    formats, last, m = problem.formats, rank == r.p - 1.0, problem.batch.sequences / (r.d * r.b)
-    kinds = weights_at(problem, r, load, rank == 0, last)
-    opposite = weights_at(problem, r, np.where(last, r.first, r.last), last, rank == 0)
-    outer = r.runs(*BIDIRECTIONAL) & ((rank == 0) | last)  # each holds the first and the last stage
-    held = dict.fromkeys(("weights", "gradients", "optimizer"), np.zeros_like(m))
-    for local, other, n in zip(kinds, opposite, r.sharers, strict=True):
-        count = r.copies * np.where(outer, (local + other) / 2.0, local)
-        held["weights"] = held["weights"] + 2.0 * count / np.where(r.zero == 3, n, 1.0)
-        held["gradients"] = held["gradients"] + count * formats.gradient_bytes / np.where(r.zero >= 2, n, 1.0)
-        states = count * (4.0 + 2.0 * formats.moment_bytes)
-        held["optimizer"] = held["optimizer"] + states / np.where(r.zero >= 1, n, 1.0)
-    tokens = r.b * problem.batch.length / r.c
-    inputs = 2.0 * tokens * problem.model.hidden / np.where(r.split > 0, r.t, 1.0)
-    layer = np.where(r.again(Recompute.FULL), inputs, _activations(problem, r, r.again(Recompute.SELECTIVE)))
-    current = _activations(problem, r, np.zeros_like(last))  # of the layer that is being computed
-    logits = np.where(last, 6.0 * tokens * problem.model.vocabulary / r.t, 0.0)
-    held["activations"] = _held_micro_batches(r, m, rank) * load * layer + current + logits
-    return held
+def _weights_of_layer(model: LanguageModel, kind: LayerKind, r: Records) -> tuple[Floats, Floats]:
+    """Return what a rank holds of a layer: all but routed experts, and these."""
+    own = layer_on_rank(kind, model.hidden, r.t)
+    return own.all_but_experts, own.experts / (r.x * r.y)
 
 
-def weights_at(
-    problem: LlmTrainingProblem, r: Records, load: Floats, early: Bools, late: Bools
-) -> tuple[Floats, Floats]:
-    """Return dense weights and those of routed experts of a rank with so many layers, the first, inner or last."""
-    model, rank = problem.model, rank_weights(problem.model, r.t)
-    head = rank.final_norm + np.where((r.p == 1) & model.tied, 0.0, rank.vocabulary)
-    ends, further = early * rank.embedding + late * head, np.where(late, float(model.mtp_layers), 0.0)
-    if model.experts is None:
-        return (load + further) * rank.dense_layer + ends, np.zeros_like(ends)
-    plain = np.where(early, np.minimum(dense_layers(model), load), 0.0)
-    routed = load - plain + further
-    return plain * rank.dense_layer + routed * rank.routed_layer + ends, routed * rank.experts / (r.x * r.y)
+def _state(problem: LlmTrainingProblem, r: Records, dense: Floats, experts: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return bytes of weights, gradients and optimizer, shared out among the ranks that hold the same."""
+    formats, parts = problem.formats, [np.zeros_like(r.t) for _ in range(3)]
+    sizes = formats.weight_bytes, formats.gradient_bytes, formats.master_bytes + 2 * formats.moment_bytes
+    for local, n in zip((dense, experts), r.sharers, strict=True):
+        for index, (size, zero) in enumerate(zip(sizes, (3, 2, 1), strict=True)):
+            shared = np.where(r.zero >= zero, np.maximum(1.0, n), 1.0)
+            parts[index] = parts[index] + r.copies * local * size / shared
+    return parts[0], parts[1], parts[2]
 
 
-def _activations(problem: LlmTrainingProblem, r: Records, without_scores: Bools) -> Floats:
-    """Return bytes of a layer and micro-batch that wait for the backward pass, where layers are not recomputed."""
-    model, formats, experts = problem.model, problem.formats, problem.model.experts
-    a, d, h = model.heads, model.head_size, model.hidden
-    spread, inner = np.where(r.split > 0, r.t, 1.0), 6.0 if model.gated else 4.0
-    if model.gated or formats.flash:
-        size = 8.0 * h / spread + 4.0 * (a * d + a) / r.t + 4.0 * np.maximum(1.0, model.kv_heads / r.t) * d
-    else:
-        size = 10.0 * h / spread + 8.0 * a * d / r.t
-    width = model.ffn_hidden if experts is None else (experts.per_token + experts.shared) * experts.hidden
-    size = size + inner * width / r.t
-    if experts is not None:
-        size = size + 4.0 * experts.per_token * h / r.t
-    if not formats.flash:
-        size = size + np.where(without_scores, 0.0, 5.0 * a / r.t * problem.batch.length / r.c)
+def _logits(problem: LlmTrainingProblem, r: Records) -> Floats:
+    return 6.0 * r.b * problem.batch.length / r.c * problem.model.vocabulary / r.t
+
+
+def _kept(problem: LlmTrainingProblem, r: Records, kind: LayerKind, h: int, *, computed: bool = False) -> Floats:
+    """Return bytes of a layer and micro-batch that wait for the backward pass.
+
+    Args:
+        computed: of the layer that is being computed, which keeps all for the moment.
+    """
+    split = np.where(r.split > 0, r.t, 1.0)
+    size, heads = kept_elements(kind, h, r.t, split), mixing_of(kind, h, r.t).heads
+    if heads and not problem.formats.flash:
+        scores = 5.0 * heads / r.t * problem.batch.length / r.c
+        size = size + (scores if computed else np.where(r.again(Recompute.SELECTIVE), 0.0, scores))
+    if not computed:
+        size = np.where(r.again(Recompute.FULL), 2.0 * h / split, size)
     return np.asarray(r.b * problem.batch.length / r.c * size)
 
 

@@ -37,6 +37,7 @@ from topoopt.verify.checker import ViolationLog, WorkBudget, as_int, differs
 from topoopt.verify.laws import networks as laws
 from topoopt.verify.laws.schedules import executed, joined
 from topoopt.verify.llm_training import costs
+from topoopt.verify.llm_training.layers import layer_on_rank
 from topoopt.verify.llm_training.space import rank_positions, records_of, row_of
 
 RAIL_TREE, RAIL_ONLY, DIRECT, CUBES, EXPANDER = "rail-fat-tree", "rail-only", "direct-connect", "torus-3d", "expander"
@@ -540,10 +541,12 @@ def _vector(problem: LlmTrainingProblem, s: ParallelStrategy, family: F) -> Vect
     if family is F.TENSOR:
         whole = 2.0 * s.micro_batch * problem.batch.length / s.context * model.hidden
         return whole, s.sequence, 2 * (s.tensor - 1).bit_length()
-    rank, dense = costs.rank_weights(model, np.array([float(s.tensor)])), costs.dense_layers(model)
-    weights = rank.experts / (s.expert * s.expert_tensor)
+    t, order = np.array([float(s.tensor)]), model.order
+    layers = [layer_on_rank(kind, model.hidden, t) for kind in model.kinds]
+    routed = [layers[kind].experts for kind in order if layers[kind].experts]
+    weights = sum(routed) / max(len(routed), 1) / (s.expert * s.expert_tensor)
     if family is F.DATA:
-        weights = float(dense * rank.dense[0] + (model.layers - dense) * rank.routed[0]) / model.layers
+        weights = sum(order.count(kind) * float(own.matrices[0]) for kind, own in enumerate(layers)) / len(order)
     return weights * (min(size, 2) if s.zero else size), s.zero > 0, 0
 
 
@@ -731,13 +734,13 @@ def _rates_shared(
     of gradients meets both, as far as it is done during the last backward pass.
     """
     r, rates, overlap = records_of([row_of(strategy)]), _as_rates(problem, strategy, alone, loads), problem.overlap
-    inner = costs.inner_rank(problem, r, rates)
+    layers = np.array(strategy.stage_layers, dtype=np.float64)[:, None]
+    inner = costs.inner_rank(problem, r, layers, rates)
     backward = float(inner.back[0, 0])
     whole = float(inner.forward[0, 0]) + backward
     busy = {f: float(inner.parts[f.value][0, 0]) / whole for f in (F.TENSOR, F.CONTEXT, F.EXPERT)}
     hidden = overlap.pipeline and strategy.pipeline > 1
     busy[F.PIPELINE] = min(1.0, 2.0 * strategy.chunks * float(inner.hop[0]) / whole) if hidden else 0.0
-    layers = np.array(strategy.stage_layers, dtype=np.float64)[:, None]
     reduced = costs.stage_rows(problem, r, layers, rates).reduced[:, 0]
     longest = float(reduced.reshape(strategy.chunks, strategy.pipeline).sum(axis=0).max())
     exchanges, shared = (F.TENSOR, F.CONTEXT, F.EXPERT), {}

@@ -44,6 +44,7 @@ from topoopt.verify.llm_training.iteration import (
     tables_of,
     within_work,
 )
+from topoopt.verify.llm_training.layers import experts_of
 from topoopt.verify.llm_training.space import Records, records_of, row_in, shapes_of
 
 SLACK = 1e-9
@@ -149,13 +150,11 @@ class _Graph:
         problem, s = self.problem, self.strategy
         self.iteration = iteration_of(problem, s)
         r, rows = self.iteration.r, self.iteration.usual
-        sent, away = (
-            costs.transfers_of(problem, r, costs.ideal_rates(problem, r)).sent,
-            rows.parts["expert"] / 2 * (self.spread > 1),
-        )
+        ideal = costs.ideal_rates(problem, r)
+        away = rows.parts["expert"] / 2 * (self.spread > 1)
         local = (rows.forward - away, rows.inputs - away, rows.weights)
         self.seconds = {kind: row[:, 0].tolist() for kind, row in zip("FIW", local, strict=True)}
-        self.hop_bytes, self.step_s = float(sent["hop"][0]), rows.step[:, 0].tolist()
+        self.hop_bytes, self.step_s = float(costs.hop_of(problem, r, ideal)[0][0]), rows.step[:, 0].tolist()
         self.reduced, self.gathered = dict[str, list[float]](), dict[str, list[float]]()
         held = s.tensor, s.expert * s.expert_tensor
         for kind, moved, ranks, shares in zip(("dense", "experts"), rows.moved, r.sharers, held, strict=True):
@@ -164,12 +163,15 @@ class _Graph:
             for sizes, bytes_, times in ((self.reduced, moved[0], 1), (self.gathered, moved[1], 1 + (s.zero == 3))):
                 scale = min(shares, self.gpus) / times / part if part else 0.0
                 sizes[kind] = [value * scale for value in bytes_[:, 0].tolist()]
-        experts = problem.model.experts
         self.tokens = [0.0] * len(s.stage_layers)
-        if experts is not None and s.expert > 1:
-            token = sent["hop"][0] / 2 / (1 if s.sequence else s.tensor) * experts.per_token
+        for layer_kind, layers in zip(problem.model.kinds, rows.kinds, strict=True):
+            experts = experts_of(layer_kind)
+            if experts is None or s.expert == 1:
+                continue
+            width = (experts.latent or problem.model.hidden) / problem.model.hidden
+            token = self.hop_bytes * width / 2 / (1 if s.sequence else s.tensor) * experts.per_token
             token *= 3.0 if problem.formats.fp8_dispatch else 4.0
-            self.tokens = (token * rows.routed[:, 0]).tolist()
+            self.tokens = [sum_ + token * count for sum_, count in zip(self.tokens, layers[:, 0].tolist(), strict=True)]
 
     def _rank(self, rank: int, order: Sequence[Pass]) -> list[str]:
         pods = range(rank * self.parts, (rank + 1) * self.parts)
@@ -287,7 +289,7 @@ def _pod_rows(hidden: LlmTrainingProblem, r: Records, layers: Floats) -> costs.S
     rates = replace(ideal, data=rate(dense, r.t), expert_data=rate(experts, r.x * r.y))
     rows = costs.stage_rows(hidden, r, layers, rates)
     away = np.where(r.x > pods.gpus, rows.parts["expert"] / 2, 0.0)
-    hop = costs.transfers_of(hidden, r, ideal).sent["hop"] * pods.gpus
+    hop = costs.hop_of(hidden, r, ideal)[0] * pods.gpus
     return replace(
         rows,
         forward=rows.forward - away,

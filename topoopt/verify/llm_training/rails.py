@@ -16,8 +16,17 @@ from topoopt.core.parallelism import ParallelStrategy, PipelineSchedule
 from topoopt.core.proofs import Tolerance, beats
 from topoopt.core.switching import Boundary, PortSplit, PortUse, RailExchange, RailJob, StagePorts, SwitchSettings
 from topoopt.verify.checker import BeyondWorkError, ViolationLog, WorkBudget
-from topoopt.verify.llm_training.costs import GpuSeconds, fixed_seconds, ideal_rates, latency, near, transfers_of
+from topoopt.verify.llm_training.costs import (
+    GpuSeconds,
+    fixed_seconds,
+    hop_of,
+    ideal_rates,
+    latency,
+    near,
+    transfers_of,
+)
 from topoopt.verify.llm_training.iteration import Orders, Pass, iteration_of, planned_order, ruled_orders
+from topoopt.verify.llm_training.layers import experts_of
 from topoopt.verify.llm_training.space import BIDIRECTIONAL, records_of, row_of
 
 MAX_PASSES = 400_000
@@ -37,20 +46,24 @@ def derived_job(problem: LlmTrainingProblem, strategy: ParallelStrategy, setting
     iteration = iteration_of(problem, strategy)
     r, rows, reduces = iteration.r, iteration.usual, strategy.zero < 3
     rates, (local, experts) = ideal_rates(problem, r), near(problem, r)
-    sent, start = transfers_of(problem, r, rates), latency(problem, rates.pipeline_hops)
+    start, hop = latency(problem, rates.pipeline_hops), float(hop_of(problem, r, rates)[1][0])
     servers = round(strategy.data * strategy.context / float((local[D.DATA] * local[D.CONTEXT])[0]))
     expert_servers = round(strategy.expert * strategy.expert_tensor / float(experts[0]))
     inside: PortUse | None = None
     exchange, away = list[RailExchange](), np.zeros_like(rows.forward)
-    if expert_servers > 1 and rows.routed.any():
+    routed = [index for index, kind in enumerate(problem.model.kinds) if experts_of(kind) is not None]
+    if expert_servers > 1 and any(rows.kinds[index].any() for index in routed):
         inside, away = PortUse.EXPERT, rows.parts["expert"] / 2
-        crossing = float((sent.sent["crossing"] / rates.expert)[0])
-        within = float(sent.sent["expert"][0]) / rates.inside
-        head, tail = (slow * float(part[0]) for part in GpuSeconds(problem, r).attention())
-        for n in rows.routed[:, 0].tolist():
-            shown, met = slow * (1.0 - overlap.expert) * n, min(1, n)
-            fixed = shown * 2.0 * latency(problem, rates.expert_hops)
-            exchange.append(RailExchange((shown * crossing,) * 2, shown * within, fixed, head * met, tail * met))
+        last_kind, gpu = problem.model.kinds[routed[-1]], GpuSeconds(problem, r)
+        head, tail = (slow * float(part[0]) for part in gpu.attention(last_kind))
+        sent = [transfers_of(problem, r, problem.model.kinds[index], rates).sent for index in routed]
+        for counts in rows.kinds[routed, :, 0].T.tolist():
+            shown, met = slow * (1.0 - overlap.expert), min(1, sum(counts))
+            pairs = list(zip(counts, sent, strict=True))
+            crossing = shown * sum(n * float((own["crossing"] / rates.expert)[0]) for n, own in pairs)
+            within = shown * sum(n * float(own["expert"][0]) for n, own in pairs) / rates.inside
+            fixed = shown * sum(counts) * 2.0 * latency(problem, rates.expert_hops)
+            exchange.append(RailExchange((crossing,) * 2, within, fixed, head * met, tail * met))
     elif not reduces and servers > 1:  # weights come in both passes, and in the backward one gradients go too
         inside = PortUse.DATA
         for out, w in zip(rows.reduced[:, 0].tolist(), rows.gathered[:, 0].tolist(), strict=True):
@@ -70,7 +83,7 @@ def derived_job(problem: LlmTrainingProblem, strategy: ParallelStrategy, setting
         weights_s=listed(rows.weights),
         exchange=tuple(exchange) or None,
         inside=inside,
-        hop_s=(slow * start, slow * (float(sent.hop[0]) - start)) if p > 1 else (0.0, 0.0),
+        hop_s=(slow * start, slow * (hop - start)) if p > 1 else (0.0, 0.0),
         layers=tuple(map(round, listed(rows.layers))),
         reduced_s=listed(rows.reduced / rows.layers * reduces),
         gathered_s=listed(rows.gathered / rows.layers * reduces),

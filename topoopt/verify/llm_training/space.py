@@ -142,8 +142,9 @@ def shapes_of(problem: LlmTrainingProblem) -> Iterator[StrategyShape]:
             continue
         d = n // (t * c * p)
         allowed = _in(space.tensor, t) and _in(space.context, c) and _in(space.pipeline, p) and _in(space.data, d)
-        even = not (model.heads % t or model.hidden % t or model.ffn_hidden % t or problem.batch.sequences % d)
-        heads = model.latent is not None or model.kv_heads % t == 0 or t % model.kv_heads == 0
+        cut_widths = (*model.heads, model.hidden, *model.inner)
+        even = problem.batch.sequences % d == 0 and all(width % t == 0 for width in cut_widths)
+        heads = all(count % t == 0 or t % count == 0 for count in model.kv_heads)
         cut = c == 1 or problem.batch.length % (2 * c) == 0
         if allowed and even and heads and cut and p <= model.layers + END_SLOTS:
             for x, y in _expert_sizes(problem, n // p):

@@ -41,7 +41,7 @@ from topoopt.core.result import Certificate, Result
 from topoopt.core.topology import Topology
 from topoopt.verify.checker import CheckDepth, Checker, CheckFindings, Derivation, ViolationLog
 from topoopt.verify.laws.networks import check_topology, hop_counts
-from topoopt.verify.laws.routing import certified_theta_bound, check_flow, check_hops
+from topoopt.verify.laws.routing import certified_theta_bound, check_flow, check_hops, generators_of
 from topoopt.verify.network.bounds import (
     SEARCHED,
     evaluate_cases,
@@ -188,7 +188,7 @@ def objective_value(problem: NetworkProblem, plan: RoutingPlan) -> float:
     value = max(thetas_of(problem, plan)[0])
     if isinstance(problem, RoutingProblem) and problem.hop_price:
         flow = plan.flows[0]
-        sent = float(flow.flow.sum()) * (problem.topology.servers if flow.turned else 1)
+        sent = float(flow.flow.sum()) * (problem.topology.servers // len(flow.flow))
         value += problem.hop_price * sent / float(problem.demand.sum())
     return value
 
@@ -213,15 +213,21 @@ def routing_bound(problem: NetworkProblem, topology: Topology, certificates: Seq
         raise ValueError(f"lengths for {len(proofs)} demands, {len(problem.demands)} expected")
     return max(
         certified_theta_bound(
-            topology, demand, proof.floats("lengths", -1), max_hops=limit, hop_price=price, dims=_box(topology, proof)
+            topology,
+            demand,
+            proof.floats("lengths", -1),
+            max_hops=limit,
+            hop_price=price,
+            moves=_moves(topology.servers, proof),
         )
         for demand, proof in zip(problem.demands, proofs, strict=True)
     )
 
 
-def _box(topology: Topology, proof: Certificate) -> tuple[int, ...]:
-    sizes = proof.integers("box", -1).tolist() if "box" in proof.arrays else []
-    return tuple(sizes) if all(size > 0 for size in sizes) and math.prod(sizes) == topology.servers else ()
+def _moves(servers: int, proof: Certificate) -> Ints | None:
+    if "generators" in proof.arrays:
+        return generators_of(servers, (), proof.integers("generators", -1, servers))
+    return generators_of(servers, tuple(proof.integers("box", -1).tolist()) if "box" in proof.arrays else ())
 
 
 def common_bound(topology: Topology, demands: Floats, prices: Floats) -> float:

@@ -99,7 +99,7 @@ class _Fluid:
         self.tasks, self.starts, self.network = tasks, starts, network
         count = len(tasks)
         self.rate = np.array(network.rate, dtype=np.float64)
-        self.routes: dict[object, _Route] = {}
+        self.routes: dict[object, _Route] = {}  # by kind too: an AllReduce of two is not the pair of them
         self.flows = [self._flows(task) for task in range(count)]
         self.indegree = [0] * count
         for followers in tasks.followers:
@@ -126,14 +126,14 @@ class _Fluid:
         if kind == TRANSFER:
             pair = (tasks.lane[task], tasks.target[task])
             return [
-                (self._route((pair, index), links), size * share, len(links) * network.hop_ms)
+                (self._route((kind, pair, index), links), size * share, len(links) * network.hop_ms)
                 for index, (share, links) in enumerate(network.paths[pair])
             ]
         if kind == ALLREDUCE and members:
             k = len(members)
             amount, tail = 2.0 * (k - 1.0) / k * size, 2.0 * (k - 1.0) * network.round_ms
             return [
-                (self._route((members, index), [link for path in ring for link in path]), amount * share, tail)
+                (self._route((kind, members, index), [link for path in ring for link in path]), amount * share, tail)
                 for index, (share, ring) in enumerate(network.rings[members])
             ]
         return []

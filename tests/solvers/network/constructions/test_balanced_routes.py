@@ -101,7 +101,7 @@ def test_split_traffic_meets_the_distance_bound(n: int, degree: int, distances: 
     assert bound * (1 - 1e-9) <= peak <= 1.05 * bound
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(n=st.integers(2, 14), degree=st.integers(2, 5), seed=st.integers(0, 2**31), parcels=st.integers(1, 3))
 def test_balanced_routes_on_any_topology(n: int, degree: int, seed: int, parcels: int) -> None:
     """Skewed demand on the finder's topologies: complete, shortest, repeatable, every byte carried."""
@@ -126,7 +126,7 @@ def test_balanced_routes_beat_first_shortest_paths() -> None:
     assert naive_peak(topology, uniform) >= 1.2 * balanced
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40)
 @given(
     n=st.integers(3, 14),
     degree=st.integers(2, 4),

@@ -80,7 +80,7 @@ def test_bad_circulants_are_refused() -> None:
         circulant_topology(16, 4, BOTH, (2, 6))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(n=st.integers(2, 20), degree=st.integers(1, 6), seed=st.integers(0, 2**31))
 def test_any_multigraph_of_the_degree_can_be_patched(n: int, degree: int, seed: int) -> None:
     """Koenig: d colours are enough; random unions of d partial permutations are covered exactly."""
@@ -155,7 +155,7 @@ def test_graphs_that_do_not_split_keep_what_they_can() -> None:
     assert paired(duplex(5, 2, nx.cycle_graph(5).edges)) == 0
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(n=st.integers(2, 12), degree=st.integers(1, 5), seed=st.integers(0, 2**31))
 def test_any_duplex_multigraph_of_the_degree_can_be_patched(n: int, degree: int, seed: int) -> None:
     """Whether or not it splits, every link is held once, and a spare interface where the links are simple does."""

@@ -87,7 +87,7 @@ def test_detours_relieve_the_few_links_inside_a_group() -> None:
     assert float(np.max(total)) == pytest.approx(0.2, rel=1e-6)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(n=st.integers(4, 30), seed=st.integers(0, 2**31), links=st.sampled_from([BOTH, ONE_WAY]))
 def test_rings_of_any_circulant(n: int, seed: int, links: LinkDirection) -> None:
     """All cosets on random connected circulants: valid rings, and translated groups get translated rings."""

@@ -131,7 +131,7 @@ def test_subgroups_get_rings_of_their_own() -> None:
     assert topology.offsets == (1, 4, 12, 15)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(n=st.integers(2, 7), seed=st.integers(0, 2**31), sparse=st.booleans())
 def test_matching_is_heaviest(n: int, seed: int, sparse: bool) -> None:
     """Weight equals the best over all pairings; all servers matched but one of an odd number."""
@@ -167,7 +167,7 @@ def test_servers_without_demand_are_matched_with_the_farthest() -> None:
     assert pairs == {0: 5, 33: 38} | {i: i + 33 for i in range(33) if i not in (0, 5)}
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(n=st.integers(2, 6), seed=st.integers(0, 2**31))
 def test_permutation_is_heaviest(n: int, seed: int) -> None:
     """One-way matching: the best permutation without fixed points."""

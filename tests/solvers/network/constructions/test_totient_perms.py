@@ -97,7 +97,7 @@ def test_best_is_not_worse_than_the_formulas(n: int, degree: int, links: LinkDir
     assert key("best") == key("best")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(n=st.integers(2, 60), data=st.data())
 def test_hop_table_equals_search_on_the_graph(n: int, data: st.DataObject) -> None:
     """Hops by displacement equal networkx's shortest paths; -1 exactly where there is none."""
@@ -110,7 +110,7 @@ def test_hop_table_equals_search_on_the_graph(n: int, data: st.DataObject) -> No
     assert hop_table(n, offsets).tolist() == expected
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     n=st.integers(2, 48),
     degree=st.integers(2, 12),

@@ -22,7 +22,7 @@ from topoopt.verify.network.bounds import matching_dual, matching_prices
 
 
 @given(st.integers(4, 7), st.integers(1, 3), st.integers(0, 10**6))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_bounds_hold_for_random_networks(n: int, d: int, seed: int) -> None:
     """Node cut, layered Moore bound and price cuts of one network never exceed what another one reaches."""
     rng = np.random.default_rng(seed)
@@ -105,7 +105,7 @@ def test_circulants_for_shift_invariant_and_other_demand(links: LinkDirection) -
 
 
 @given(st.integers(4, 9), st.integers(1, 3), st.integers(0, 10**6), st.booleans())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_heaviest_pairs_of_a_demand(n: int, reach: int, seed: int, turns: bool) -> None:
     """Where it depends on the displacement alone, rows alone give what the program does; else they give a bound.
 

@@ -110,7 +110,7 @@ def test_enumeration_has_every_class_once(n: int, d: int) -> None:
 
 
 @given(st.sampled_from([(3, 1), (3, 2), (4, 1), (4, 2)]), st.sampled_from([ONE_WAY, PAIRS]), st.integers(0, 10**6))
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=6)
 def test_branch_and_bound_finds_the_least_of_all_networks(
     size: tuple[int, int], links: LinkDirection, seed: int
 ) -> None:

@@ -44,7 +44,7 @@ def problems(draw: st.DrawFn) -> TopologyProblem:
 
 
 @given(problem=problems(), seed=st.integers(0, 9))
-@settings(derandomize=True, max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_bound_exact_search(problem: TopologyProblem, seed: int) -> None:
     """The formulas stay below the best of all topologies, and every seed and the search stay above."""
     best = METHODS["branch-and-bound"](problem, ExactLimits())
@@ -61,7 +61,7 @@ def test_bound_exact_search(problem: TopologyProblem, seed: int) -> None:
 
 
 @given(problem=problems(), seed=st.integers(0, 9))
-@settings(derandomize=True, max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_two_exact_methods_agree(problem: TopologyProblem, seed: int) -> None:
     """Branch and bound of our own finds what HiGHS finds on the joint program, and proves what HiGHS claims."""
     best = METHODS["branch-and-bound"](problem, ExactLimits())

@@ -110,7 +110,7 @@ def problems(draw: st.DrawFn) -> tuple[Topology, Matrix, int]:
 
 
 @given(case=problems(), hop_price=st.sampled_from([0.0, 0.3, 7.0]))
-@settings(derandomize=True, max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_methods_reach_the_optimum_over_all_paths(case: tuple[Topology, Matrix, int], hop_price: float) -> None:
     """The arc formulation by two solvers agrees with all paths listed; flow and bound are proven."""
     topology, demand, limit = case
@@ -126,7 +126,7 @@ def test_methods_reach_the_optimum_over_all_paths(case: tuple[Topology, Matrix, 
 
 
 @given(case=problems(), seed=st.integers(0, 99))
-@settings(derandomize=True, max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_any_lengths_bound_the_optimum(case: tuple[Topology, Matrix, int], seed: int) -> None:
     """Random lengths never prove more than the optimum over all paths."""
     topology, demand, limit = case

@@ -54,7 +54,7 @@ def test_two_ways_share_as_the_logit_says() -> None:
 
 
 @given(st.integers(0, 10**6), st.integers(4, 9), st.integers(2, 3))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_loads_are_the_slope(seed: int, n: int, degree: int) -> None:
     """Finite differences of sum D phi by lengths, at lengths where no two distances are near each other."""
     topology, demand = random_case(seed, n, degree)

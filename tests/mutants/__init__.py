@@ -1,0 +1,1 @@
+"""Faults put into the product on purpose, and whether the tests see them."""

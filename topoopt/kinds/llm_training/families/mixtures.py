@@ -1,0 +1,276 @@
+"""Families with mixtures of experts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from topoopt.kinds.llm_training.families.dense import DENSE_FAMILIES
+from topoopt.kinds.llm_training.families.table import LLAMA_LIKE, REQUIRED, Choice, Family, attention, mlp
+
+GROUPS = (
+    ("n_group is not None and n_routed_experts % n_group != 0", "n_group", "divisors of n_routed_experts"),
+    ("n_group is not None and topk_group is not None and topk_group > n_group", "topk_group", "at most n_group"),
+    ("moe_layer_freq != 1", "moe_layer_freq", "1"),
+)
+_LIMIT = "topk_group if n_group is not None and topk_group is not None and topk_group < n_group else None"
+ROUTED: Mapping[str, object] = {
+    "n_routed_experts": REQUIRED,
+    "n_shared_experts": 1,
+    "num_experts_per_tok": 8,
+    "moe_intermediate_size": REQUIRED,
+    "first_k_dense_replace": 3,
+    "moe_layer_freq": 1,
+    "n_group": 8,
+    "topk_group": 4,
+    "num_nextn_predict_layers": 1,
+}
+
+
+def experts(count: str, per_token: str, hidden: str, shared: str = "0", **more: object) -> Choice:
+    """Experts for all layers that no choice before holds for."""
+    return ("True", ("Experts", {"count": count, "per_token": per_token, "hidden": hidden, "shared_hidden": shared,
+                                 **more}))  # fmt: skip
+
+
+_DEEPSEEK_EXPERTS = experts(
+    "n_routed_experts", "num_experts_per_tok", "moe_intermediate_size",
+    "(n_shared_experts or 0) * moe_intermediate_size",
+    node_limit=_LIMIT, balanced=True,
+)  # fmt: skip
+_FIRST = ("i < first_k_dense_replace", mlp())
+_LATENT = {
+    "heads": "num_attention_heads",
+    "query_rank": "q_lora_rank or 0",
+    "key_value_rank": "kv_lora_rank",
+    "plain_size": "qk_nope_head_dim",
+    "rotary_size": "qk_rope_head_dim",
+    "value_size": "v_head_dim",
+}
+_DEEPSEEK = LLAMA_LIKE.but(
+    {
+        **ROUTED,
+        "q_lora_rank": REQUIRED,
+        "kv_lora_rank": REQUIRED,
+        "qk_nope_head_dim": REQUIRED,
+        "qk_rope_head_dim": REQUIRED,
+        "v_head_dim": REQUIRED,
+        "attention_bias": False,
+        "mlp_bias": False,
+        "layer_types": None,
+    },
+    mixer=(("True", ("LatentAttention", _LATENT)),),
+    mlp=(_FIRST, _DEEPSEEK_EXPERTS),
+    ends={"mtp_layers": "num_nextn_predict_layers or 0"},
+    refused=(
+        *GROUPS,
+        ("attention_bias", "attention_bias", "false"),
+        ("mlp_bias", "mlp_bias", "false"),
+        ("first_k_dense_replace >= num_hidden_layers", "first_k_dense_replace", "less than num_hidden_layers"),
+    ),
+    assumed=("n_shared_experts", "first_k_dense_replace", "n_group", "topk_group", "num_nextn_predict_layers"),
+)
+_INDEXED = {
+    **_LATENT,
+    "index_heads": "index_n_heads",
+    "index_size": "index_head_dim",
+    "index_keys": "index_topk",
+}
+_DEEPSEEK_V32 = _DEEPSEEK.but(
+    {"index_n_heads": 64, "index_head_dim": 128, "index_topk": 2048, "num_nextn_predict_layers": 0},
+    mixer=(("True", ("LatentAttention", _INDEXED)),),
+    assumed=(*_DEEPSEEK.assumed, "index_n_heads", "index_head_dim", "index_topk"),
+)
+
+_SPARSE = "i in mlp_only_layers or (i + 1) % decoder_sparse_step != 0"
+_QWEN_KEYS: Mapping[str, object] = {
+    "num_experts": REQUIRED,
+    "moe_intermediate_size": REQUIRED,
+    "decoder_sparse_step": 1,
+    "mlp_only_layers": [],
+}
+_QWEN_REFUSED = (
+    *DENSE_FAMILIES["qwen2"].refused,
+    ("use_sliding_window", "use_sliding_window", "false"),
+    ("decoder_sparse_step < 1", "decoder_sparse_step", "1 or more"),
+)
+_SHARED = "shared_expert_intermediate_size"
+
+MIXTURE_FAMILIES: Mapping[str, Family] = {
+    "mixtral": LLAMA_LIKE.but(
+        {"num_key_value_heads": REQUIRED, "num_local_experts": REQUIRED, "num_experts_per_tok": 2,
+         "sliding_window": None, "layer_types": None},
+        mixer=DENSE_FAMILIES["mistral"].mixer,
+        mlp=(experts("num_local_experts", "num_experts_per_tok", "intermediate_size"),),
+        refused=DENSE_FAMILIES["mistral"].refused,
+        assumed=("num_experts_per_tok",),
+    ),
+    "qwen2_moe": DENSE_FAMILIES["qwen2"].but(
+        {**_QWEN_KEYS, "num_experts_per_tok": 4, _SHARED: REQUIRED, "qkv_bias": True},
+        mixer=(("True", attention(biases="qkv_bias")),),
+        mlp=((_SPARSE, mlp()), experts("num_experts", "num_experts_per_tok", "moe_intermediate_size", _SHARED,
+                                       shared_gate=True)),
+        refused=_QWEN_REFUSED,
+        assumed=("num_experts_per_tok",),
+    ),
+    "qwen3_moe": DENSE_FAMILIES["qwen3"].but(
+        {**_QWEN_KEYS, "num_experts_per_tok": 8},
+        mixer=(("True", attention(norms="'head'", biases="attention_bias", output_biases="attention_bias")),),
+        mlp=((_SPARSE, mlp()), experts("num_experts", "num_experts_per_tok", "moe_intermediate_size")),
+        refused=_QWEN_REFUSED,
+        assumed=("num_experts_per_tok",),
+    ),
+    "deepseek_v2": _DEEPSEEK.but(
+        {"q_lora_rank": 1536, "first_k_dense_replace": 0, "n_shared_experts": REQUIRED, "n_group": None,
+         "topk_group": None, "num_nextn_predict_layers": 0, "num_experts_per_tok": REQUIRED},
+        mlp=(_FIRST, experts("n_routed_experts", "num_experts_per_tok", "moe_intermediate_size",
+                             "(n_shared_experts or 0) * moe_intermediate_size", node_limit=_LIMIT)),
+        assumed=("q_lora_rank", "first_k_dense_replace"),
+    ),
+    "deepseek_v3": _DEEPSEEK,
+    "kimi_k2": _DEEPSEEK,
+    "deepseek_v32": _DEEPSEEK_V32,
+    "glm_moe_dsa": _DEEPSEEK_V32,
+    "glm4_moe_lite": _DEEPSEEK.but(
+        {"mlp_layer_types": None, "first_k_dense_replace": 1, "n_group": 1, "topk_group": 1,
+         "num_nextn_predict_layers": 0},
+        mlp=(
+            ("(mlp_layer_types[i] == 'dense') if mlp_layer_types is not None else i < 1", mlp()),
+            _DEEPSEEK_EXPERTS,
+        ),
+        refused=(*_DEEPSEEK.refused, ("mlp_layer_types is not None and len(mlp_layer_types) != num_hidden_layers",
+                                      "mlp_layer_types", "an entry for each layer")),
+    ),
+    "glm4_moe": LLAMA_LIKE.but(
+        {**ROUTED, "num_key_value_heads": REQUIRED, "attention_bias": False, "use_qk_norm": False,
+         "first_k_dense_replace": 1, "n_group": 1, "topk_group": 1},
+        mixer=(
+            ("use_qk_norm", attention(norms="'head'", biases="attention_bias")),
+            ("True", attention(biases="attention_bias")),
+        ),
+        mlp=(_FIRST, _DEEPSEEK_EXPERTS),
+        ends={"mtp_layers": "num_nextn_predict_layers or 0"},
+        refused=(*LLAMA_LIKE.refused, *GROUPS),
+        assumed=("n_shared_experts", "first_k_dense_replace", "num_nextn_predict_layers"),
+    ),
+    "bailing_moe_v2": LLAMA_LIKE.but(
+        {"num_key_value_heads": REQUIRED, "num_experts": REQUIRED, "num_shared_experts": REQUIRED,
+         "num_experts_per_tok": 8, "moe_intermediate_size": REQUIRED, "first_k_dense_replace": REQUIRED,
+         "use_qk_norm": REQUIRED, "moe_router_enable_expert_bias": False, "use_bias": False, "use_qkv_bias": False,
+         "num_nextn_predict_layers": 0, "n_group": None, "topk_group": None,
+         "moe_shared_expert_intermediate_size": None},
+        mixer=(
+            ("use_qk_norm", attention(norms="'head'", biases="use_qkv_bias", output_biases="use_bias")),
+            ("True", attention(biases="use_qkv_bias", output_biases="use_bias")),
+        ),
+        mlp=(_FIRST, experts("num_experts", "num_experts_per_tok", "moe_intermediate_size",
+                             "(num_shared_experts or 0) * "
+                             "(moe_shared_expert_intermediate_size or moe_intermediate_size)",
+                             node_limit=_LIMIT, balanced="moe_router_enable_expert_bias")),
+        ends={"mtp_layers": "num_nextn_predict_layers or 0"},
+        assumed=("num_experts_per_tok",),
+    ),
+    "gpt_oss": LLAMA_LIKE.but(
+        {"num_key_value_heads": REQUIRED, "head_dim": 64, "sliding_window": 128, "layer_types": None,
+         "attention_bias": True, "num_local_experts": REQUIRED, "num_experts_per_tok": 4, "experts_per_token": None},
+        mixer=(
+            ("(layer_types[i] == 'sliding_attention') if layer_types is not None else i % 2 == 0",
+             attention(window="sliding_window", biases=True, output_biases=True, sinks=True)),
+            ("True", attention(biases=True, output_biases=True, sinks=True)),
+        ),
+        mlp=(experts("num_local_experts", "num_experts_per_tok", "intermediate_size", biases=True,
+                     router_biases=True),),
+        refused=(DENSE_FAMILIES["mistral"].refused[1], ("not attention_bias", "attention_bias", "true")),
+        assumed=("head_dim", "sliding_window", "num_experts_per_tok"),
+    ),
+    "llama4_text": LLAMA_LIKE.but(
+        {"num_key_value_heads": REQUIRED, "head_dim": None, "intermediate_size_mlp": REQUIRED,
+         "num_local_experts": REQUIRED, "num_experts_per_tok": 1, "interleave_moe_layer_step": 1, "moe_layers": None,
+         "attention_bias": False, "attention_chunk_size": 8192, "no_rope_layers": None, "no_rope_layer_interval": 4,
+         "use_qk_norm": True, "layer_types": None},
+        mixer=(
+            ("(layer_types[i] == 'full_attention') if layer_types is not None else (no_rope_layers[i] == 0) "
+             "if no_rope_layers else (i + 1) % no_rope_layer_interval == 0",
+             attention(biases="attention_bias", output_biases="attention_bias")),
+            ("True", attention(chunk="attention_chunk_size", biases="attention_bias", output_biases="attention_bias")),
+        ),
+        mlp=(
+            ("(i not in moe_layers) if moe_layers is not None else (i + 1) % interleave_moe_layer_step != 0",
+             mlp(hidden="intermediate_size_mlp")),
+            experts("num_local_experts", "num_experts_per_tok", "intermediate_size", "intermediate_size"),
+        ),
+        refused=(*LLAMA_LIKE.refused, DENSE_FAMILIES["mistral"].refused[1],
+                 ("interleave_moe_layer_step < 1", "interleave_moe_layer_step", "1 or more")),
+        assumed=("interleave_moe_layer_step", "attention_chunk_size"),
+    ),
+    "ernie4_5_moe": LLAMA_LIKE.but(
+        {"num_key_value_heads": REQUIRED, "tie_word_embeddings": True, "use_bias": False, "moe_num_experts": 64,
+         "moe_k": 6, "moe_num_shared_experts": 2, "moe_intermediate_size": REQUIRED, "moe_layer_start_index": 1,
+         "moe_layer_end_index": -1, "moe_layer_interval": 1, "num_nextn_predict_layers": 0},
+        mixer=(("True", attention(biases="use_bias", output_biases="use_bias")),),
+        mlp=(
+            ("i < moe_layer_start_index or i > (moe_layer_end_index if moe_layer_end_index >= 0 else "
+             "num_hidden_layers - 1) or (i + 1) % moe_layer_interval != 0", mlp(biases="use_bias")),
+            experts("moe_num_experts", "moe_k", "moe_intermediate_size",
+                    "moe_num_shared_experts * moe_intermediate_size", balanced=True, biases="use_bias"),
+        ),
+        ends={"mtp_layers": "num_nextn_predict_layers or 0"},
+        assumed=("tie_word_embeddings", "moe_num_experts", "moe_k", "moe_num_shared_experts",
+                 "moe_layer_start_index", "moe_layer_end_index"),
+    ),
+    "granitemoe": LLAMA_LIKE.but(
+        {"num_local_experts": REQUIRED, "num_experts_per_tok": 2, "attention_bias": False},
+        mixer=(("True", attention(biases="attention_bias", output_biases="attention_bias")),),
+        mlp=(experts("num_local_experts", "num_experts_per_tok", "intermediate_size"),),
+        assumed=("num_experts_per_tok",),
+    ),
+    "granitemoeshared": LLAMA_LIKE.but(
+        {"num_local_experts": REQUIRED, "num_experts_per_tok": 2, "attention_bias": False,
+         "shared_intermediate_size": 0},
+        mixer=(("True", attention(biases="attention_bias", output_biases="attention_bias")),),
+        mlp=(experts("num_local_experts", "num_experts_per_tok", "intermediate_size", "shared_intermediate_size"),),
+        assumed=("num_experts_per_tok",),
+    ),
+    "minimax_m2": LLAMA_LIKE.but(
+        {"num_key_value_heads": REQUIRED, "num_local_experts": REQUIRED, "num_experts_per_tok": 8,
+         "use_routing_bias": True, "use_qk_norm": True, "qk_norm_type": "per_layer", "num_mtp_modules": 0,
+         "use_mtp": False, "mtp_transformer_layers": 0, "shared_intermediate_size": 0, "attn_type_list": None,
+         "sliding_window": None},
+        mixer=(("True", attention(norms="'row'")),),
+        mlp=(experts("num_local_experts", "num_experts_per_tok", "intermediate_size", balanced="use_routing_bias"),),
+        ends={"mtp_layers": "num_mtp_modules * mtp_transformer_layers if use_mtp else 0"},
+        refused=(*LLAMA_LIKE.refused, ("sliding_window is not None", "sliding_window", "null"),
+                 ("shared_intermediate_size", "shared_intermediate_size", "0"),
+                 ("attn_type_list is not None and min(attn_type_list) == 0", "attn_type_list", "1 for each layer")),
+        assumed=("num_experts_per_tok",),
+    ),
+    "hunyuan_v1_moe": LLAMA_LIKE.but(
+        {"num_key_value_heads": REQUIRED, "num_experts": REQUIRED, "moe_topk": 1, "num_shared_expert": 1,
+         "attention_bias": False, "moe_intermediate_size": None, "moe_layer_num_skipped": 0,
+         "use_qk_norm": True},
+        mixer=(("True", attention(norms="'head'", biases="attention_bias", output_biases="attention_bias")),),
+        mlp=(experts("of_layer(num_experts, i)", "of_layer(moe_topk, i)", "intermediate_size",
+                     "of_layer(num_shared_expert, i) * intermediate_size"),),
+        refused=(*LLAMA_LIKE.refused, ("moe_layer_num_skipped", "moe_layer_num_skipped", "0")),
+        assumed=("moe_topk", "num_shared_expert"),
+    ),
+    "olmoe": LLAMA_LIKE.but(
+        {"num_experts": REQUIRED, "num_experts_per_tok": 8, "attention_bias": False},
+        mixer=(("True", attention(norms="'row'", biases="attention_bias", output_biases="attention_bias")),),
+        mlp=(experts("num_experts", "num_experts_per_tok", "intermediate_size"),),
+        assumed=("num_experts_per_tok",),
+    ),
+    "phimoe": LLAMA_LIKE.but(
+        {"num_key_value_heads": REQUIRED, "num_local_experts": REQUIRED, "num_experts_per_tok": 2,
+         "attention_bias": False, "lm_head_bias": False, "sliding_window": None},
+        mixer=(
+            ("sliding_window is not None",
+             attention(window="sliding_window", biases="attention_bias", output_biases="attention_bias")),
+            ("True", attention(biases="attention_bias", output_biases="attention_bias")),
+        ),
+        mlp=(experts("num_local_experts", "num_experts_per_tok", "intermediate_size"),),
+        norms=4,
+        ends={"final_norms": 2, "head_biases": "lm_head_bias"},
+        assumed=("num_experts_per_tok",),
+    ),
+}  # fmt: skip
+"""Tables by `model_type`."""
