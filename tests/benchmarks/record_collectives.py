@@ -57,7 +57,9 @@ NETWORKS: dict[str, tuple[Callable[[], RatedNetwork], dict[str, float]]] = {
     "fat-tree-512-link-failed": (
         partial(nets.fat_tree, failed=True), dict.fromkeys(("allgather", "allreduce", "all-to-all"), 10.0),
     ),
-    "rails-512": (partial(nets.rails, 64), dict.fromkeys(("allgather", "reduce-scatter", "allreduce", "all-to-all"), 5.0)),
+    "rails-512": (
+        partial(nets.rails, 64), dict.fromkeys(("allgather", "reduce-scatter", "allreduce", "all-to-all"), 5.0),
+    ),
     "rails-512-nic-failed": (
         partial(nets.rails, 64, failed="nic"), dict.fromkeys(("allgather", "allreduce", "all-to-all"), 10.0),
     ),

@@ -116,7 +116,7 @@ def mi300x(boxes: int = 8) -> RatedNetwork:
 
 
 def even(ranks: int = 64, switches: int = 40, seed: int = 1) -> RatedNetwork:
-    """Nothing alike, and every rank as tight: two links of 50 each to switches drawn at random, a random graph above."""
+    """Nothing alike, every rank as tight: two links of 50 each to switches drawn at random, a random graph above."""
     b, draw = Builder(), random.Random(seed)
     nodes, tops = b.some(ranks, rank=True), b.some(switches)
     for index in range(switches):
