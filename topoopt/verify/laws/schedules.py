@@ -188,12 +188,9 @@ def of_group(schedule: CollectiveSchedule, members: Ints) -> CollectiveSchedule:
     rows["block"] = number[rows["block"]].astype(np.int32)
     used, route = np.unique(rows["route"], return_inverse=True)
     rows["route"] = route.astype(np.int32)
-    return CollectiveSchedule(
-        VectorBlocks(blocks.units[kept], blocks.owner[kept], blocks.target[kept]),
-        Sends(**rows),
-        tuple(schedule.routes[index] for index in used.tolist()),
-        schedule.groups,
-    )
+    routes = tuple(schedule.routes[index] for index in used.tolist())
+    own = VectorBlocks(blocks.units[kept], blocks.owner[kept], blocks.target[kept])
+    return CollectiveSchedule(own, Sends(**rows), routes, schedule.groups)
 
 
 LAWS: tuple[tuple[str, Law], ...] = (
@@ -220,10 +217,7 @@ def route_arcs(network: RatedNetwork, routes: Sequence[Sequence[int]]) -> list[I
 def _route_hops(
     network: RatedNetwork, schedule: CollectiveSchedule
 ) -> tuple[list[Ints], list[list[tuple[int, float]]]]:
-    """Hops of every route, -1 where there is no link; and the arcs of every hop with the part that goes over each.
-
-    The first hops are the arcs of the network; those behind them lead to or from groups of switches.
-    """
+    """Hops of every route, first the arcs, -1 where there is no link; the arcs of every hop and the part over each."""
     index = {(tail, head): arc for arc, (tail, head) in enumerate(network.arcs.tolist())}
     parts = [[(arc, 1.0)] for arc in range(len(index))]
     if schedule.groups:
@@ -249,12 +243,7 @@ def _route_hops(
 
 
 def step_traffic(network: RatedNetwork, schedule: CollectiveSchedule, *, multicast: bool = False) -> StepTraffic:
-    """Return loads and latencies of the steps.
-
-    Parameters
-    ----------
-    multicast : what a rank sends several others in a step goes over a link of their routes once; switches copy it.
-    """
+    """Return loads and latencies of the steps; with `multicast` what a rank sends several others passes a link once."""
     sends, steps, m = schedule.sends, schedule.steps, len(network.arcs)
     hops, parts = _route_hops(network, schedule)
     units = np.zeros((steps, len(parts)), dtype=np.int64)
