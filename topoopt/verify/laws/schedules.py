@@ -151,8 +151,7 @@ def copies_held(problem: CollectiveProblem, schedule: CollectiveSchedule) -> Ite
 
 def _first_copies(schedule: CollectiveSchedule, nodes: int) -> tuple[Ints, Ints]:
     """Cells (block * nodes + node) that get a copy, ascending, and the first step in which they do."""
-    sends = schedule.sends
-    down = np.flatnonzero(~sends.reduce)
+    sends, down = schedule.sends, np.flatnonzero(~schedule.sends.reduce)
     cell = sends.block[down].astype(np.int64) * nodes + sends.head[down]
     order = np.lexsort((sends.step[down], cell))
     held, index = np.unique(cell[order], return_index=True)
@@ -189,8 +188,8 @@ def of_group(schedule: CollectiveSchedule, members: Ints) -> CollectiveSchedule:
     used, route = np.unique(rows["route"], return_inverse=True)
     rows["route"] = route.astype(np.int32)
     routes = tuple(schedule.routes[index] for index in used.tolist())
-    own = VectorBlocks(blocks.units[kept], blocks.owner[kept], blocks.target[kept])
-    return CollectiveSchedule(own, Sends(**rows), routes, schedule.groups)
+    own = (blocks.units[kept], blocks.owner[kept], blocks.target[kept])
+    return CollectiveSchedule(VectorBlocks(*own), Sends(**rows), routes, schedule.groups)
 
 
 LAWS: tuple[tuple[str, Law], ...] = (
