@@ -22,6 +22,7 @@ from topoopt.core.rated_network import PRESETS, RatedNetwork
 from topoopt.files.documents import parse_yaml
 from topoopt.files.fields import FileModel
 from topoopt.files.findings import Findings, within
+from topoopt.files.graph_files import IMPORTED
 from topoopt.files.rated_sections import FileNetwork, RatedSection, network_of
 from topoopt.kinds.collective.figures import rate_sentence
 from topoopt.page.text import counted, precise
@@ -54,7 +55,7 @@ def network_argument(text: str, note: Note, rate_attribute: str | None = None) -
     if text in PRESETS and not _is_file(text):
         text = f"preset: {text}"
     inline = ":" in text and not _is_file(text)
-    if not inline and path.suffix.lower() in NETWORK_FILES:
+    if not inline and path.suffix.lower() in (*NETWORK_FILES, *IMPORTED):
         section = FileNetwork(file=path.name, rate_attribute=rate_attribute)
         return within("topology", lambda: network_of(section, path.parent, note=note))
     if rate_attribute is not None:
