@@ -50,6 +50,7 @@ from topoopt.kinds.llm_training.schema import (
     MOST_LAYERS,
     MOST_POD_PORTS,
     MOST_PODS,
+    FormatsSection,
     GpuClusterSection,
     HuggingFaceModel,
     KindsSection,
@@ -431,6 +432,8 @@ def read_llm_training(document: Document) -> LlmTrainingProblem:
             4 if file.formats.gradients == "fp32" else 2,
             4 if file.formats.moments == "fp32" else 2,
             file.formats.attention == "tiled",
+            4 if file.formats.weights == "fp32" else 2,
+            _master_bytes(file.formats),
         ),
         space=in_pods(_space(file.strategy), pods),
         overlap=file.overlap,
@@ -446,6 +449,12 @@ def read_llm_training(document: Document) -> LlmTrainingProblem:
         switching=switching,
         pods=pods,
     )
+
+
+def _master_bytes(section: FormatsSection) -> int:
+    """Of the copies of a weight and of its gradient that the optimizer has in 32 bits beside 16."""
+    copied = section.compute == "fp16" and section.gradients == "16-bit"
+    return (0 if section.weights == "fp32" else 4) + (4 if copied else 0)
 
 
 def _hashed(model: LanguageModel) -> dict[str, Any]:
