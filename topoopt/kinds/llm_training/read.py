@@ -29,6 +29,7 @@ from topoopt.core.llm_training import (
     NumberFormats,
     PodSettings,
     TrainingBatch,
+    TrainingDevice,
 )
 from topoopt.core.llm_training_plan import DIRECT_FABRICS, IDEAL_SWITCH, PHOTONIC_RAILS, POD_CIRCUITS, SWITCHED_FABRICS
 from topoopt.core.parallelism import (
@@ -50,6 +51,7 @@ from topoopt.kinds.llm_training.schema import (
     MOST_LAYERS,
     MOST_POD_PORTS,
     MOST_PODS,
+    FormatsSection,
     GpuClusterSection,
     HuggingFaceModel,
     KindsSection,
@@ -62,6 +64,14 @@ from topoopt.kinds.llm_training.schema import (
     device_of,
 )
 from topoopt.workloads.language_models import LANGUAGE_MODELS, uniform
+from topoopt.workloads.step_efficiencies import (
+    DEFAULT_SOFTWARE,
+    SHARDED_SOFTWARE,
+    STEP_EFFICIENCIES,
+    model_rates,
+    overlap_of,
+    slowdown_of,
+)
 from topoopt.workloads.training_devices import TRAINING_DEVICES
 
 SHOWN = 8
@@ -420,21 +430,24 @@ def read_llm_training(document: Document) -> LlmTrainingProblem:
     pods = pods_of(file)
     device = device_of(file.cluster.device)
     assert device is not None
+    device, told = _variant(device, file.cluster)
+    software = file.software or (SHARDED_SOFTWARE if file.strategy.zero in (3, [3]) else DEFAULT_SOFTWARE)
+    formats = _formats(file.formats)
+    values = {name: number.value for name, number in STEP_EFFICIENCIES.items()} | (file.efficiencies or {})
+    reached = model_rates(device.like, software, formats, model, values)
+    cluster = _cluster(file.cluster)
+    slowdown = cluster.slowdown * slowdown_of(reached, cluster.gpus)
+    stated = {name: value for name, value in file.overlap.model_dump().items() if value is not None}
     return LlmTrainingProblem(
         name=file.name,
         model=model,
         batch=file.batch,
-        cluster=_cluster(file.cluster),
-        formats=NumberFormats(
-            file.formats.compute == "fp8",
-            file.formats.dispatch == "fp8",
-            4 if file.formats.gradients == "fp32" else 2,
-            4 if file.formats.moments == "fp32" else 2,
-            file.formats.attention == "tiled",
-        ),
+        cluster=replace(cluster, slowdown=slowdown),
+        formats=formats,
         space=in_pods(_space(file.strategy), pods),
-        overlap=file.overlap,
-        device=device if file.efficiencies is None else replace(device, reached=file.efficiencies),
+        overlap=replace(overlap_of(software, values), **stated),
+        device=replace(device, reached=reached),
+        software=software,
         fabrics=_fabrics(file),
         top=file.search.top,
         prove=file.search.proof,
@@ -442,9 +455,33 @@ def read_llm_training(document: Document) -> LlmTrainingProblem:
         rank_map=file.search.rank_map,
         degree_split=file.search.degree_split,
         sha256=canonical_sha256({**codec.plain(file), **ONCE, "model": _hashed(model)}),
-        notes=notes,
+        notes=(*notes, *told),
         switching=switching,
         pods=pods,
+    )
+
+
+HIGH_MEMORY_H100_GIB = 90.0
+"""More memory than an H100 of 80 GB has: HBM2e, at less power."""
+
+
+def _variant(device: TrainingDevice, section: GpuClusterSection) -> tuple[TrainingDevice, tuple[str, ...]]:
+    """The device that has so much memory, and a note where it is another than the one that is named."""
+    if device.name != "h100" or (section.gpu_memory_gib or 0.0) < HIGH_MEMORY_H100_GIB:
+        return device, ()
+    other = TRAINING_DEVICES["h100-96"]
+    text = f"an H100 of {section.gpu_memory_gib:g} GiB is taken as {other.name}: HBM2e of "
+    return other, (f"{text}{other.memory_gbytes_per_s:g} GB/s, 500 W",)
+
+
+def _formats(section: FormatsSection) -> NumberFormats:
+    return NumberFormats(
+        fp8=section.compute == "fp8",
+        fp4=section.compute == "fp4",
+        fp8_dispatch=section.dispatch == "fp8",
+        gradient_bytes=4 if section.gradients == "fp32" else 2,
+        moment_bytes=4 if section.moments == "fp32" else 2,
+        flash=section.attention == "tiled",
     )
 
 
