@@ -19,7 +19,7 @@ from topoopt.kinds.files import read_instance
 from topoopt.kinds.job import SOLUTION_FILE
 from topoopt.simulate.llm_training.ranks import PodSetting, TrainingProgram, pod_graph
 from topoopt.simulate.llm_training.step import optimizer_s
-from topoopt.workloads.language_models import end_weights, layer_weights
+from topoopt.workloads.language_models import end_weights
 
 SMALL = INSTANCES / "llm-training" / "small-16.yaml"
 
@@ -52,9 +52,9 @@ def test_pods_of_a_pipeline() -> None:
     assert volumes(job, "activations") == pytest.approx(sent)
     assert volumes(job, "errors") == pytest.approx({ends[::-1]: size for ends, size in sent.items()})
     model = training("gpt3-175b", 64, 32, 2048).model
-    layer, (embedding, head) = layer_weights(model, expert_layer=False), end_weights(model)
-    whole = layer.small - layer.split_biases + layer.whole  # norms, and biases behind a sum
-    of_layer = (layer.attention + layer.dense - layer.whole + layer.split_biases) / 8 + whole
+    embedding, head = end_weights(model)
+    whole = 6 * 12288  # norms, and biases behind a sum
+    of_layer = (12 * 12288**2 + 7 * 12288) / 8 + whole
     vocabulary = model.vocabulary * model.hidden  # learned positions and the last norm stand on every rank, too
     stages = [48 * of_layer + vocabulary / 8 + (embedding - vocabulary), 48 * of_layer + vocabulary / 8 + head]
     gradients = {(0, 1): 0, (1, 0): 0, (2, 3): 1, (3, 2): 1}

@@ -16,8 +16,9 @@ from tests.support.paths import INSTANCES
 from tests.support.read_back.exports import check_export
 from tests.support.read_back.rails import read_timetable
 from topoopt.core.errors import InputError
+from topoopt.core.language_models import Experts
 from topoopt.core.llm_training import LlmTrainingProblem
-from topoopt.core.parallelism import Experts, ParallelStrategy, PipelineSchedule
+from topoopt.core.parallelism import ParallelStrategy, PipelineSchedule
 from topoopt.core.switching import (
     PortUse,
     RailPhase,
@@ -42,7 +43,7 @@ def made(
     problem = read_instance(FILE)
     assert isinstance(problem, LlmTrainingProblem)
     if experts:
-        model = replace(problem.model, experts=Experts(experts, 2, 8192))
+        model = replace(problem.model, kinds=(replace(problem.model.kinds[0], mlp=Experts(experts, 2, 8192)),))
         problem = replace(problem, model=model)
     problem = replace(problem, switching=settings)
     steps = RailSteps(problem, strategy, settings)

@@ -81,7 +81,7 @@ def test_volumes_of_deepseek() -> None:
     problem = replace(training("deepseek-v3", 2048, 15360, 4096), formats=NumberFormats(fp8_dispatch=True))
     one = strategy(pipeline=16, data=128, chunks=2, expert=64, zero=1, schedule="dualpipe-v")
     found = sent_gb(problem, one, 128 * 5)
-    layers = TrainingProgram(problem, one).costs.stages.routed[[5, 26]].sum()
+    layers = TrainingProgram(problem, one).costs.stages.kinds[1, [5, 26]].sum()
     assert found["expert"] / layers * 58 / 16 == pytest.approx(603, rel=2e-3)
     assert found["pipeline"] == pytest.approx(28.2, rel=5e-3)
 

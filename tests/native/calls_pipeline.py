@@ -41,9 +41,11 @@ def drawn_passes(rng: Rng, orders: PassOrders, sets: int) -> tuple[Floats, Float
 
 def drawn_parts(rng: Rng, layers: Ints) -> tuple[Any, ...]:
     """Parts of stages, as `stage_tables` takes them."""
-    count = len(layers)
-    parts = rng.random((count, 35)), rng.random(count), rng.random(count) < 0.5
-    return *parts, layers, int(rng.integers(0, 4)), int(rng.integers(0, 2)), bool(rng.integers(0, 2))
+    count, kinds = len(layers), int(rng.integers(1, 4))
+    parts = rng.random((count, 7 * (kinds + 3))), rng.random((count, kinds)), rng.random(count) < 0.5
+    order = rng.integers(0, kinds, int(layers.sum(axis=1).max(initial=1)))
+    before = np.concatenate([np.zeros((1, kinds)), np.cumsum(order[:, None] == np.arange(kinds), axis=0)])
+    return *parts, layers, before.astype(np.int64), int(rng.integers(0, 2)), int(rng.integers(0, kinds))
 
 
 def drawn_tables(rng: Rng, stages: int, count: int) -> Floats:

@@ -94,19 +94,19 @@ def test_no_division_has_a_faster_slowest_rank() -> None:
 
 
 def plain_tables(
-    seconds: Floats, exchange: Floats, hidden: Any, layers: Ints, dense: int, predicted: int, experts: bool
+    seconds: Floats, exchange: Floats, hidden: Any, layers: Ints, before: Ints, predicted: int, predicting: int
 ) -> Floats:
     """float64[7, S, R]."""
-    dense_of = np.diff(np.minimum(np.cumsum(layers, axis=1), dense), axis=1, prepend=0)
-    kinds = np.zeros((*layers.shape, 5))
-    kinds[:, :, 0], kinds[:, :, 1], kinds[:, :, 4] = dense_of, layers - dense_of, 1
-    kinds[:, -1, int(experts)] += predicted
-    kinds[:, 0, 2] = kinds[:, -1, 3] = 1
-    spans: Floats = np.einsum("rsk,rkn->nsr", kinds, seconds.reshape(-1, 5, 7))
-    waited = (kinds[:, :, 1] * exchange[:, None]).T
+    kinds_of, ends = before.shape[1], np.cumsum(layers, axis=1)
+    kinds = np.zeros((*layers.shape, kinds_of + 3))
+    kinds[:, :, :kinds_of], kinds[:, :, -1] = before[ends] - before[ends - layers], 1
+    kinds[:, -1, predicting] += predicted
+    kinds[:, 0, -3] = kinds[:, -1, -2] = 1
+    spans: Floats = np.einsum("rsk,rkn->nsr", kinds, seconds.reshape(len(layers), kinds_of + 3, 7))
+    waited = (kinds[:, :, :kinds_of] * exchange[:, None]).sum(axis=2).T
     waited -= np.where(hidden, np.minimum(2 * waited, spans[6]) / 2, 0)
     spans[[FORWARD, INPUTS]] += waited
-    spans[LAYERS] = np.maximum(kinds[:, :, :2].sum(axis=2), 1).T
+    spans[LAYERS] = np.maximum(kinds[:, :, :kinds_of].sum(axis=2), 1).T
     return spans
 
 
@@ -140,11 +140,12 @@ def test_bounds_are_at_most_what_passes_take() -> None:
 @pytest.mark.parametrize("schedule", [0, 1])
 def test_bounds_of_equal_stages(schedule: int) -> None:
     """(m + p - 1) passes of all kinds; one stage: m of them, and the step."""
-    seconds = np.zeros((1, 5, 7))
+    seconds = np.zeros((1, 4, 7))
     seconds[0, 0, :3], seconds[0, 0, STEP] = (1.0, 2.0, 4.0), 0.5
     for p, m in ((1, 5), (2, 2), (4, 9), (8, 3)):
         layers, shape = np.ones((1, p), dtype=np.int64), np.array([[schedule, p, 1, m, 0]])
-        parts = seconds.reshape(1, -1), np.zeros(1), np.zeros(1, dtype=bool), layers, p, 0, False
+        before = np.arange(p + 1)[:, None]
+        parts = seconds.reshape(1, -1), np.zeros((1, 1)), np.zeros(1, dtype=bool), layers, before, 0, 0
         assert pipeline.order_bounds(*parts, shape, np.zeros(1), True, False).tolist() == [7.0 * (m + p - 1) + 0.5]
 
 

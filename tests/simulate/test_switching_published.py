@@ -11,12 +11,14 @@ from scipy.optimize import brentq
 from solvers.stop import Stop
 from solvers.switching import RailSteps, fastest_ports
 from tests.simulate.test_switching import DENSE
+from topoopt.core.language_models import Attention, Mlp
 from topoopt.core.llm_training import LlmTrainingProblem, TrainingBatch
 from topoopt.core.parallelism import ParallelStrategy, Recompute
 from topoopt.core.switching import PortSplit, RailJob, StagePorts, SwitchMode, SwitchSettings
 from topoopt.kinds.files import read_instance
 from topoopt.simulate.rail_job import rail_job
 from topoopt.simulate.switching import RailShares, electrical_s, follow, rail_orders, same_delay
+from topoopt.workloads.language_models import uniform
 
 INSTANCES = Path("instances/llm-training")
 ON_DEMAND, PROVISIONED = "on-demand", "provisioned"
@@ -58,10 +60,9 @@ def test_llama_3_8b(zero: int, switches: float) -> None:
     """
     problem = read_instance(INSTANCES / "a100.yaml")
     assert isinstance(problem, LlmTrainingProblem)
-    model = replace(problem.model, layers=32, hidden=4096, ffn_hidden=14336, heads=32, kv_heads=8, head_size=128)
     problem = replace(
         problem,
-        model=replace(model, gated=True, vocabulary=128_256, positions=0, biases=False),
+        model=uniform("llama3-8b", 32, 4096, Attention(32, 8, 128), Mlp(14336), 128_256),
         batch=TrainingBatch(64, 8192),
         cluster=replace(problem.cluster, servers=16, gpus_per_server=4, degree=4, per_gpu=True, link_gbps=200.0),
         overlap=replace(problem.overlap, data=False),
@@ -156,7 +157,10 @@ def test_groups_of_experts(gpus: int, expert: int, hidden: int, routed: int, cho
     large = gpus == 512
     tensor, pipeline = (32, 2) if large else (8, 4)
     experts = replace(model.experts, hidden=routed, per_token=chosen)
-    model = replace(model, hidden=hidden, experts=experts, layers=2 * pipeline, head_size=hidden // model.heads)
+    mixer = model.kinds[0].mixer
+    assert isinstance(mixer, Attention)
+    mixer = replace(mixer, head_size=hidden // mixer.heads)
+    model = uniform("mixtral", 2 * pipeline, hidden, mixer, experts, model.vocabulary)
     if large:
         cluster = replace(cluster, servers=16, gpus_per_server=32, degree=32, link_gbps=800.0, intra_server_gbps=7200.0)
     strategy = ParallelStrategy(

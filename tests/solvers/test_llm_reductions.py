@@ -81,8 +81,8 @@ def test_rounds_take_their_latency() -> None:
     """On a 4 x 4 torus: 8 rounds of 3 us beside 2 (15/16) of a layer's gradients, 4 bytes each, over 6.25 GB/s."""
     problem = _problem("bfb")
     model, sent = problem.model, _load(_outcome(problem, REPLICAS, "torus-2d")).gbytes_per_s * 1e9
-    head = model.hidden // model.heads
-    weights = 2 * model.hidden**2 + 2 * model.hidden * model.kv_heads * head + 3 * model.hidden * model.ffn_hidden
+    (heads,), (keys,), (inner,) = model.heads, model.kv_heads, model.inner
+    weights = 2 * model.hidden**2 + 2 * model.hidden * keys * (model.hidden // heads) + 3 * model.hidden * inner
     passed = 2 * 15 / 16 * 4 * weights / 8
     moving = passed / (6.25e9 * problem.device.reached.network)
     assert passed / sent == pytest.approx(moving + 8 * LATENCY_S)

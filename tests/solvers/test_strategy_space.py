@@ -12,11 +12,10 @@ from solvers.llm_training.strategies import SearchedSpace, rows_of_shape, search
 from solvers.stop import Stop
 from tests.support.llm_cases import training
 from topoopt.core.arrays import GIB, Floats
+from topoopt.core.language_models import Attention, Experts, Mlp
 from topoopt.core.llm_training import LlmTrainingProblem, TrainingBatch
 from topoopt.core.llm_training_plan import ShapeVerdict, StrategyShape
 from topoopt.core.parallelism import (
-    Experts,
-    LanguageModel,
     Overlap,
     ParallelStrategy,
     PipelineSchedule,
@@ -25,10 +24,11 @@ from topoopt.core.parallelism import (
 )
 from topoopt.core.parallelism import ParallelDimension as D
 from topoopt.core.proofs import StopReason
-from topoopt.simulate.llm_training.costs import ledger, total_bytes
+from topoopt.simulate.llm_training.memory import ledger, total_bytes
 from topoopt.simulate.llm_training.step import estimate
 from topoopt.simulate.llm_training.strategies import columns_of, strategy_problems
 from topoopt.simulate.llm_training.times import iteration_times
+from topoopt.workloads.language_models import uniform
 
 OTHERS = (D.CONTEXT, D.PIPELINE, D.DATA)
 
@@ -38,10 +38,8 @@ def drawn_problem(rng: np.random.Generator) -> LlmTrainingProblem:
     heads = int(rng.choice([2, 3, 4]))
     head_size = 64
     experts = Experts(4, 2, 512) if rng.random() < 0.3 else None
-    model = LanguageModel(
-        "small", int(rng.integers(1, 4)), heads * head_size, 1536, heads, int(rng.choice([1, heads])), head_size, 4096,
-        experts=experts,
-    )  # fmt: skip
+    layers, mixer = int(rng.integers(1, 4)), Attention(heads, int(rng.choice([1, heads])), head_size)
+    model = uniform("small", layers, heads * head_size, mixer, experts or Mlp(1536), 4096)
     gpus = int(rng.choice([2, 4, 6]))
     problem = training("llama3-70b", 8, 8, 128)
     cluster = replace(

@@ -36,7 +36,7 @@ class PassExchanges:
         problem, strategy = build.problem, build.strategy
         self._build = build
         columns = columns_of([strategy], problem.model.layers)
-        self._traffic = layer_traffic(problem, columns)
+        self._traffic = layer_traffic(problem, columns, problem.model.kinds[0])
 
     def after(self, kind: int, stage: int, computed: dict[int, int], part: float) -> dict[int, int]:
         """The tasks that end a part of the pass on each server."""
@@ -44,11 +44,11 @@ class PassExchanges:
             return computed
         build, traffic = self._build, self._traffic
         overlap, back = build.problem.overlap, kind != FORWARD
-        layers = part * float(build.stages.dense[stage] + build.stages.routed[stage])
+        layers = part * float(build.stages.layers[stage])
         tensor = float(traffic.tensor[1][0] + traffic.tensor[2][0]) if back else float(traffic.tensor[0][0])
         ends = self._ring(F.TENSOR, layers * (1.0 - overlap.tensor) * tensor, computed)
         ends = self._ring(F.CONTEXT, layers * float(traffic.context[1 if back else 0][0]), ends)
-        crossing = part * float(build.stages.routed[stage]) * (1.0 - overlap.expert) * float(traffic.expert_crossing[0])
+        crossing = part * float(build.stages.layers[stage]) * (1.0 - overlap.expert) * float(traffic.expert_crossing[0])
         return self._exchange(crossing, ends, part * float(build.stages.expert[stage]))
 
     def _ring(self, family: F, each: float, computed: dict[int, int]) -> dict[int, int]:
@@ -210,7 +210,7 @@ def _passes(build: ExplicitServers, orders: PassOrders) -> None:
                 previous[server] = [ends[server]]
                 done[server, kind, micro_batch, stage] = ends[server]
         if not build.problem.overlap.data:
-            for stage in range(rank, build.stages.dense.size, p):
+            for stage in range(rank, build.stages.layers.size, p):
                 for _ in range(sync.pieces(stage, first=False, last=True)):
                     sync.reduce(stage, {server: ends[0] for server, ends in previous.items()})
     _wire(build, began, done)
@@ -218,7 +218,7 @@ def _passes(build: ExplicitServers, orders: PassOrders) -> None:
 
 def _wire(build: ExplicitServers, began: dict[Pass, int], done: dict[Pass, int]) -> None:
     """What passes wait for, and transfers between servers."""
-    p, count = build.strategy.pipeline, build.stages.dense.size
+    p, count = build.strategy.pipeline, build.stages.layers.size
     hop = build.hop_bytes()
     for (server, kind, micro_batch, stage), end in done.items():
         if kind == WEIGHTS:

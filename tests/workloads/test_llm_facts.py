@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from topoopt.core.parallelism import LanguageModel
+from topoopt.core.language_models import Attention, LayerKind, Mlp
 from topoopt.workloads.language_models import (
     LANGUAGE_MODELS,
     active_parameters,
-    attention_weights,
-    keys_attended,
     parameters,
     token_operations,
+    uniform,
 )
+from topoopt.workloads.layer_kinds import keys_attended, layer_weights
 
 
 @pytest.mark.parametrize(
@@ -42,7 +43,8 @@ def test_a_token_meets_a_part_of_the_experts() -> None:
 
 def test_latent_attention_has_the_published_weights() -> None:
     # h q + q a (128 + 64) + h (kv + 64) + kv a (128 + 128) + a 128 h, and two norms (arXiv:2412.19437, section 4.2).
-    assert attention_weights(LANGUAGE_MODELS["deepseek-v3"]) + 1536 + 512 == 187_107_328
+    mixer = LANGUAGE_MODELS["deepseek-v3"].kinds[0].mixer
+    assert layer_weights(LayerKind(mixer, None, norms=0), 7168, np.ones(1)).tolist() == [187_107_328]
 
 
 @pytest.mark.parametrize(
@@ -80,12 +82,12 @@ def test_operations_are_those_of_the_megatron_formula() -> None:
 
 def test_a_window_of_attention() -> None:
     """Mistral 7B v0.1 at 32768 tokens: w - w^2/(2s) keys a token instead of s/2; a window of all tokens is none."""
-    mistral = LanguageModel("mistral-7b", 32, 4096, 14336, 32, 8, 128, 32000, attention_window=4096)
-    whole = replace(mistral, attention_window=None)
+    behind, all_keys = Attention(32, 8, 128, window=4096), Attention(32, 8, 128)
+    mistral, whole = (uniform("mistral-7b", 32, 4096, mixer, Mlp(14336), 32000) for mixer in (behind, all_keys))
     assert parameters(mistral) == 7_241_732_096
-    assert (keys_attended(mistral, 32768), keys_attended(whole, 32768)) == (3840, 16384)
+    assert (keys_attended(behind, 32768), keys_attended(all_keys, 32768)) == (3840, 16384)
     # Each of the first w tokens has those before it and itself, all others w.
-    assert keys_attended(replace(mistral, attention_window=100), 1000) == (100 * 100 / 2 + 900 * 100) / 1000
+    assert keys_attended(replace(behind, window=100), 1000) == (100 * 100 / 2 + 900 * 100) / 1000
     assert token_operations(mistral, 32768) / 1e9 == pytest.approx(48.7022, abs=5e-5)
     assert token_operations(whole, 32768) / 1e9 == pytest.approx(68.43, abs=5e-3)
     assert token_operations(mistral, 4096) == token_operations(whole, 4096)

@@ -10,16 +10,19 @@ import pytest
 
 from tests.support.llm_cases import strategy, training
 from topoopt.core.arrays import GIB
+from topoopt.core.language_models import Attention, Mlp
 from topoopt.core.llm_training import LlmTrainingProblem
-from topoopt.core.parallelism import LanguageModel, ParallelStrategy
-from topoopt.simulate.llm_training.costs import GroupRates, ledger, total_bytes
+from topoopt.core.parallelism import ParallelStrategy
+from topoopt.simulate.llm_training.costs import GroupRates
+from topoopt.simulate.llm_training.memory import ledger, total_bytes
 from topoopt.simulate.llm_training.strategies import columns_of
 from topoopt.simulate.llm_training.times import FORWARD, INPUTS, WEIGHTS, stage_parts, stage_tables, with_balanced
+from topoopt.workloads.language_models import uniform
 
 
 def _problem(layers: int, memory_gib: float, vocabulary: int = 128_256) -> LlmTrainingProblem:
     problem = training("llama3-70b", 8, 32, 4096)
-    model = LanguageModel("small", layers, 2048, 8192, 16, 4, 128, vocabulary)
+    model = uniform("small", layers, 2048, Attention(16, 4, 128), Mlp(8192), vocabulary)
     cluster = replace(problem.cluster, gpu_memory_bytes=int(GIB * memory_gib), headroom_bytes=0)
     return replace(problem, model=model, cluster=cluster)
 

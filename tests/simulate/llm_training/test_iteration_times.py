@@ -9,14 +9,16 @@ import pytest
 
 from tests.support.closed_forms import closed_form_s
 from tests.support.llm_cases import strategy, training
+from topoopt.core.language_models import Attention, Mlp
 from topoopt.core.llm_training import LlmTrainingProblem
-from topoopt.core.parallelism import LanguageModel, Overlap, PipelineShape, StageCosts
+from topoopt.core.parallelism import Overlap, PipelineShape, StageCosts
 from topoopt.simulate.llm_training.costs import GroupRates, LayerTimes
 from topoopt.simulate.llm_training.step import estimate, strategy_times
 from topoopt.simulate.llm_training.strategies import columns_of
 from topoopt.simulate.llm_training.times import inner_rank_times, iteration_times
+from topoopt.workloads.language_models import uniform
 
-UNIFORM = LanguageModel("uniform", 32, 4096, 16384, 32, 32, 128, vocabulary=1, gated=False)
+UNIFORM = uniform("uniform", 32, 4096, Attention(32, 32, 128), Mlp(16384, gated=False), 1)
 """Embedding and head take next to nothing."""
 
 
@@ -127,7 +129,7 @@ def test_every_expert_of_a_gpu_is_started_alone() -> None:
         LayerTimes(
             replace(problem, device=replace(problem.device, reached=replace(problem.device.reached, expert_us=each))),
             columns,
-        ).layer(expert_layer=True)
+        ).layer(problem.model.kinds[0])
         for each in (0.0, 50.0)
     )
     assert (dear - free)[:, 0] == pytest.approx(4 * [16 * 50e-6], rel=1e-9)

