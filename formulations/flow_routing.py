@@ -27,14 +27,14 @@ theta >= sum D dist_l whatever the solver did.
 
 orbit_flow
 ----------
-The same where a group of permutations keeps arcs, capacities and demand, and only its identity leaves a server in place.
+The same where a group of permutations keeps arcs, capacities and demand, and its identity alone keeps a server.
 
 By convexity some optimal routing is kept by the group: the mean of an optimal one over all moves. It is what the first
 server of each orbit sends; the arcs of a class, which the group takes to each other, all carry what the first servers
 send over the class together.
 
-Sets        SOURCES o, one of each of k orbits; SERVERS v; ARCS a, each in a CLASS p of as many as an orbit has servers.
-Parameters  D[o, v], c[p] as above;  usable[o, a]: arcs that a source may use, all or those that lie near shortest paths.
+Sets        SOURCES o, one of each of k orbits; SERVERS v; ARCS a, each in a CLASS p of as many as an orbit has.
+Parameters  D[o, v], c[p] as above;  usable[o, a]: arcs that a source may use, all or those near shortest paths.
 Variables   flow[o, a] >= 0, where usable;  theta >= 0.
 
     minimise    theta
@@ -269,7 +269,7 @@ class OrbitFlow:
 
 
 def orbit_flow_arrays(data: OrbitFlow) -> LpArrays:
-    """The linear program; columns are the usable flow[o, a] by o then a, and theta; rows are (1) by o then v, then (2)."""
+    """The linear program; columns are the usable flow[o, a] by o, a, then theta; rows are (1) by o, v, then (2)."""
     count, n = data.demand.shape
     classes = int(data.label.max()) + 1
     width = np.zeros(classes)

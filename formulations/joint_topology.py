@@ -514,30 +514,3 @@ def hop_lp_from_topology(problem: TopologyProblem, options: Mapping[str, float])
     busiest = max(float(problem.demand.sum(axis=1).max()), float(problem.demand.sum(axis=0).max()))
     data = HopLp(problem.servers, problem.degree, problem.demand, options["guess"] or problem.degree / busiest)
     return with_names(hop_lp_arrays(data), *hop_lp_names(data))
-
-
-def multipliers(data: HopLp, row_dual: Floats) -> dict[str, Floats]:
-    """Not negative multipliers by row family, as float64[n], [n, n] or [n, n, n] (index i, k, j), zero off the sets.
-
-    Args:
-        row_dual: prices of the rows in the minimisation; those of <= rows are at most 0 up to tolerance.
-    """
-    n = data.servers
-    tail, head, _, i, k, j = _pairs_and_walks(n)
-    sizes = {"out": n, "into": n, "leave": n, "enter": n, "long": 1}
-    parts: dict[str, Floats] = {}
-    at = 0
-    for name in ROW_FAMILIES:
-        walk = name in ("first", "second", "two_hop")
-        count = sizes.get(name, len(i) if walk else len(tail))
-        part = np.maximum(-row_dual[at : at + count], 0.0)
-        at += count
-        if name in sizes:
-            parts[name] = part
-        elif walk:
-            parts[name] = np.zeros((n, n, n))
-            parts[name][i, k, j] = part
-        else:
-            parts[name] = np.zeros((n, n))
-            parts[name][tail, head] = part
-    return parts

@@ -36,6 +36,7 @@ if _TYPE_CHECKING:
     from topoopt.kinds.job.read import CoOptimisationInstance
     from topoopt.kinds.llm_training.schema import LlmTrainingInstance
     from topoopt.kinds.network.read import RoutingInstance, TopologyInstance
+    from topoopt.kinds.parallel_circuits.read import ParallelCircuitsInstance
     from topoopt.kinds.placement.read import PlacementInstance
     from topoopt.kinds.regional_circuits.read import RegionalCircuitsInstance
     from topoopt.kinds.shared_cluster.read import SharedClusterInstance
@@ -66,6 +67,7 @@ _NAMES = {
     "topoopt.kinds.job.read": ("CoOptimisationInstance",),
     "topoopt.kinds.llm_training.schema": ("LlmTrainingInstance",),
     "topoopt.kinds.network.read": ("RoutingInstance", "TopologyInstance"),
+    "topoopt.kinds.parallel_circuits.read": ("ParallelCircuitsInstance",),
     "topoopt.kinds.placement.read": ("PlacementInstance",),
     "topoopt.kinds.regional_circuits.read": ("RegionalCircuitsInstance",),
     "topoopt.kinds.shared_cluster.read": ("SharedClusterInstance",),
@@ -119,6 +121,7 @@ __all__ = [
     "InputError",
     "LimitError",
     "LlmTrainingInstance",
+    "ParallelCircuitsInstance",
     "Placement",
     "PlacementInstance",
     "RegionalCircuitsInstance",

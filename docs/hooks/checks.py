@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from topoopt.core.proofs import CLAIMED, PHRASES, Argument
 from topoopt.files.codec import FieldWords, SectionWords, sections_of
 from topoopt.kinds import kind_named
-from topoopt.verify import allocation, collective, dag_topology, hierarchy, regional_circuits
+from topoopt.verify import allocation, collective, dag_topology, hierarchy, parallel_circuits, regional_circuits
 from topoopt.verify.checker import Checker
 from topoopt.verify.job import check as job
 from topoopt.verify.network import checker as network
@@ -27,6 +27,7 @@ CHECKERS: dict[str, Sequence[Checker]] = {
     "llm-training": (),
     "dag-topology": (dag_topology.CHECKER,),
     "regional-circuits": (regional_circuits.CHECKER,),
+    "parallel-circuits": (parallel_circuits.CHECKER,),
 }
 """The checkers of each kind; none: it has a module of its own in place of a list of constraints."""
 

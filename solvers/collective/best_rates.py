@@ -1,8 +1,7 @@
 """The best rates of collectives on a network: schedules that reach them, and certificates of what limits them.
 
 Symmetries make small programs of large networks: columns are generated where links have few orbits. Elsewhere switches
-are split off and trees packed, with roots of an AllReduce shared by a program over cuts, and columns come after if they
-prove or reach more. A ReduceScatter is the AllGather of the transposed network, backward.
+are split off and trees packed, with roots of an AllReduce shared by a program over cuts. A ReduceScatter is the AllGather of the transposed network, backward.
 
 An AllGather is limited by a cut, unless some switch has more links in than out: then lengths of links prove more.
 Lengths limit an AllReduce, an All-to-All, and process groups at once.
@@ -18,6 +17,7 @@ import numpy as np
 from solvers.collective.columns import Packing, packing
 from solvers.collective.images import allreduce_schedule, bundle_schedule, gather_schedule
 from solvers.collective.limits import (
+    AllReduceRate,
     TreesDoNotFitError,
     all_to_all_bound,
     all_to_all_rate,
@@ -46,9 +46,6 @@ from topoopt.core.result import Certificate
 
 FEW_ORBITS = 160
 """Orbits of links up to which columns are generated to the end."""
-
-FEW_ROUNDS = 60
-"""Rounds of column generation elsewhere, before switches are split off."""
 
 PAIR_ORBITS = 1100
 """Orbits of links up to which columns of an All-to-All are generated, on at most so many ranks:"""
@@ -213,52 +210,39 @@ def _allreduce(problem: CollectiveProblem, stop: Stop) -> BestRate:
         cut = cut_certificate(own.side(side))
         starts = [(side[network.arcs[:, 0]] != side[network.arcs[:, 1]]).astype(np.float64)]
     volume = (~network.is_switch[network.arcs]).sum(axis=1).astype(np.float64)
-    rounds = {} if own.few_orbits else {"rounds": FEW_ROUNDS}
-    packed = packing(symmetry, stop, unequal=True, starts=[*starts, volume], **rounds)
-    rate, make = packed.rate, lambda: allreduce_schedule(merged, symmetry, packed)
-    proof, reason = _proof(own, packed.lengths, problem.network, backward=False), packed.stopped_by
-    if cut is not None and packed.rate < packed.bound * (1 - FAR) and stop.reason() is None:
+    split = None
+    if cut is not None and not own.few_orbits:
         shares = allreduce_rate(network, side, stop)
-        whole = _Reduced(merged, no_symmetry(network, symmetry.members))
-        proof = _proof(whole, shares.lengths.astype(np.float64), problem.network, backward=False)
-        better = _split_allreduce(merged, shares.units, shares.roots, (shares.reduce, shares.broadcast), packed.rate)
-        if better is not None:
-            rate, make, reason = better[0], better[1], shares.stopped_by
-    return BestRate(rate, (proof, *([cut] if cut else [])), make, reason)
+        split = _split_allreduce(merged, shares)
+        if split is not None:
+            alone = _Reduced(merged, no_symmetry(network, symmetry.members))
+            proof = _proof(alone, shares.lengths.astype(np.float64), problem.network, backward=False)
+            return BestRate(split[0], (proof, cut), split[1], shares.stopped_by)
+    packed = packing(symmetry, stop, unequal=True, starts=[*starts, volume])
+    proof = _proof(own, packed.lengths, problem.network, backward=False)
+    make = lambda: allreduce_schedule(merged, symmetry, packed)  # noqa: E731
+    return BestRate(packed.rate, (proof, *([cut] if cut else [])), make, packed.stopped_by)
 
 
 def _split_allreduce(
-    merged: MergedNetwork, units: float, roots: Floats, loads: tuple[Floats, Floats], reached: float
+    merged: MergedNetwork, shares: AllReduceRate
 ) -> tuple[float, Callable[[], CollectiveSchedule]] | None:
-    """Trees up and down by the shares of the program over cuts, or a ReduceScatter and an AllGather, if better.
-
-    Args:
-        loads: float64[m] each, of reductions and of broadcasts.
-        reached: rate that is had already.
-    """
+    """Trees up and down by the shares of the program over cuts, or a ReduceScatter and an AllGather, if better."""
     network, turned = merged.network, merged.network.transposed()
-    order = np.lexsort((network.arcs[:, 0], network.arcs[:, 1]))
+    order, count = np.lexsort((network.arcs[:, 0], network.arcs[:, 1])), len(network.ranks)
     single = [1 / float(ratio_cut(base)[0]) for base in (turned, network)]
-    equal = len(roots) / (1 / single[0] + 1 / single[1])
+    rate = count / (1 / single[0] + 1 / single[1])
+    loads = [base.units.astype(np.float64) for base in (turned, network)]
+    roots = [np.full(count, own) for own in single]
+    if shares.units > rate:
+        rate, loads, roots = shares.units, [shares.reduce[order], shares.broadcast], [shares.roots] * 2
     try:
-        if units > max(reached, equal):
-            forests = fine_forest(turned, loads[0][order], roots), fine_forest(network, loads[1], roots)
-            rate = units
-        elif equal > reached:
-            rates = [base.units.astype(np.float64) for base in (turned, network)]
-            forests = (
-                fine_forest(turned, rates[0], np.full(len(roots), single[0])),
-                fine_forest(network, rates[1], np.full(len(roots), single[1])),
-            )
-            rate = equal
-        else:
-            return None
+        up, down = fine_forest(turned, loads[0], roots[0]), fine_forest(network, loads[1], roots[1])
     except TreesDoNotFitError:
         return None
 
     def make() -> CollectiveSchedule:
-        up, down = (_of_forest(merged, own) for own in forests)
-        schedule = joined(backward(up), down)
+        schedule = joined(backward(_of_forest(merged, up)), _of_forest(merged, down))
         assert schedule is not None
         return schedule
 

@@ -144,7 +144,7 @@ def _parts(problem: LlmTrainingProblem, columns: StrategyColumns, pods: PodSetti
     sent = np.where(columns.sequence > 0, tokens / columns.tensor, tokens)
     return replace(
         parts,
-        exchange=np.where(columns.expert > pods.gpus, 0.0, parts.exchange),
+        exchange=np.where((columns.expert > pods.gpus)[:, None], 0.0, parts.exchange),
         hop=np.where(columns.pipeline > 1, sent * pods.gpus / whole, 0.0),
     )
 

@@ -33,7 +33,7 @@ from solvers.job.loop import (
 )
 from solvers.job.realise import MOST_HOPS, pairs_routed, realise, routes_of_pairs
 from solvers.job.starts import ANNEALED_SERVERS, Start, data_parallel, starting_strategies
-from solvers.processes import Crew, Gather, Team
+from solvers.processes import Crew, Gather, in_order, processes
 from solvers.stop import Stop
 from topoopt.core.arrays import GIB
 from topoopt.core.cluster import Cluster
@@ -90,7 +90,7 @@ def candidates_of(parts: Iterable[Part], steps: SearchSteps, team: Crew | None, 
         for part in parts:
             yield getattr(steps, part[0])(*part[1])
         return
-    for candidate, said in team([*parts], log.show):
+    for candidate, said in in_order(team(parts, log.show)):
         for entry in said:
             log.note(*entry)
         yield candidate
@@ -215,12 +215,9 @@ class Alternation:
     @contextmanager
     def _team(self) -> Iterator[Crew | None]:
         arguments = (self.cluster, self.workload, self.steps.settings, self.seed)
-        if self.crew is not None:
-            with self.crew(part_work, arguments, self.stop) as crew:
+        if self.crew is not None or self.jobs > 1:
+            with (self.crew or processes(self.jobs))(part_work, arguments, self.stop) as crew:
                 yield crew
-        elif self.jobs > 1:
-            with Team(self.jobs, part_work, arguments, self.stop) as team:
-                yield team.in_order
         else:
             yield None
 

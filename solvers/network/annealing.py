@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from solvers.network.assembly import assemble
-from solvers.processes import Team, Tell
+from solvers.processes import Tell, in_order, processes
 from solvers.stop import Stop
 from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.cluster import LinkDirection
@@ -201,8 +201,8 @@ class AnnealRuns:
         if min(jobs, len(runs)) == 1:
             yield from map(self, runs)
             return
-        with Team(min(jobs, len(runs)), AnnealRuns, self._given, self.stop) as team:
-            yield from team.in_order(runs, lambda: None)
+        with processes(min(jobs, len(runs)))(AnnealRuns, self._given, self.stop) as crew:
+            yield from in_order(crew(runs, lambda: None))
 
 
 REWIRING_PIECES = 20

@@ -191,8 +191,8 @@ class RoutingProof:
             k orbits, which are the servers 0 to k - 1, stand for all; None where there is none.
         router: finds paths and flows, from all servers, or from those.
         value: least objective of a flow; bound: largest bound of lengths.
-        flow: float64[n, m], float64[k, m] of the first servers of orbits; by_hop: float64[h, n, m] under a hop limit, of that
-            flow.
+        flow: float64[n, m], float64[k, m] of the first servers of orbits; by_hop: float64[h, n, m] under a hop limit,
+            of that flow.
         offered: called when there is a better flow; what belongs together is set at once, so that `result` may be asked
             for from another thread from then on.
     """

@@ -1,12 +1,13 @@
-"""Demand that a group of permutations keeps is routed exactly by one source of each orbit, and one load a class of arcs.
+"""Demand that a group of permutations keeps is routed exactly by one source of each orbit and one load a class of arcs.
 
-The groups looked for are the ring of all servers, boxes of rings (tori of any dimension), then semidirect products of two
-cyclic groups, with elements numbered as in `topoopt.core.graphs`. A search that imposes a group hands it over.
+The groups looked for are the ring of all servers, boxes of rings (tori of any dimension), then semidirect products of
+two cyclic groups, with elements numbered as in `topoopt.core.graphs`. A search that imposes a group hands it over.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 import numpy as np
 
@@ -33,23 +34,29 @@ _SIMPLEX = 20_000
 """Columns up to which the simplex method takes a second."""
 
 
-def symmetry_of(network: RoutingNetwork) -> Symmetry | None:
-    """The first group found that keeps links, capacities and, to the last bit, demand; server 0 stands for all then."""
+def symmetry_of(network: RoutingNetwork, *, ring: bool = False) -> Symmetry | None:
+    """The first group found that keeps links, capacities and, to the last bit, demand; server 0 stands for all then.
+
+    Args:
+        network: of any links.
+        ring: whether to look no further than the ring of all servers.
+    """
     n = network.servers
     if len(network.head) % n or (np.diff(network.first) != network.first[1]).any():
         return None
-    for dims, moves in _candidates(network):
-        if all(np.array_equal(_moved(network, move), network.head[network.first[v] : network.first[v + 1]])
-               for move in moves for v in (int(move[0]),)):  # fmt: skip
+    for dims, moves in islice(_candidates(network), 1 if ring else None):
+        if all(_keeps_first(network, move) for move in moves):  # most groups fail here
             symmetry = Symmetry.of(np.column_stack((network.tail, network.head)), n, moves, dims)
             if symmetry is not None and fits(network, symmetry):
                 return symmetry
     return None
 
 
-def _moved(network: RoutingNetwork, move: Int32s) -> Ints:
-    """int64[d]: where the links of server 0 lead once they are moved."""
-    return np.sort(move[network.head[: network.first[1]]]).astype(np.int64)
+def _keeps_first(network: RoutingNetwork, move: Int32s) -> bool:
+    """Whether the links of server 0, moved, are those of the server that it is moved to."""
+    there = int(move[0])
+    moved = np.sort(move[network.head[: network.first[1]]])
+    return np.array_equal(moved, network.head[network.first[there] : network.first[there + 1]])
 
 
 def _candidates(network: RoutingNetwork) -> Iterator[Generators]:

@@ -35,7 +35,7 @@ ROUTING_METHODS: dict[str, Method] = {
 WORST = "worst-demand"
 """Method for several demands, of `solvers.network.worst_case`."""
 
-symmetry_of: Callable[[RoutingNetwork], Symmetry | None] = called_later(ORBITS, "symmetry_of")
+symmetry_of: Callable[..., Symmetry | None] = called_later(ORBITS, "symmetry_of")
 one_row: Callable[[Topology, Floats], bool] = called_later(ORBITS, "one_row")
 
 CONSTRAINED = ("simplex", "ipx", "pdlp")
@@ -61,7 +61,9 @@ def automatic(network: RoutingNetwork, accuracy: float, max_hops: int | None = N
     columns = network.columns * (1 if max_hops is None else max_hops)
     if max_hops is not None or hop_price:
         return "simplex" if columns <= _SMALL else "ipx" if columns <= _PROGRAM and accuracy < _FINE else "pdlp"
-    return "simplex" if columns <= _SMALL else "orbits" if symmetry_of(network) is not None else "softmin"
+    if symmetry_of(network, ring=columns <= _SMALL) is not None:
+        return "orbits"
+    return "simplex" if columns <= _SMALL else "softmin"
 
 
 def refusal(network: RoutingNetwork, method: str, max_hops: int | None, hop_price: float) -> Problem | None:
@@ -98,8 +100,8 @@ def route(
         time_limit_s: after which the best known is returned; a method always ends its first step.
         max_hops: longest path allowed; the flow then comes with its split by hops. None, or n - 1 and more: any.
         hop_price: time of one hop in the unit of theta; theta + hop_price * mean hops of the demand is made least.
-        symmetry: a group that keeps topology and demand, whose orbits begin with the servers 0 to k - 1; then the method
-            is `orbits`. None: it is looked for where a method needs it.
+        symmetry: a group that keeps topology and demand, whose orbits begin with the servers 0 to k - 1; then the
+            method is `orbits`. None: it is looked for where a method needs it.
         stop: deadline and interrupt shared with others; the earlier deadline holds.
         on_incumbent: called when there is a first flow, with what makes the result of the best one known.
 

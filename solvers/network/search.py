@@ -35,11 +35,12 @@ from solvers.network.annealing import (
 )
 from solvers.network.annealing import default_proposals as default_rewirings
 from solvers.network.assembly import ArcList, assemble
-from solvers.network.flows import RoutingResult, network_of
+from solvers.network.flows import RoutingResult
 from solvers.network.local import filled as filled_local
 from solvers.network.local import local_search
+from solvers.network.orbits import one_row
 from solvers.network.polish import SearchBudget, default_evaluations, default_proposals, polish
-from solvers.network.routing import rotates, route
+from solvers.network.routing import route
 from solvers.network.seeds import seed_topologies
 from solvers.network.space import Space, as_topology, moore_hops, open_space
 from solvers.network.symmetric import circulant_classes
@@ -338,8 +339,7 @@ def quick_start(
 
     def candidate(topology: Topology) -> None:
         if rules.legal(table_of(topology).out) and (best is None or stop.reason() is None):
-            symmetric = rotates(network_of(topology, problem.demand))
-            offer(topology, "circulant" if symmetric else "frank-wolfe", 1.0)
+            offer(topology, "orbits" if one_row(topology, problem.demand) else "frank-wolfe", 1.0)
             candidates.append((hops_of(table_of(topology).out, problem.demand), len(candidates), topology))
 
     def refine() -> None:

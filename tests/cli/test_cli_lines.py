@@ -17,6 +17,9 @@ SHIPPED = sorted(file for file in SMALLEST.values() if file)
 CALLS = [
     *(f"validate instances/{file}" for file in SHIPPED),
     *(f"describe {kind}" for kind in KINDS),
+    "describe llm-training cluster",
+    "describe co-optimisation workload",
+    *(f"{command} --list" for command in ("init", "import", "export")),
     *(f"cost instances/{file}" for file in ("candle-16.yaml", "moe-16.yaml", "llm-training/llama3-70b-64.yaml")),
     "cost --servers 128 --degree 4 --link-gbps 100",
     "cost --servers 64 --degree 8 --link-gbps 400 --prices h200 --fabrics rail-fat-tree,photonic-rails",
@@ -73,3 +76,11 @@ def test_verbose_prints_the_rest(tmp_path: Path) -> None:
     assert "weights" in full.stdout
     assert len(full.stdout.splitlines()) > SHOWN_LINES
     assert run("show", solution, "--json").stdout == run("show", solution, "--json", "--verbose").stdout
+
+
+@pytest.mark.parametrize(("command", "key"), [("export", "targets"), ("import", "formats")])
+def test_a_short_list_has_every_name(command: str, key: str) -> None:
+    """What a name takes or makes is cut, no name is."""
+    result = run(command, "--list")
+    shown = [line.split()[0] for line in result.stdout.splitlines() if line]
+    assert set(run(command, "--list", "--json").json[key]) <= set(shown)

@@ -25,7 +25,12 @@ OTHERS = {"Chakra: traces of a job", "ASTRA-sim: custom collective (Chakra)", "F
 FORMATS = {
     "flexnet": {"FlexNet: measured profile", "FlexNet: task graph"},
     "chakra": {"Chakra: traces of a job", "Chakra: process groups", "ASTRA-sim: custom collective (Chakra)"},
-    "astrasim-network": {"ASTRA-sim: analytical network"},
+    "astrasim-network": {"ASTRA-sim: analytical network", "ns-3: topology text"},
+    "infragraph": {"InfraGraph: infrastructure"},
+    "nccl-topology": {"NCCL: topology"},
+    "repetita": {"REPETITA: network and demands"},
+    "sndlib": {"SNDlib: network"},
+    "topology-zoo": {"Topology Zoo: network"},
     "astrasim-collective": {"ASTRA-sim: custom collective (Chakra)"},
     "libra": {"LIBRA: communicator", "LIBRA: cost model", "LIBRA: network", "LIBRA: workload"},
     "dnn-partitioning": {"dnn-partitioning: graph", "dnn-partitioning: split of an expert"},

@@ -16,9 +16,15 @@ from topoopt.simulate.lower import build_task_graph
 
 ELSEWHERE = {
     ("graphml", "llm-training"): "the smallest has no links",
+    ("kubernetes", "collective"): "the smallest has no switches",
     ("megatron", "llm-training"): "its schedule is not one of Megatron-LM",
+    ("netbox-cables", "collective"): "the smallest has links of one direction",
+    ("netbox-cables", "llm-training"): "the smallest has no links",
+    ("netbox-cables", "topology"): "the smallest has links of one direction",
     ("ovs", "placement"): "the smallest allocates no rates",
     ("patch-list", "llm-training"): "the smallest has no links",
+    ("slurm", "collective"): "the smallest has no switches",
+    ("sonic-ocs", "llm-training"): "the smallest has no links",
     ("trace", "placement"): "the smallest is for throughput, whose loads have no times",
 }
 """Smallest solutions that these refuse; each has round trips in the tests of its format."""

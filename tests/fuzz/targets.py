@@ -31,6 +31,7 @@ SMALL = 40_000
 FOLDERS = (
     "hierarchical", "placement", "measured", "collectives", "dag-topology", "llm-training", "published",
     "regional-circuits",
+    "parallel-circuits",
 )  # fmt: skip
 """Of instances of kinds that have one of their own."""
 

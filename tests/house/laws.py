@@ -135,10 +135,9 @@ OWN_FILES: Mapping[str, str] = {
     "topoopt.studies.expand": "sources of the package",
     "topoopt.studies.runner": "/proc/meminfo",
     "solvers.stop": "/proc/PID/statm",
-    "topoopt.studies.execute": "/proc/PID/stat, the lock and the table of a study",
+    "topoopt.studies.execute": "/proc/PID/stat, the lock and the table of a study, the streams of a run",
     "topoopt.files.atomic": "writes",
     "topoopt.page.output": "writes nowhere",
-    "topoopt.studies.server": "the streams of a child",
 }
 """Modules that open files themselves, and which; none of them is of unknown origin."""
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from tests import conftest
 from tests.support.case_times import chosen, read_times, write_times
 
 SLOW = {"c": 9.0, "a": 5.0, "e": 4.0, "x": 3.0, "d": 1.0}
@@ -34,3 +36,20 @@ def test_other_choices_are_refused(choice: str) -> None:
     """With what is allowed."""
     with pytest.raises(ValueError, match="allowed: quick, slow, slow:K/N"):
         chosen((), SLOW, choice)
+
+
+def test_a_slow_case_that_is_marked_quick_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It runs with the quick ones, and in no slice of the slow ones."""
+    monkeypatch.setattr(conftest, "read_times", lambda: SLOW)
+
+    def kept(choice: str) -> list[str]:
+        marks = {"a": object()}
+        items = [
+            SimpleNamespace(nodeid=name, get_closest_marker=lambda _, name=name: marks.get(name)) for name in "abc"
+        ]
+        hook = SimpleNamespace(pytest_deselected=lambda items: None)
+        conftest.pytest_collection_modifyitems(SimpleNamespace(getoption=lambda _: choice, hook=hook), items)
+        return [item.nodeid for item in items]
+
+    assert kept("quick") == ["a", "b"]
+    assert kept("slow") == ["c"]

@@ -126,6 +126,7 @@ def cases() -> dict[str, Any]:
         "llm-training": problem_of("llm-training"),
         "dag-topology": problem_of("dag-topology"),
         "regional-circuits": problem_of("regional-circuits"),
+        "parallel-circuits": problem_of("parallel-circuits"),
     }
 
 

@@ -143,17 +143,40 @@ class Outcome:
 class Trial:
     """Runs the recorded cases with each mutant, in place of the loop of pytest."""
 
-    def __init__(self, sites: Sequence[Site], numbers: Sequence[int], recorded: Recorded, path: Path) -> None:
+    def __init__(
+        self, sites: Sequence[Site], numbers: Sequence[int], recorded: Recorded, path: Path, jobs: int | None = None
+    ) -> None:
         self.sites, self.numbers, self.recorded, self.path = sites, numbers, recorded, path
+        self.jobs = jobs or os.cpu_count() or 1
         self.outcomes: dict[int, Outcome] = {}
         self.unsound = set(recorded.failed)
         self.sound: set[str] = set()
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        """All mutants."""
+        """All mutants, shared by forks of this process."""
         functions = Functions(self.sites)
         items = {item.nodeid: item for item in session.items}
-        for number in self.numbers:
+        shares = [(self.numbers[k :: self.jobs], self.path.with_suffix(f".{k}")) for k in range(self.jobs)]
+        workers: list[int] = []
+        for numbers, path in shares:
+            workers.append(os.fork())
+            if workers[-1] == 0:
+                self._share(numbers, path, functions, items)
+                os._exit(0)
+        for worker in workers:
+            os.waitpid(worker, 0)
+        rows: dict[str, object] = {}
+        for _, path in shares:
+            rows |= json.loads(path.read_text(encoding="utf-8"))
+        self.path.write_text(json.dumps(rows), encoding="utf-8")
+        return True
+
+    def _share(
+        self, numbers: Sequence[int], path: Path, functions: Functions, items: Mapping[str, pytest.Item]
+    ) -> None:
+        """Some of the mutants, one after the other, and a file of what came out."""
+        path.write_text("{}", encoding="utf-8")
+        for number in numbers:
             outcome = Outcome("survived")
             while True:
                 cases = self._ordered([case for case in self.recorded.hits.get(number, []) if case in items])
@@ -164,11 +187,7 @@ class Trial:
                     break
                 self.unsound.add(outcome.case)
             self.outcomes[number] = outcome
-            site = self.sites[number]
-            session.config.get_terminal_writer().line(f"{number} {site.module}:{site.line} {outcome}", flush=True)
-            text = json.dumps({str(n): vars(outcome) for n, outcome in self.outcomes.items()})
-            self.path.write_text(text, encoding="utf-8")
-        return True
+            path.write_text(json.dumps({str(n): vars(row) for n, row in self.outcomes.items()}), encoding="utf-8")
 
     def _ordered(self, cases: Sequence[str]) -> list[str]:
         """Modules of tests in the order of their times, so that most mutants are killed soon."""

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from solvers.network.annealing import tails_of
+from solvers.network.lifts import groups
 from topoopt.core.arrays import Floats, Ints
 from topoopt.native import search
 
@@ -106,11 +107,37 @@ def _dual(draw: Draw) -> tuple[Any, ...]:
     return (_value(draw)[0],)
 
 
+def lift_arguments(draw: Draw) -> tuple[Any, ...]:
+    """Of `lift_distances`: a dihedral, cyclic or other small group, and a random graph under it."""
+    kinds = groups(int(draw.choice([1, 2, 3, 4, 6, 8])))
+    group = kinds[int(draw.integers(len(kinds)))]
+    orbits, degree, one_way = int(draw.integers(1, 4)), int(draw.integers(1, 4)), bool(draw.random() < 0.5)
+    peer = np.arange(orbits * degree, dtype=np.int32)
+    shift = np.zeros(len(peer), dtype=np.int32)
+    order = draw.permutation(len(peer))
+    if one_way:
+        peer, shift = order.astype(np.int32), draw.integers(0, group.order, len(peer)).astype(np.int32)
+    else:
+        for h, i in order[: len(order) // 2 * 2].reshape(-1, 2).tolist():
+            peer[h], peer[i], shift[h] = i, h, draw.integers(group.order)
+            shift[i] = int(np.argmin(group.products[shift[h]]))
+    return group.cyclic, group.row, group.turn, degree, one_way, peer, shift
+
+
+def anneal_lift_arguments(draw: Draw) -> tuple[Any, ...]:
+    """Of `anneal_lift`."""
+    a, row, turn, degree, one_way, peer, shift = lift_arguments(draw)
+    anew, levels = bool(draw.random() < 0.5), int(draw.integers(1, 5))
+    return a, row, turn, degree, one_way, anew, peer, shift, 60, 3.0, 0.5, levels, int(draw.integers(99))
+
+
 CALLS: dict[str, Callable[[Draw], tuple[Any, ...]]] = {
     "hop_total": _hops,
     "cut_hop_total": _cut_hops,
     "anneal": anneal_arguments,
     "rewire": rewire_arguments,
+    "anneal_lift": anneal_lift_arguments,
+    "lift_distances": lift_arguments,
     "link_distances": _distances,
     "price_links": price_arguments,
     "RelayDual": dual_arguments,

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from solvers.processes import Team
+from solvers.processes import in_order, processes
 from solvers.stop import Stop
 from topoopt.core.errors import InfeasibleError, MachineError
 from topoopt.core.proofs import StopReason
@@ -55,9 +55,9 @@ class UntilStopped:
 def test_results_come_in_the_order_of_the_tasks(members: int) -> None:
     """Squares of nine numbers, none done by this process; every number is told once."""
     told: list[int] = []
-    with Team(members, Squares, (5,), Stop()) as team:
-        first = [value for value, _ in team.in_order([3, 1, 2], told.append)]
-        second = list(team.in_order([4, 5, 6, 8, 9, 10], told.append))
+    with processes(members)(Squares, (5,), Stop()) as team:
+        first = [value for value, _ in in_order(team([3, 1, 2], told.append))]
+        second = list(in_order(team([4, 5, 6, 8, 9, 10], told.append)))
     assert first == [14, 6, 9]
     assert [value for value, _ in second] == [21, 30, 41, 69, 86, 105]
     assert os.getpid() not in {place for _, place in second}
@@ -66,8 +66,8 @@ def test_results_come_in_the_order_of_the_tasks(members: int) -> None:
 
 def test_an_error_comes_when_its_turn_does() -> None:
     """What was done before it is given first; the error is of its class, with its message."""
-    with Team(2, Squares, (0,), Stop()) as team:
-        results = team.in_order([1, 7, 2], lambda task: None)
+    with processes(2)(Squares, (0,), Stop()) as team:
+        results = in_order(team([1, 7, 2], lambda task: None))
         assert next(results)[0] == 1
         with pytest.raises(InfeasibleError, match="seven"):
             next(results)
@@ -75,8 +75,8 @@ def test_an_error_comes_when_its_turn_does() -> None:
 
 def test_the_death_of_a_process_is_told() -> None:
     """With its exit code, and instead of waiting for ever."""
-    with Team(2, Squares, (0,), Stop()) as team, pytest.raises(MachineError, match="exit code 13"):
-        list(team.in_order([1, 13, 2, 3], lambda task: None))
+    with processes(2)(Squares, (0,), Stop()) as team, pytest.raises(MachineError, match="exit code 13"):
+        list(in_order(team([1, 13, 2, 3], lambda task: None)))
 
 
 def test_an_interrupt_reaches_every_process() -> None:
@@ -89,16 +89,16 @@ def test_an_interrupt_reaches_every_process() -> None:
         if len(told) == 2:
             stop.interrupted.set()
 
-    with Team(2, UntilStopped, (None,), stop) as team:
-        assert list(team.in_order([0, 1], tell)) == [StopReason.INTERRUPTED] * 2
+    with processes(2)(UntilStopped, (None,), stop) as team:
+        assert list(in_order(team([0, 1], tell))) == [StopReason.INTERRUPTED] * 2
 
 
 @pytest.mark.parametrize(("limit_s", "within_s"), [(0.2, None), (60.0, 0.2)])
 def test_the_deadline_holds_in_every_process(limit_s: float, within_s: float | None) -> None:
     """They end with that of the search, and by themselves with an earlier one of their own."""
     stop = Stop().within(limit_s)
-    with Team(2, UntilStopped, (within_s,), stop) as team:
-        reasons = list(team.in_order([0, 1], lambda task: None))
+    with processes(2)(UntilStopped, (within_s,), stop) as team:
+        reasons = list(in_order(team([0, 1], lambda task: None)))
     if within_s is None:
         assert None not in reasons
         assert stop.reason() is StopReason.TIME
@@ -122,16 +122,16 @@ class Unreadable:
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_an_answer_that_cannot_be_read_is_told() -> None:
     """Instead of waiting for ever."""
-    with Team(1, Unreadable, (), Stop()) as team, pytest.raises(MachineError, match="died"):
-        list(team.in_order([1], lambda task: None))
+    with processes(1)(Unreadable, (), Stop()) as team, pytest.raises(MachineError, match="died"):
+        list(in_order(team([1], lambda task: None)))
 
 
 def test_who_leaves_early_leaves_no_process() -> None:
     """Members count as processes of the run while they work; after an early end there is none."""
     stop = Stop()
-    with Team(2, UntilStopped, (None,), stop) as team:
+    with processes(2)(UntilStopped, (None,), stop) as team:
         members = set(stop.memory.children)
-        results = team.in_order([0, 1, 2], lambda task: stop.interrupted.set())
+        results = in_order(team([0, 1, 2], lambda task: stop.interrupted.set()))
         assert next(results) is StopReason.INTERRUPTED
         results.close()
     assert len(members) == 2
@@ -140,17 +140,17 @@ def test_who_leaves_early_leaves_no_process() -> None:
 
 
 ENDLESS = """
-    from solvers.processes import Team
+    from solvers.processes import Crew, in_order, processes
     from solvers.stop import Stop
     from tests.solvers.test_team import UntilStopped
     stop = Stop()
-    with Team(2, UntilStopped, (None,), stop) as team:
+    with processes(2)(UntilStopped, (None,), stop) as team:
         seen = []
         def tell(task):
             seen.append(task)
             if len(seen) == 2:
                 print(*stop.memory.children, flush=True)
-        list(team.in_order([0, 1], tell))
+        list(in_order(team([0, 1], tell)))
     """
 
 

@@ -23,7 +23,7 @@ from tests.support.study_cases import routing, study
 from topoopt.core.errors import InputError, MachineError
 from topoopt.studies.execute import append_row, read_rows, run_folder
 from topoopt.studies.expand import FILE_OPTIONS, WRITTEN_OPTIONS, progression_values, read_study
-from topoopt.studies.runner import collect_rows, read_plan, reproduce, run_study
+from topoopt.studies.runner import collect_rows, read_plan, run_study
 from topoopt.studies.schema import COMMANDS, Progression
 
 Written = Callable[..., Path]
@@ -170,7 +170,7 @@ def test_a_line_cut_short_costs_one_run(done: tuple[Path, Path, Path]) -> None:
 
 def test_damaged_plans_are_refused(done: tuple[Path, Path, Path]) -> None:
     """Whatever reads study.json says what is wrong in it, and where."""
-    study_file, out, _ = done
+    _, out, _ = done
     plan = json.loads((out / "study.json").read_text())
     wounds: list[dict[str, Any]] = [
         {"runs": 3}, {"runs": [None]}, {"versions": []}, {"study": {**plan["study"], "figures": [{}]}},
@@ -179,10 +179,9 @@ def test_damaged_plans_are_refused(done: tuple[Path, Path, Path]) -> None:
     ]  # fmt: skip
     for wound in wounds:
         (out / "study.json").write_text(json.dumps({**plan, **wound}))
-        for words in (("report", out), ("run", study_file, "--output", out, "--again", "0")):
-            result = run("study", *words, "--json")
-            assert result.code == 2
-            assert result.json["problems"][0]["path"].startswith(next(iter(wound)))
+        result = run("study", "report", out, "--json")
+        assert result.code == 2
+        assert result.json["problems"][0]["path"].startswith(next(iter(wound)))
     (out / "study.json").write_text("[1")
     with pytest.raises(InputError, match="broken JSON"):
         read_plan(out)
@@ -224,23 +223,6 @@ def test_a_bill_is_written_beside_its_run(tmp_path: Path, written: Written) -> N
     run_study(found, tmp_path / "out", jobs=1)
     folder = run_folder(tmp_path / "out", found.runs[0].identity)
     assert (folder / "bill.csv").read_text().count("\n") > 3
-
-
-def test_a_folder_of_a_stranger_is_not_obeyed(done: tuple[Path, Path, Path], tmp_path: Path) -> None:
-    """`--again` runs what a study can have asked for, and nothing that writes elsewhere."""
-    _, out, _ = done
-    plan = json.loads((out / "study.json").read_text())
-    one = plan["runs"][0]
-    target = tmp_path / "mine"
-    for changes in (
-        {"command": ["export"]}, {"arguments": ["--output", str(target)]},
-        {"command": ["cost"], "arguments": ["--servers", "16", "--output", str(target)]},
-        {"arguments": [f"-o{target}"]},
-    ):  # fmt: skip
-        (out / "study.json").write_text(json.dumps({**plan, "runs": [{**one, **changes}]}))
-        with pytest.raises(InputError):
-            reproduce(out, one["identity"])
-    assert not target.exists()
 
 
 def test_rules_beyond_all_numbers() -> None:

@@ -11,6 +11,8 @@ from xml.etree import ElementTree
 
 from tests.fuzz.foreign import LIBRA
 from tests.support import written_schedules as written
+from tests.support.foreign_network_cases import INFRA
+from tests.support.foreign_network_cases import importing as importing_all
 from tests.support.reader_cases import MSCCLPP, Read, ReaderCase, auditing, importing, libra, plain
 from topoopt.files.job_document import read_profile
 from topoopt.formats.chakra.read import read_comm_groups
@@ -143,6 +145,72 @@ CASES: Mapping[str, ReaderCase] = {
         },
         frozenset({"tree[].send[].@src", "tree[].send[].@dst"}),
         "trees.xml",
+    ),
+    "InfraGraph: infrastructure": ReaderCase(
+        INFRA,
+        importing_all("infragraph", name=None),
+        {
+            "name": (["name"], "three"),
+            "devices[].name": (["devices", 0, "name"], "other"),
+            "devices[].components[].name": (["devices", 0, "components", 2, "name"], "socket"),
+            "devices[].components[].count": (["devices", 1, "components", 1, "count"], 6),
+            "devices[].components[].choice": (["devices", 0, "components", 1, "choice"], "switch"),
+            **{
+                f"{levels}{name}": ([*path, *inner], value)
+                for levels, path in (("devices[].links[].", ["devices", 0, "links", 1]), ("links[].", ["links", 0]))
+                for name, inner, value in (
+                    ("name", ["name"], "other"),
+                    ("physical.bandwidth.choice", ["physical", "bandwidth", "choice"], "gigatransfers_per_second"),
+                    (
+                        "physical.bandwidth.gigabits_per_second",
+                        ["physical", "bandwidth"],
+                        {"choice": "gigabits_per_second", "gigabits_per_second": 80},
+                    ),
+                    (
+                        "physical.bandwidth.gigabytes_per_second",
+                        ["physical", "bandwidth"],
+                        {"choice": "gigabytes_per_second", "gigabytes_per_second": 80},
+                    ),
+                    (
+                        "physical.bandwidth.gigatransfers_per_second",
+                        ["physical", "bandwidth"],
+                        {"choice": "gigatransfers_per_second", "gigatransfers_per_second": 32},
+                    ),
+                    ("physical.latency.choice", ["physical", "latency"], {"choice": "ms", "ms": 1}),
+                    ("physical.latency.ms", ["physical", "latency"], {"choice": "ms", "ms": 2}),
+                    ("physical.latency.us", ["physical", "latency"], {"choice": "us", "us": 2}),
+                    ("physical.latency.ns", ["physical", "latency"], {"choice": "ns", "ns": 2}),
+                )
+            },
+            "devices[].links[].description": (["devices", 0, "links", 0, "description"], "NVLINK_5"),
+            "links[].description": (["links", 0], {"name": "wire", "description": "PCIE_GEN5 x8"}),
+            "devices[].edges[].ep1.component": (["devices", 0, "edges", 2, "ep1", "component"], "nic"),
+            "devices[].edges[].ep2.component": (["devices", 0, "edges", 2, "ep2", "component"], "nic"),
+            "devices[].edges[].scheme": (["devices", 0, "edges", 0, "scheme"], "many2many"),
+            "devices[].edges[].link": (["devices", 0, "edges", 2, "link"], "up"),
+            "edges[].ep1.component": (["edges", 0, "ep1", "component"], "xpu"),
+            "edges[].ep2.component": (["edges", 0, "ep2", "component"], "asic"),
+            "edges[].ep1.instance": (["edges", 0, "ep1", "instance"], "box[1]"),
+            "edges[].ep2.instance": (["edges", 0, "ep2", "instance"], "tor[1]"),
+            "edges[].scheme": (["edges", 0, "scheme"], "many2many"),
+            "edges[].link": (["edges", 0, "link"], "other"),
+            "instances[].name": (["instances", 0, "name"], "case"),
+            "instances[].device": (["instances", 0, "device"], "switch"),
+            "instances[].count": (["instances", 0, "count"], 3),
+        },
+        frozenset(
+            {
+                *("devices[].name", "devices[].components[].name", "devices[].links[].name", "links[].name"),
+                *("instances[].name", "instances[].device", "instances[].count", "edges[].link"),
+                *("edges[].ep1.instance", "edges[].ep2.instance", "edges[].ep2.component"),
+                *(
+                    f"{levels}physical.bandwidth.{name}"
+                    for levels in ("devices[].links[].", "links[].")
+                    for name in ("choice", "gigatransfers_per_second")
+                ),
+            }
+        ),
+        file="file.yaml",
     ),
     "LIBRA: communicator": ReaderCase(
         {"Forward": [-1, -1], "InputGrad": [-1, -1], "WeightGrad": [4, 2]},

@@ -96,6 +96,12 @@ REGION = (
     Harmless("plan.topologies.*.*.[012]", "other circuits that no step is slower with, within ports"),
     Harmless("plan.topologies.*", "the same without circuits that no step needs", "entry dropped"),
 )
+PARALLEL = (
+    *PROVENANCE,
+    *LESS,
+    *WITNESSES,
+    Harmless("plan.configurations.*", "a configuration that serves nothing more, on a switch that has time"),
+)
 COLLECTIVE = (
     *PROVENANCE,
     *LESS,

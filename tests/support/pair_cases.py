@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tests.support import foreign_network_cases as foreign
 from tests.support.llm_cases import training
 from tests.support.network_reader_cases import (
     COLUMN_PAIRS,
@@ -166,6 +167,59 @@ CONFIG_NOTED = (
 )
 
 PAIR_CASES: Mapping[str, PairCase] = {
+    "Cables: NetBox, SONiC, LLDP": PairCase(
+        foreign.cables, foreign.CABLE_PAIRS, [foreign.CABLES.replace("speed", "never_heard_of")]
+    ),
+    "NCCL: measured times": PairCase(foreign.measured, foreign.MEASURED_PAIRS, [foreign.MEASURED_STRANGE]),
+    "NCCL: topology": PairCase(
+        foreign.nccl, foreign.NCCL_PAIRS, foreign.NCCL_STRANGE, [foreign.NCCL], foreign.NCCL_CHECKED
+    ),
+    "ns-3: topology text": PairCase(
+        foreign.importing("astrasim-network"),
+        foreign.NS3_PAIRS,
+        [foreign.SIMAI.replace("0.5\n", "0.5 never_heard_of\n"), foreign.SIMAI.replace("H100", "H100 never_heard_of")],
+        [foreign.SIMAI],
+        frozenset({"nodes", "switches", "links"}),
+    ),
+    "REPETITA: network and demands": PairCase(
+        foreign.repetita,
+        foreign.REPETITA_PAIRS,
+        [
+            (foreign.GRAPH + foreign.DEMANDS).replace(head, f"{head} never_heard_of")
+            for head in ("label x y", "bw delay", "dest bw")
+        ],
+        [foreign.GRAPH + foreign.DEMANDS],
+    ),
+    "SNDlib: network": PairCase(
+        foreign.importing("sndlib", links="bidirected", demands="directed", modules=1),
+        foreign.SNDLIB_PAIRS,
+        [
+            foreign.SNDLIB.replace("unit =", "never_heard_of ="),
+            foreign.SNDLIB.replace("133.00 )", "133.00 ) never_heard_of"),
+            foreign.SNDLIB.replace("  C\n", "  C never_heard_of\n"),
+            foreign.SNDLIB.replace("30.00 UNLIMITED", "30.00 UNLIMITED never_heard_of"),
+            foreign.SNDLIB_XML.replace("<meta>", "<meta><never_heard_of/>"),
+        ],
+        [foreign.SNDLIB],
+        frozenset({"node id", "max path length", "admissible paths"}),
+    ),
+    "SONiC: cross-connects": PairCase(
+        foreign.config_db,
+        foreign.CONFIG_PAIRS,
+        [json.dumps({**foreign.CONFIG_DB, "never_heard_of": {}})],
+        [json.dumps(foreign.CONFIG_DB)],
+    ),
+    "Topology Zoo: network": PairCase(
+        foreign.importing("topology-zoo"),
+        foreign.ZOO_PAIRS,
+        [
+            foreign.ONE_FORM.replace("LinkNote", "never_heard_of"),
+            foreign.ONE_FORM.replace("hyperedge", "never_heard_of"),
+            foreign.ONE_FORM.replace("Network", "never_heard_of"),
+        ],
+        [foreign.ONE_FORM],
+        formal={"id": "links refer to it"},
+    ),
     "Calibration: measured runs": PairCase(
         _runs,
         RUN_PAIRS,

@@ -210,6 +210,8 @@ MSCCLPP = ReaderCase(
         "gpus[].channels[].channel_type": (["gpus", 0, "channels", 0, "channel_type"], "port"),
         "gpus[].channels[].connected_to[]": (["gpus", 0, "channels", 0, "connected_to"], []),
         "gpus[].channels[].buffer_type": (["gpus", 0, "channels", 1, "buffer_type"], "o"),
+        "gpus[].channels[].buff": (
+            ["gpus", 0, "channels", 1], {"channel_type": "switch", "buff": "o", "rank_groups": [{"ranks": [0, 1]}]}),
         "gpus[].channels[].rank_groups[].ranks[]": (["gpus", 0, "channels", 1, "rank_groups", 0, "ranks"], [1]),
         "gpus[].channels[].rank_groups[][]": (["gpus", 0, "channels", 1, "rank_groups"], [[1]]),
         "gpus[].remote_buffers[].rank": (["gpus", 0, "remote_buffers", 0, "rank"], 0),

@@ -13,6 +13,7 @@ from topoopt.core.hierarchy import HierarchicalProblem, HierarchicalWorkload, La
 from topoopt.core.job import CoOptimisation
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.network import RoutingProblem, TopologyProblem
+from topoopt.core.parallel_circuits import ParallelCircuitsProblem
 from topoopt.core.placement import PlacementProblem
 from topoopt.core.regional_circuits import RegionalCircuitsProblem
 from topoopt.core.shared_cluster import DrawnJobs, JobClass, JobsAtOnce, SharedCluster
@@ -48,6 +49,8 @@ def scaled(problem: Any, factor: float) -> tuple[Any, float]:
         windows = tuple(window * factor for window in problem.windows_s)
         times = {"delay_s": problem.delay_s * factor, "windows_s": windows}
         return replace(problem, demands=problem.demands * factor, **times), factor
+    if isinstance(problem, ParallelCircuitsProblem):
+        return replace(problem, demand_us=problem.demand_us * factor, delay_us=problem.delay_us * factor), factor
     assert isinstance(problem, SharedCluster)
     return _shared(problem, factor), factor
 

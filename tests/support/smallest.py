@@ -25,6 +25,7 @@ SMALLEST = {
     "llm-training": "llm-training/small-16.yaml",
     "dag-topology": "dag-topology/two-stages.yaml",
     "regional-circuits": "regional-circuits/hot-experts-8.yaml",
+    "parallel-circuits": "parallel-circuits/shifts-4.yaml",
     "shared-cluster of jobs at once": None,
 }
 """Files by kind; a kind whose instances differ much has one of each sort."""

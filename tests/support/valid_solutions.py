@@ -136,6 +136,10 @@ SPLIT = (
     HEAD + "regional-circuits, servers: 4, ports: 2, circuit_gbps: 100, electrical_gbps: 50, split: true, "
     "demands: [{family: hot-experts, steps: 2, seed: 1, law: dirichlet, skew: 0.4, scale: 1.0e+8}]}"
 )
+TREE = (
+    HEAD + "parallel-circuits, servers: 4, switches: 1, delay_us: 0.5, "
+    "demand: {matrix: [[0, 9, 8, 5], [9, 0, 9, 0], [4, 6, 0, 3], [6, 8, 5, 0]]}}"
+)
 
 CASES = {
     "routing": Valid(shipped("networks/k4-4"), harmless.GIVEN, together.NETWORK),
@@ -188,6 +192,10 @@ CASES = {
     "regional-circuits, split": Valid(partial(written, SPLIT), harmless.REGION, together.REGION),
     "dag-topology": Valid(shipped("dag-topology/two-stages"), harmless.CIRCUITS, together.CIRCUITS),
     "regional-circuits": Valid(shipped("regional-circuits/hot-experts-8"), harmless.REGION, together.REGION),
+    "parallel-circuits, tree": Valid(partial(written, TREE), harmless.PARALLEL, together.PARALLEL),
+    "parallel-circuits, prices": Valid(
+        shipped("parallel-circuits/drawn-5"), harmless.PARALLEL, together.PARALLEL, most=100
+    ),
     "hierarchy": Valid(shipped("hierarchical/resnet50-3d"), harmless.HIERARCHY, together.HIERARCHY),
     "hierarchy, speeds": Valid(shipped("hierarchical/fleet-4d"), harmless.HIERARCHY, together.HIERARCHY, most=50),
 }

@@ -12,7 +12,7 @@ from topoopt.core.cluster import LinkDirection
 from topoopt.core.failures import Failure, FailureOutcome, Rewiring
 from topoopt.core.network import LengthCertificate, SourceFlow
 from topoopt.core.routing import AllReduceDemand, Demand, GroupRings, Ring
-from topoopt.verify.failures import check_repair, check_rerouted, check_rewiring, surviving_links
+from topoopt.verify.failures import check_repair, check_rerouted, check_rewiring, check_training_repair, surviving_links
 
 RATE = 1e6
 LOST = Failure(links=((0, 1),))
@@ -76,6 +76,29 @@ def test_dead_links_shares_and_missing_traffic_are_named() -> None:
     less = replace(ring, share=0.9)
     assert "ring-share" in codes(topology, demand, outcome, routes, (replace(rings[0], rings=(less,)),))
     assert "ring-missing" in codes(topology, demand, outcome, routes, ())
+
+
+RING = (0, 1, 2, 3)
+LONG_WAY = {(0, 1): [((0, 3, 2, 1), 1.0)], (1, 2): [((1, 2), 1.0)], (2, 3): [((2, 3), 1.0)], (3, 0): [((3, 0), 1.0)]}
+
+
+@pytest.mark.parametrize(
+    ("routes", "ring", "named"),
+    [
+        ({}, (RING, RING), ()),
+        ({(0, 1): [((0, 3, 2, 1), 0.5)]}, (RING, RING), ("do not sum to 1",)),
+        ({(0, 1): [((0, 3, 2), 1.0)]}, (RING, RING), ("does not lead from 0 to 1",)),
+        ({(0, 1): [((0, 1), 1.0)]}, (RING, RING), ("uses a dead link",)),
+        ({}, ((0, 1, 2), RING), ("is not of the servers [0, 1, 2]",)),
+        ({}, (RING, (0, 3, 2, 1)), ("nothing leads from 0 to 3",)),
+    ],
+)
+def test_laws_of_a_repair_of_training(routes, ring, named) -> None:
+    """Each law by itself: shares, ends, links, members of a ring, and a route for each of its steps."""
+    topology, _, outcome, _, _ = ring_of_four()
+    found = check_training_repair(topology, outcome, LONG_WAY | routes, [ring])
+    assert len(found) == len(named)
+    assert all(text in str(violation) for text, violation in zip(named, found, strict=True))
 
 
 def test_nothing_passes_through_a_failed_server() -> None:

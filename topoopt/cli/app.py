@@ -180,10 +180,7 @@ COMMANDS: dict[str, Line] = {
         "Batch",
         "topoopt.studies.command:run",
         "Do the runs that are missing, then make the table.",
-        (
-            "topoopt study run instances/studies/totient-diameter.yaml -o out/totient --jobs 2",
-            "topoopt study run instances/studies/totient-diameter.yaml -o out/totient --again 3fa9",
-        ),
+        ("topoopt study run instances/studies/totient-diameter.yaml -o out/totient --jobs 2",),
     ),
     "study validate": Line(
         "Batch",
@@ -224,6 +221,12 @@ COMMANDS: dict[str, Line] = {
             "topoopt llm evaluate llama3-70b-64.yaml --set tensor=8,pipeline=4 --fabrics rail-only",
         ),
     ),
+    "llm check": Line(
+        "Language models",
+        "topoopt.analyses.launch_check:check",
+        "Rules that a launch of Megatron-LM, torchtitan or DeepSpeed breaks, its time, and the best beside it.",
+        ("topoopt llm check train.sh cluster.yaml", "topoopt llm check train.sh --set device=h100,gpus=64"),
+    ),
     "llm calibrate": Line(
         "Language models",
         "topoopt.analyses.calibrate:calibrate",
@@ -236,7 +239,7 @@ COMMANDS: dict[str, Line] = {
 GROUPS = {
     "study": "Batches of runs over instances, methods and seeds: run, validate, report.",
     "collective": "Collectives on any network: the best rate, topologies, schedules of others audited.",
-    "llm": "Large language models in training: one strategy evaluated, a GPU calibrated.",
+    "llm": "Large language models in training: one strategy evaluated, a launch checked, a GPU calibrated.",
 }
 """Words before a command, and what the commands below them are about."""
 

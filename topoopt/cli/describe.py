@@ -88,8 +88,8 @@ def describe(
 
         def show(console: Console) -> None:
             brief = field is None and not verbose()
-            for section in () if brief else selected:
-                _show_section(console, section)
+            if not brief:
+                _show_sections(console, selected)
             if brief:
                 _show_fields(console, selected)
                 console.print(f"`topoopt describe {what} FIELD` says more of a field, --verbose of all of them.")
@@ -214,6 +214,28 @@ def _matching(kind: str, sections: tuple[SectionWords, ...], wanted: str) -> tup
         allowed = nearest_text(last, tuple(dict.fromkeys(names)))
         raise InputError([Problem(f"no such field of {kind}", path=wanted, value=value_text(last), allowed=allowed)])
     return tuple(result)
+
+
+BRIEF_LINES = 30
+"""Of a field and the sections below it, without `--verbose`."""
+
+
+def _show_sections(console: Console, sections: Sequence[SectionWords]) -> None:
+    """Each section with all its fields; without `--verbose` the names alone of those that make the text long."""
+    lines, cut = 0, False
+    for section in sections:
+        with console.capture() as captured:
+            _show_section(console, section)
+        length = captured.get().count("\n")
+        if lines + length <= BRIEF_LINES or verbose():
+            lines += length
+            _show_section(console, section)
+        else:
+            names = ", ".join(f"{field.name}{'*' if field.required else ''}" for field in section.fields)
+            console.print(Text.assemble((section.name, "bold"), f": {names or section.value}"))
+            cut = True
+    if cut:
+        console.print("--verbose says more of these.")
 
 
 def _show_section(console: Console, section: SectionWords) -> None:

@@ -19,6 +19,7 @@ from topoopt.formats.exporter import Export
 from topoopt.kinds import kind_named
 from topoopt.page import options
 from topoopt.page.output import Output
+from topoopt.page.process import verbose
 from topoopt.page.render import TerminalTable
 from topoopt.page.text import counted
 from topoopt.verify.regional_circuits import check_switched_steps
@@ -40,7 +41,17 @@ def _list(output: Output) -> int:
     from formulations.table import FORMULATIONS
     from topoopt.formats.table import EXPORTERS
 
+    def brief(console: Console) -> None:
+        for name, exporter in EXPORTERS.items():
+            text = f"{name:20} of {', '.join(exporter.kinds)}"
+            console.print(text, markup=False, highlight=False, no_wrap=True, overflow="ellipsis")
+        console.print(f"lp, mps take an instance; --set formulation names its model: {', '.join(FORMULATIONS)}")
+        console.print("`topoopt export --list --verbose` says what a target writes and what it cannot express.")
+
     def show(console: Console) -> None:
+        if not verbose():
+            brief(console)
+            return
         for name, exporter in EXPORTERS.items():
             table = TerminalTable(title=name, show_header=False)
             rows = (
@@ -134,18 +145,28 @@ SETTINGS = {
     "pod_gpus": Annotated[int, Ge(1)],
     "pod_ports": Annotated[int, Ge(1), Le(4096)],
     "circuit_gbps": Rate,
+    "gpus_per_server": Annotated[int, Ge(1), Le(1024)],
+    "channels": Annotated[int, Ge(1), Le(64)],
 }
 
 
 def export(
-    file: Annotated[
-        Path | None, typer.Argument(metavar="SOLUTION|INSTANCE", help="solution.json; for lp and mps an instance.")
+    solution_file: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="SOLUTION|INSTANCE",
+            help="solution.json; for lp and mps an instance; for tuner tables measurements (.csv) as well.",
+        ),
     ] = None,
-    to: Annotated[
+    target: Annotated[
         str | None,
         typer.Option("--to", help="Target; --list names them.", autocompletion=options.complete_from(_targets)),
     ] = None,
     fabric: options.Fabric = None,
+    against: Annotated[
+        Path | None,
+        typer.Option("--against", help="What is built: cables or LLDP neighbours (.csv), or cross-connects (.json)."),
+    ] = None,
     settings: options.Settings = None,
     listed: options.Listed = False,
     output_files: options.Output = None,
@@ -162,31 +183,27 @@ def export(
     addresses of real hosts (YAML or JSON); `strict`, shares of bandwidth are also limits; `previous`, an earlier
     solution that is patched now, of which changes alone are written (patch-list); `fused`, steps that receive and send
     on at once (msccl). Of llm-training: `ranks` that get traces, stages (one of each), all, or 0,8-15; `pod_gpus` and
-    `pod_ports` of a pod; `circuit_gbps` of a circuit.
+    `pod_ports` of a pod; `circuit_gbps` of a circuit. Of collectives: `gpus_per_server`, ranks of a host (slurm,
+    kubernetes, netbox-cables, tuner tables); `channels` of the lines of tuner tables.
 
     Targets lp and mps, default file INSTANCE-FORMULATION.lp: `formulation` by name, and its own options, numbers.
     """
     output = Output.choose(as_json)
 
     def command() -> int:
-        from topoopt.files.issues import nearest_text, value_text
         from topoopt.formats.exporter import ExportOptions
 
         if listed:
             return _list(output)
-        problems = [
-            Problem("missing", path=name, allowed="--list needs none")
-            for name, value in (("SOLUTION|INSTANCE", file), ("--to", to))
-            if value is None
-        ]
-        if to is not None and to not in _targets():
-            allowed = nearest_text(to, tuple(_targets()))
-            problems.append(Problem("no such target", None, None, "--to", value_text(to), allowed))
-        if problems or file is None or to is None:
-            raise InputError(problems)
+        file, to = _given(solution_file, target)
         if to in MODELS:
             return _write_model(output, file, MODELS[to], options.settings_of(settings), output_files, force)
         given = options.typed_settings(options.settings_of(settings, SETTINGS), SETTINGS)
+        _refuse_against(to, against)
+        table = _table_exporter(file, to)
+        if table is not None:
+            made = table.of_table(file, ExportOptions(**given))  # type: ignore[misc]
+            return _finish(output, to, "measurements", table.folder, made, file, output_files, force)
         kind, exporter = _exporter_for(file, to)
         result = kind_named(kind).files.solutions.read(file)
         hosts, previous = given.pop("hosts", None), given.pop("previous", None)
@@ -197,24 +214,78 @@ def export(
                 hosts=_named(hosts),
                 previous=None if previous is None else previous_topology(previous, fabric),
                 fabric=fabric,
+                against=against,
                 **given,
                 **circuits_of(to, result, file, fabric),
                 **from_instance(to, exporter.for_instances, result, file, fabric, **pods),
             ),
         )
         check_choices(made, result)
-        target = sole_target(output_files, file.with_name(to if exporter.folder else made.files[0][0]))
-        files = _write(exporter.folder, made, target, force)
-
-        def show(console: Console) -> None:
-            written = f"written: {target} ({counted(len(files), 'file')})"
-            for line in (written, *(f"note: {note}" for note in made.notes)):
-                console.print(line, soft_wrap=True, highlight=False, markup=False)
-
-        output.result({"target": to, "kind": kind, "out": str(target), "files": files, "notes": list(made.notes)}, show)
-        return 0
+        return _finish(output, to, kind, exporter.folder, made, file, output_files, force)
 
     output.run(command)
+
+
+def _given(file: Path | None, to: str | None) -> tuple[Path, str]:
+    """The file and the target.
+
+    Raises:
+        InputError: either is missing, or there is no such target.
+    """
+    from topoopt.files.issues import nearest_text, value_text
+
+    problems = [
+        Problem("missing", path=name, allowed="--list needs none")
+        for name, value in (("SOLUTION|INSTANCE", file), ("--to", to))
+        if value is None
+    ]
+    if to is not None and to not in _targets():
+        allowed = nearest_text(to, tuple(_targets()))
+        problems.append(Problem("no such target", None, None, "--to", value_text(to), allowed))
+    if problems or file is None or to is None:
+        raise InputError(problems)
+    return file, to
+
+
+def _refuse_against(to: str, against: Path | None) -> None:
+    """Raise InputError where a target compares nothing with what is built."""
+    from topoopt.formats.table import EXPORTERS
+
+    if against is not None and not EXPORTERS[to].compares:
+        able = ", ".join(name for name, exporter in EXPORTERS.items() if exporter.compares)
+        raise InputError([Problem(f"{to} compares nothing", path="--against", value=str(against), allowed=able)])
+
+
+def _table_exporter(file: Path, to: str) -> Exporter | None:
+    """The exporter that takes a table of measurements; None where the file is a solution."""
+    from topoopt.formats.table import EXPORTERS
+
+    takes = file.suffix.lower() == ".csv" and EXPORTERS[to].of_table is not None
+    return EXPORTERS[to] if takes else None
+
+
+def _finish(
+    output: Output,
+    to: str,
+    kind: str,
+    folder: bool,
+    made: Export,
+    file: Path,
+    output_files: list[Path] | None,
+    force: bool,
+) -> int:
+    """Write the files of an export, and say so."""
+    target = sole_target(output_files, file.with_name(to if folder else made.files[0][0]))
+    files = _write(folder, made, target, force)
+
+    def show(console: Console) -> None:
+        written = f"written: {target} ({counted(len(files), 'file')})"
+        for line in (written, *(f"note: {note}" for note in made.notes)):
+            console.print(line, soft_wrap=True, highlight=False, markup=False)
+
+    document = {"target": to, "kind": kind, "out": str(target), "files": files, "notes": list(made.notes)}
+    output.result({**document, **made.figures}, show)
+    return 0
 
 
 def _write_model(
@@ -261,7 +332,7 @@ def _write_model(
     return 0
 
 
-LINKED = ("graphml", "patch-list")
+LINKED = ("graphml", "netbox-cables", "patch-list", "sonic-ocs")
 """Targets that write the circuits of a language model."""
 
 

@@ -20,6 +20,7 @@ from topoopt.formats.importer import Imported, NameOption, imported_placement, n
 from topoopt.formats.table import IMPORTERS
 from topoopt.page import options
 from topoopt.page.output import Output
+from topoopt.page.process import verbose
 from topoopt.page.render import TerminalTable
 
 
@@ -157,7 +158,16 @@ def _list(output: Output, forms: list[str]) -> int:
             },
         }
 
+    def brief(console: Console) -> None:
+        for form, words in described.items():
+            text = f"{form:20} {' '.join(words['makes'].split())}"
+            console.print(text, markup=False, highlight=False, no_wrap=True, overflow="ellipsis")
+        console.print("`topoopt import FORMAT --list` says the settings of a format, --verbose those of all.")
+
     def show(console: Console) -> None:
+        if len(forms) > 1 and not verbose():
+            brief(console)
+            return
         for form, words in described.items():
             table = TerminalTable(title=form, show_header=False)
             table.add_row("makes", words["makes"])

@@ -239,22 +239,21 @@ def _require_writable(out: Path, force: bool) -> None:
     require_new(out / "solution.json", force)
 
 
-def chosen_crew(executor: str | None, options: list[str], jobs: int, folder: Path) -> Gather | None:
+def chosen_crew(executor: str | None, words: list[str], jobs: int, folder: Path) -> Gather | None:
     """Who does the parts of the search; None: processes here.
 
     Raises:
         InputError: an unknown executor, or options without one.
     """
-    if executor is None and options:
-        problem = Problem(
-            "options of no executor", path="--executor-option", value=options[0], allowed="with --executor"
-        )
+    if executor is None and words:
+        problem = Problem("options of no executor", path="--executor-option", value=words[0], allowed="with --executor")
         raise InputError([problem])
     if executor is None:
         return None
-    from topoopt.studies.executors import crew_of, option_pairs
+    from topoopt.studies.executors import gather_of
 
-    return crew_of(executor, option_pairs(options), jobs, folder)
+    gather = gather_of(executor, options.settings_of(words, option="--executor-option"), jobs, folder)
+    return None if executor == "local" else gather
 
 
 SolutionArgument = Annotated[Path, typer.Argument(help="solution.json of `topoopt solve`.")]

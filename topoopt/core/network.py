@@ -249,12 +249,12 @@ class LengthCertificate(Shown):
 
     def certificate(self, flow: SourceFlow | None = None) -> Certificate:
         """As a file holds it; the group of the flow, where it has one, saves the checker time."""
-        arrays = {"lengths": self.lengths}
+        group = {}
         if flow is not None and flow.dims:
-            return Certificate(Argument.ARC_LENGTHS, {**arrays, "box": np.array(flow.dims, dtype=np.int64)})
-        if flow is not None and flow.generators is not None:
-            arrays["generators"] = flow.generators.astype(np.int64).ravel()
-        return Certificate(Argument.ARC_LENGTHS, arrays)
+            group["box"] = np.array(flow.dims, dtype=np.int64)
+        elif flow is not None and flow.generators is not None:
+            group["generators"] = flow.generators.astype(np.int64).ravel()
+        return Certificate(Argument.ARC_LENGTHS, {"lengths": self.lengths, **group})
 
 
 def price_certificate(prices: Floats) -> Certificate:

@@ -107,6 +107,11 @@ class Argument(StrEnum):
     CIRCUIT_BRANCHING = "circuit-branching"
     # regional-circuits
     CIRCUIT_PRICES = "circuit-prices"
+    # parallel-circuits
+    LINE_WORK = "line-work"
+    SINGLE_LINE = "single-line"
+    ASSIGNMENT_PRICES = "assignment-prices"
+    CONFIGURATION_TREE = "configuration-tree"
 
 
 PHRASES: Mapping[Argument, str] = {
@@ -181,6 +186,10 @@ PHRASES: Mapping[Argument, str] = {
     Argument.POD_CIRCUITS: "bounds of all strategies in pods, branch and bound over the circuits of those left open",
     Argument.CIRCUIT_BRANCHING: "branch and bound over circuits, windows of time and longest paths for every box",
     Argument.CIRCUIT_PRICES: "branch and bound over circuits, prices of ports and interfaces for every box",
+    Argument.LINE_WORK: "durations and delays that the busiest servers need",
+    Argument.SINGLE_LINE: "all ways to divide one server's demand among the switches",
+    Argument.ASSIGNMENT_PRICES: "prices of pairs, the dearest permutation of every duration",
+    Argument.CONFIGURATION_TREE: "branch and bound over configurations, multipliers for every leaf",
 }
 """The arguments for people."""
 

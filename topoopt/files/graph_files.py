@@ -509,6 +509,14 @@ GRAPH_READERS: Mapping[str, tuple[Reader, Fields]] = {
 }
 """Readers by the ending of a file's name, with the fields of the format beside attributes of nodes and links."""
 
+IMPORTED: Mapping[str, str] = {
+    ".xml": "topologies of NCCL are imported as nccl-topology, networks of SNDlib as sndlib",
+    ".gml": "networks of the Topology Zoo are imported as topology-zoo",
+    ".graph": "networks of REPETITA are imported as repetita",
+    ".topo": "topologies of htsim are not read",
+}
+"""Endings of other formats, and where they are read."""
+
 GRAPHML_TABLE, NODE_LINK_TABLE = listed(GRAPHML_FIELDS), listed(NODE_LINK_FIELDS)
 LINKS_TABLE, RATES_TABLE = (listed(fields_of(use, None)) for use in get_args(NetworkUse))
 COLUMNS_TABLE = listed({"column": COLUMNS})
@@ -534,6 +542,9 @@ def read_graph(
     """
     file = os.fspath(path)
     suffix = FilePath(file).suffix.lower()
+    if suffix in IMPORTED:
+        allowed = f"{', '.join(GRAPH_READERS)}; topoopt import makes an instance of it"
+        raise refusal(f"not read as a network file: {IMPORTED[suffix]}", file, value=suffix, allowed=allowed)
     if suffix not in GRAPH_READERS:
         raise refusal("unknown kind of graph file", file, value=suffix, allowed=", ".join(GRAPH_READERS))
     reader, fields = GRAPH_READERS[suffix]

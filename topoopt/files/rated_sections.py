@@ -18,14 +18,21 @@ from topoopt.files.fields import MAX_SERVERS, FileModel, LatencyUs, is_none
 from topoopt.files.findings import within
 from topoopt.files.graph_files import ListedGraph, ListedLink, read_graph
 from topoopt.files.issues import nearest_text
-from topoopt.files.sections import RATE_ATTRIBUTE, FamilyTopology, RateAttribute, Server, Servers, existing_file
+from topoopt.files.sections import (
+    RATE_ATTRIBUTE,
+    FamilyTopology,
+    NodeName,
+    RateAttribute,
+    Server,
+    Servers,
+    existing_file,
+)
 from topoopt.files.topology_families import family_arcs, family_text
 
 MAX_LINKS = 200_000
 GBPS_PER_GBYTES = 8
 LinkRate = Annotated[float, Field(ge=1e-6, le=1e6)]
 RatedRow = Annotated[tuple[Server, Server, LinkRate], Strict(False)]
-NodeName = Annotated[str, Field(min_length=1, max_length=200)]
 
 
 class PresetNetwork(FileModel):

@@ -36,6 +36,7 @@ RATE_ATTRIBUTE: Any = Field(
     description="attribute or column of links that is their rate; default: the one with a usual name (capacity, ...)",
 )
 # A row is a list in the file and a tuple once read; what is in it stays strict.
+NodeName = Annotated[str, Field(min_length=1, max_length=200)]
 ArcRow = Annotated[tuple[Server, Server], Strict(False)]
 ArcRows = Annotated[list[ArcRow], Field(max_length=MAX_LINKS)]
 _FAMILY_KEYS = "; ".join(f"{family.name}: {', '.join(family.needs)}" for family in FAMILIES.values())
@@ -106,6 +107,9 @@ class LinksTopology(FileModel):
         default=None,
         exclude_if=is_none,
         description="of each of links, in the unit of the demand; default: 1 each",
+    )
+    names: Annotated[list[NodeName], Field(max_length=MAX_SERVERS)] | None = Field(
+        default=None, exclude_if=is_none, description="of all servers, which tables of demands may use"
     )
     degree: Degree | None = Field(default=None, description="most links out of, and into, a server; default: unchecked")
 
@@ -247,9 +251,12 @@ def topology_of(section: TopologySection, folder: FilePath, *, connected: bool =
         rates = None if section.capacities is None else [Fraction(str(rate)) for rate in section.capacities]
         if rates is not None and len(rates) != len(arcs):
             raise _refuse("wrong number of capacities", "capacities", len(rates), f"{len(arcs)}, one for each of links")
-        return TopologyContent(
-            _listed(n, arcs, np.ones(len(arcs), dtype=np.int64), section, section.directed, "links", connected, rates)
-        )
+        names = tuple(section.names or ())
+        if names and (len(names) != n or len(set(names)) < n):
+            raise _refuse("not a name for each server", "names", len(set(names)), f"{n} different names")
+        ones = np.ones(len(arcs), dtype=np.int64)
+        topology = _listed(n, arcs, ones, section, section.directed, "links", connected, rates)
+        return TopologyContent(topology, names=names)
     return _from_file(section, folder, connected)
 
 

@@ -97,6 +97,8 @@ _HTSIM = re.compile(r"\s*(Nodes [0-9]+\s|Tiers [0-9]+\s|Podsize [0-9]+\s)", re.A
 def other_format(path: str | os.PathLike[str]) -> str | None:
     """What another input of ASTRA-sim is called; None for all else."""
     text = read_text(path, MAX_TEXT)
+    if fields := header_fields(lines_of(path)):
+        return f"topology text of ns-3 ({'SimAI' if fields == 6 else 'ASTRA-sim'}), which has no dimensions,"
     if _HTSIM.match(text):
         return "topology of htsim (.topo: nodes, tiers, podsize)"
     if not text.lstrip().startswith("{"):
@@ -115,7 +117,7 @@ def read_network(path: str | os.PathLike[str]) -> AnalyticalNetwork:
     """
     foreign = other_format(path)
     if foreign is not None:
-        raise refusal(f"{foreign} is not imported", os.fspath(path), allowed=IMPORTED)
+        raise refusal(f"{foreign} is not read here", os.fspath(path), allowed=IMPORTED)
     document = load_document(path)
     data = document.data
     if not isinstance(data, dict) or not set(KEYS) & set(data):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 from topoopt.core.cluster import Cluster, HostSetting, LinkSharing
@@ -42,6 +43,9 @@ class ExportOptions:
         timetable: of the circuits of rails; None: the plan has none.
         pods: circuits between pods of a language model; None: the plan has none.
         ranks: of a language model that traces are written of: `stages`, `all`, or numbers.
+        against: cables or cross-connects as they are built, which the plan is compared with; None: nothing is.
+        gpus_per_server: ranks of a collective that are one host; None: not stated.
+        channels: of every line of a tuner's table; None: not stated.
     """
 
     link_gbps: float | None = None
@@ -59,6 +63,9 @@ class ExportOptions:
     timetable: RailTimetable | None = None
     pods: PodCircuits | None = None
     ranks: str = "stages"
+    against: Path | None = None
+    gpus_per_server: int | None = None
+    channels: int | None = None
 
 
 @dataclass(frozen=True)
@@ -69,11 +76,13 @@ class Export:
         files: name and content; one file if the exporter makes a single one.
         content: the same as values: what a reader of the files must find, compared with `==`.
         notes: what the target cannot express, and what was assumed.
+        figures: what else is worth telling programs, such as differences to what is built.
     """
 
     files: tuple[tuple[str, bytes], ...]
     content: object
     notes: tuple[str, ...]
+    figures: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -87,6 +96,8 @@ class Exporter:
         folder: whether it writes a folder, or a single file.
         build: (solution, options) -> files. Raises InputError when this solution cannot be expressed.
         for_instances: kinds whose solved instance it is told of, as it writes more than their solutions state.
+        of_table: (file, options) -> files, from a table of measurements (.csv) in place of a solution; None: not so.
+        compares: whether it takes `against`.
     """
 
     kinds: tuple[str, ...]
@@ -95,6 +106,8 @@ class Exporter:
     folder: bool
     build: Callable[[Any, ExportOptions], Export]
     for_instances: tuple[str, ...] = ()
+    of_table: Callable[[Path, ExportOptions], Export] | None = None
+    compares: bool = False
 
 
 def refuse(message: str, *, path: str | None = None, value: object = None, allowed: str | None = None) -> InputError:

@@ -75,6 +75,7 @@ FIELDS: FieldTable = {
     **{f"edges[].{key}": row for key, row in _EDGE.items()},
     "edges[].ep1.instance": used("instance with a slice"),
     "edges[].ep2.instance": used("the same of the other end"),
+    "any other": noted("written by other versions"),
 }
 _NAME = re.compile(r"([^\[\]]+)(?:\[(-?\d*)(:?)(-?\d*)\])?")
 PCI_LANE = {3: 1, 4: 2, 5: 4, 6: 8}
@@ -122,10 +123,8 @@ class _Graph:
     def _expand(self, instance: Mapping[str, Any], path: tuple[str | int, ...]) -> None:
         device = self._devices.get(str(instance.get("device")))
         name, count = str(instance.get("name")), instance.get("count", 1)
-        size = sum(
-            c.get("count", 1) for c in (device or {}).get("components", ()) if isinstance(c.get("count", 1), int)
-        )
-        if device is None or type(count) is not int or count < 1 or len(self.nodes) + count * size > MOST_NODES:
+        size = sum(component.get("count", 1) for component in (device or {}).get("components", ()))
+        if device is None or len(self.nodes) + count * size > MOST_NODES:
             allowed = f"one of {', '.join(self._devices)}; at most {MOST_NODES} components in all"
             self._issues.append(Issue(path, "no such device, or too many", value_text(instance), allowed))
             return
@@ -149,7 +148,7 @@ class _Graph:
     def _join(
         self, edge: Mapping[str, Any], path: tuple[str | int, ...], of: tuple[str, int] | None, device: str
     ) -> None:
-        ends = [self._end(edge.get(key, {}), (*path, key), of) for key in ("ep1", "ep2")]
+        ends = [self._end(edge.get(key) or {}, (*path, key), of) for key in ("ep1", "ep2")]
         scheme, link = edge.get("scheme"), str(edge.get("link"))
         if not ends[0] or not ends[1]:
             return
@@ -211,12 +210,11 @@ def import_infragraph(
     data = document.data if isinstance(document.data, dict) else {}
     if not {"devices", "instances", "edges"} <= data.keys():
         document.refuse([Issue((), f"not {WHAT}", value_text(document.data), "devices, instances and edges")])
-    shape = _shape_issues(data)
-    notes = list(notes_of(document, FIELDS, shape))
+    notes = list(notes_of(document, FIELDS, _shape_issues(data)))
     issues: list[Issue] = []
     graph = _Graph(data, issues)
     document.refuse(issues)
-    rates = _Rates(data, graph, _stated(link_gbytes_per_s), issues)
+    rates = _Rates(data, graph, _declared_rates(link_gbytes_per_s), issues)
     links = rates.links()
     document.refuse(issues)
     nodes, made = _contracted(graph, links)
@@ -245,7 +243,7 @@ def import_infragraph(
     return Imported(instance, line, figures, tuple(notes))
 
 
-def _stated(given: list[str] | None) -> dict[str, Fraction]:
+def _declared_rates(given: list[str] | None) -> dict[str, Fraction]:
     """Rates of the setting, by link.
 
     Raises:
@@ -262,30 +260,48 @@ def _stated(given: list[str] | None) -> dict[str, Fraction]:
 
 
 def _shape_issues(data: Mapping[str, Any]) -> list[Issue]:
-    """Sections that are no lists of mappings."""
-    sections = [((key,), data.get(key, [])) for key in ("devices", "links", "instances", "edges")]
-    for row, device in enumerate(data["devices"] if isinstance(data["devices"], list) else ()):
-        if isinstance(device, dict):
-            sections += [(("devices", row, key), device.get(key, [])) for key in ("components", "links", "edges")]
-    return [
-        Issue(path, "not a list of mappings", value_text(value))
-        for path, value in sections
-        if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value)
-    ]
+    """Sections that are no lists of mappings, counts that are no whole numbers, ends and rates that are no mappings."""
+    issues: list[Issue] = []
+
+    def entries(owner: object, key: str, path: tuple[str | int, ...]) -> list[tuple[tuple[str | int, ...], Any]]:
+        value = owner.get(key, []) if isinstance(owner, dict) else []
+        if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
+            issues.append(Issue((*path, key), "not a list of mappings", value_text(value)))
+            return []
+        return [((*path, key, row), entry) for row, entry in enumerate(value)]
+
+    owners: list[tuple[tuple[str | int, ...], Any]] = [((), data), *entries(data, "devices", ())]
+    counted = entries(data, "instances", ())
+    for path, owner in owners:
+        counted += entries(owner, "components", path) if path else []
+        mappings = [(at, entry, ("ep1", "ep2")) for at, entry in entries(owner, "edges", path)]
+        for at, link in entries(owner, "links", path):
+            physical = link.get("physical")
+            mappings.append((at, link, ("physical",)))
+            if isinstance(physical, dict):
+                mappings.append(((*at, "physical"), physical, ("bandwidth", "latency")))
+        for at, entry, keys in mappings:
+            wrong = [key for key in keys if entry.get(key) is not None and not isinstance(entry[key], dict)]
+            issues += [Issue((*at, key), "not a mapping", value_text(entry[key])) for key in wrong]
+    for at, entry in counted:
+        count = entry.get("count", 1)
+        if type(count) is not int or not 1 <= count <= MOST_NODES:
+            issues.append(Issue((*at, "count"), "not a number of them", value_text(count), f"1 to {MOST_NODES}"))
+    return issues
 
 
 class _Rates:
     """GB/s and us of every edge."""
 
     def __init__(
-        self, data: Mapping[str, Any], graph: _Graph, stated: Mapping[str, Fraction], issues: list[Issue]
+        self, data: Mapping[str, Any], graph: _Graph, declared: Mapping[str, Fraction], issues: list[Issue]
     ) -> None:
         self.notes: list[str] = []
-        self._graph, self._stated, self._issues = graph, stated, issues
+        self._graph, self._declared, self._issues = graph, declared, issues
         listed = [("", link) for link in data.get("links", ())]
         listed += [(str(d.get("name")), link) for d in data["devices"] for link in d.get("links", ())]
         self._links = {(device, str(link.get("name"))): link for device, link in listed}
-        for link in set(stated) - {key[1] for key in self._links}:
+        for link in set(declared) - {key[1] for key in self._links}:
             issues.append(
                 Issue(("links",), "the setting names no link", link, ", ".join(key[1] for key in self._links))
             )
@@ -325,10 +341,10 @@ class _Rates:
         if bandwidth is not None and not rate:
             allowed = f"{', '.join(units)}, above 0; a number of transfers needs a width"
             self._issues.append(Issue(path, "a bandwidth that cannot be read", value_text(bandwidth), allowed))
-        elif rate and name in self._stated:
+        elif rate and name in self._declared:
             self._issues.append(Issue(path, "the link states a rate of its own", f"{float(rate):g} GB/s", "no setting"))
-        elif not rate and name in self._stated:
-            rate = self._stated[name]
+        elif not rate and name in self._declared:
+            rate = self._declared[name]
             self.notes.append(f"link {name} of {key[0] or 'the network'}: {float(rate):g} GB/s, as the setting says")
         elif not rate:
             rate = self._described(edge, str(link.get("description", "")), key, per_xpu)
@@ -336,7 +352,8 @@ class _Rates:
                 self._assumed |= {name}
             elif not computes:
                 self.notes.append(
-                    f"link {name} inside {key[0]} states no bandwidth: each {key[0]} is one switch at the full rate of its ports"
+                    f"link {name} inside {key[0]} states no bandwidth: each {key[0]} is one switch at the full rate of "
+                    "its ports"
                 )
             else:
                 allowed = f"--set link_gbytes_per_s.{name}=RATE"

@@ -1,4 +1,4 @@
-"""NCCL's and RCCL's topology XML is read: GPUs, NICs, PCI and scale-up links of one machine, with the rates NCCL plans by.
+"""Topology XML of NCCL and RCCL: GPUs, NICs, PCI and scale-up links of one machine, with the rates NCCL plans by.
 
 Files of clouds have `<cpu>` and `<pci>` alone, as NCCL looks for GPUs and NVLinks itself; a dump has all.
 """
@@ -268,7 +268,7 @@ def _pci_rate(pci: ElementTree.Element, log: FieldLog) -> Fraction:
 Row = tuple[str, str, Fraction]
 
 
-def _scale_up(gpus: list[Device], stated: float | None, log: FieldLog) -> list[Row]:
+def _scale_up(gpus: list[Device], declared: float | None, log: FieldLog) -> list[Row]:
     """NVLinks and xGMI links between GPUs and to the NVSwitches, which are one node, each once."""
     names = {gpu.given.get("busid", "").lower(): gpu.name for gpu in gpus}
     listed_rates: dict[tuple[str, str], Fraction] = {}
@@ -280,14 +280,15 @@ def _scale_up(gpus: list[Device], stated: float | None, log: FieldLog) -> list[R
                 log.note(f"NVLinks of {gpu.name} to the host are left out: they join no GPUs")
                 continue
             head = NVSWITCH if is_switch else names.get(target)
-            rate = Fraction(str(stated)) if stated is not None else _link_rate(gpu, link.tag)
+            rate = Fraction(str(declared)) if declared is not None else _link_rate(gpu, link.tag)
             if head is None:
                 log.refuse(f"a link of {gpu.name} to a GPU that is not in the file", value=target)
             elif count is None or not 1 <= count <= 1000:
                 log.refuse(f"links of {gpu.name}", value=link.get("count"), allowed="count 1 to 1000")
             elif rate is None:
-                shown = {key: gpu.gpu.get(key) for key in ("sm", "gcn") if gpu.gpu is not None}
-                log.refuse(f"no rate of a link of {gpu.name}", value=shown, allowed="--set link_gbytes_per_s=RATE")
+                of = {} if gpu.gpu is None else gpu.gpu.attrib
+                kind = f"sm {of.get('sm')}, gcn {of.get('gcn')}"
+                log.refuse(f"no rate of a link of {gpu.name}", value=kind, allowed="--set link_gbytes_per_s=RATE")
             else:
                 listed_rates[gpu.name, head] = listed_rates.get((gpu.name, head), Fraction(0)) + count * rate
     rows: list[Row] = []
@@ -395,6 +396,7 @@ def _figures(devices: list[Device], scale_up: list[Row]) -> dict[str, Any]:
             {
                 "nic": nic.name,
                 "gpus_nearest": sharing[nic.name],
+                "ports": list(nic.ports),
                 "gbps": float(sum(nic.ports.values(), Fraction(0))) or None,
                 "pci_gbytes_per_s": float(nic.gbytes_per_s),
             }

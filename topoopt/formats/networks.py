@@ -150,7 +150,7 @@ def routing_instance(
     name: str,
     nodes: Sequence[str],
     arcs: Sequence[tuple[int, int, Fraction]],
-    demand: Mapping[tuple[int, int], Fraction] | dict[str, Any],
+    demand: Mapping[tuple[int, int], Fraction] | str,
     directed: bool,
     file: str,
 ) -> Imported:
@@ -160,7 +160,7 @@ def routing_instance(
         name: of the instance.
         nodes: their names, in order.
         arcs: tail, head, Gbit/s; parallel ones add up.
-        demand: Gbit/s by pair of nodes; or the section of a family.
+        demand: Gbit/s by pair of nodes; or a family, 1 Gbit/s a pair in the mean.
         directed: false: every arc stands for a link in both directions.
         file: where it is from, for messages.
 
@@ -173,13 +173,13 @@ def routing_instance(
     loops = sum(tail == head for tail, head, _ in arcs)
     notes = [f"{loops} links from a node to itself carry nothing and were left out"] if loops else []
     links = [(tail, head, rate) for tail, head, rate in arcs if tail != head]
-    shown = ", ".join(f"{number} = {label}" for number, label in enumerate(nodes[:8]))
-    notes.append(f"servers are numbered in the order of the file: {shown}{', ...' if len(nodes) > 8 else ''}")
+    if len(set(nodes)) < len(nodes):
+        repeated = next(label for at, label in enumerate(nodes) if label in nodes[:at])
+        raise refusal("a name of two nodes", file, value=repeated, allowed="a name of its own for each")
     matrix: Floats = np.zeros((len(nodes), len(nodes)))
-    if "family" in demand:
-        section: dict[str, Any] = dict(demand)  # type: ignore[arg-type]
-    else:
-        for (source, sink), amount in demand.items():  # type: ignore[misc]
+    section: dict[str, Any] = {"family": demand, "scale": 1.0, "unit": "gbps"}
+    if not isinstance(demand, str):
+        for (source, sink), amount in demand.items():
             if source == sink:
                 raise refusal("a demand from a node to itself", file, value=nodes[source], allowed="two nodes")
             matrix[source, sink] = float(amount)
@@ -190,6 +190,7 @@ def routing_instance(
         "name": name,
         "topology": {
             "servers": len(nodes),
+            "names": list(nodes),
             "links": [[tail, head] for tail, head, _ in links],
             "directed": directed,
             "capacities": [float(rate) for _, _, rate in links],

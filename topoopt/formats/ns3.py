@@ -156,9 +156,9 @@ def read_ns3(path: str | os.PathLike[str], lines: Sequence[Line]) -> Ns3Network:
         (f"{'nvswitch' if node in inside else 'switch' if node in switch_ids else word}{node}", node in switch_ids)
         for node in range(total)
     )
-    notes = [f"not used: the type of the GPU ({head[5]})"] if simai else []
+    notes = [f"not used: gpu (the type {value_text(head[5])})"] if simai else []
     if errors:
-        notes.append(f"not used: error rates of {errors} links: links lose nothing here")
+        notes.append(f"not used: error of {errors} links: links lose nothing here")
     return Ns3Network(nodes, tuple(links), per_server, nvswitches, (*notes, *unit_notes(rates, "Gbit/s")))
 
 

@@ -26,22 +26,23 @@ KBPS = Fraction(1, 10**6)
 NODE_HEAD, EDGE_HEAD = "label x y", "label src dest weight bw delay"
 DEMAND_HEAD = "label src dest bw"
 FIELDS: FieldTable = {
-    "label (node)": used("name of the node"),
-    "x (node)": noted("where it is"),
-    "y (node)": noted("where it is"),
-    "label (edge)": noted("its name"),
-    "src (edge)": used("position of its tail in the list of nodes"),
-    "dest (edge)": used("position of its head"),
-    "weight (edge)": noted("of shortest-path routing, which plans do not follow"),
-    "bw (edge)": used("capacity, kbit/s"),
-    "delay (edge)": noted("latencies play no part here"),
-    "label (demand)": noted("its name"),
-    "src (demand)": used("position of the node that sends"),
-    "dest (demand)": used("position of the node that receives"),
-    "bw (demand)": used("kbit/s; those of a pair add up"),
+    "node label": used("name of the node"),
+    "node x": noted("where it is"),
+    "node y": noted("where it is"),
+    "edge label": noted("its name"),
+    "edge src": used("position of its tail in the list of nodes"),
+    "edge dest": used("position of its head"),
+    "edge weight": noted("of shortest-path routing, which plans do not follow"),
+    "edge bw": used("capacity, kbit/s"),
+    "edge delay": noted("latencies play no part here"),
+    "demand label": noted("its name"),
+    "demand src": used("position of the node that sends"),
+    "demand dest": used("position of the node that receives"),
+    "demand bw": used("kbit/s; those of a pair add up"),
 }
 UNUSED = (
-    "not used: x, y of nodes; labels, weight (of shortest-path routing) and delay of links: latencies play no part here"
+    "not used: node x, node y, edge label, edge weight (of shortest-path routing), edge delay (latencies play no part "
+    "here), demand label"
 )
 
 Row = tuple[int, list[str]]

@@ -24,6 +24,7 @@ from topoopt.formats.importer import Imported, Importer, NameOption, name_of, re
 from topoopt.formats.networks import exact, routing_instance
 
 MAX_TEXT = 64 * MIB
+XSI = "{http://www.w3.org/2001/XMLSchema-instance}"
 UNITS = {"KBITPERSEC": Fraction(1, 10**6), "MBITPERSEC": Fraction(1, 1000), "GBITPERSEC": Fraction(1),
          "TBITPERSEC": Fraction(1000)}  # fmt: skip
 FIELDS: FieldTable = {
@@ -44,17 +45,30 @@ FIELDS: FieldTable = {
     "demand value": used("demand"),
     "max path length": used("links of a path at most: refused where stated, but for UNLIMITED"),
     "admissible paths": used("paths a demand may take: refused, as routes are free here"),
+    "any other": noted("its name: keys of META, elements of XML"),
 }
+XML_TAGS = frozenset(
+    {
+        *("network", "meta", "granularity", "time", "unit", "origin"),
+        *("networkStructure", "nodes", "node", "coordinates", "x", "y", "links", "link", "source", "target"),
+        *("preInstalledModule", "additionalModules", "addModule", "capacity", "cost", "setupCost", "routingCost"),
+        *("demands", "demand", "demandValue", "maxPathLength", "routingUnit"),
+        *("admissiblePaths", "admissiblePath", "linkId"),
+    }
+)
+XML_ATTRIBUTES = frozenset({"@id", "@version", "@coordinatesType", f"@{XSI}schemaLocation"})
+META_KEYS = ("granularity", "time", "unit", "origin")
 
 
 @dataclass
 class Content:
-    """What a file states: links with (tail, head, capacity, modules, line), demands with (source, sink, value, line)."""
+    """A file: links (tail, head, capacity, modules, line), demands (source, sink, value, line)."""
 
     unit: str | None = None
     nodes: list[str] = field(default_factory=list)
     links: list[tuple[str, str, Fraction, tuple[Fraction, ...], int | None]] = field(default_factory=list)
     demands: list[tuple[str, str, Fraction, int | None]] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)
 
 
 Refuse = Callable[[str, int | None, object, str], None]
@@ -88,7 +102,8 @@ def import_sndlib(
         refuse("an unknown unit", None, content.unit, ", ".join(UNITS))
     if len(number) < len(content.nodes):
         refuse("a node more than once", None, len(content.nodes) - len(number), "each once")
-    for tail, head, line in (*((*row[:2], row[4]) for row in content.links), *((*row[:2], row[3]) for row in content.demands)):  # fmt: skip
+    ends = [(*link[:2], link[4]) for link in content.links] + [(*row[:2], row[3]) for row in content.demands]
+    for tail, head, line in ends:
         if not {tail, head} <= number.keys():
             refuse("no such node", line, f"{tail} {head}", "nodes of the file")
     arcs: list[tuple[int, int, Fraction]] = []
@@ -121,7 +136,9 @@ def _notes(content: Content, links: str, demands: str, modules: int) -> Iterator
         yield f"{offered} links offer modules of capacity, none of which is bought (--set modules=1 buys one for each)"
     elif offered:
         yield f"{modules} modules of the first kind are bought for each of {offered} links"
-    yield "not used: coordinates, names of links and demands, and all costs: nothing is bought here"
+    yield "not used: coordinates, link id, demand id, costs (nothing is bought here), granularity, time, origin"
+    if content.unread:
+        yield f"not used, and not known to this reader: {', '.join(content.unread)}"
 
 
 def _native(file: Path, text: str, refuse: Refuse) -> Content:
@@ -152,6 +169,8 @@ def _entry(content: Content, section: str, text: str, line: int, refuse: Refuse)
         key, _, value = text.partition("=")
         if key.strip() == "unit":
             content.unit = value.strip()
+        elif key.strip() not in META_KEYS:
+            content.unread.append(key.strip())
     elif section == "NODES" and cells[1:2] in ([], ["("]):
         content.nodes.append(cells[0])
     elif section == "LINKS" and len(cells) >= 11 and (cells[1], cells[4], cells[9], cells[-1]) == ("(", ")", "(", ")"):
@@ -194,6 +213,8 @@ def _xml(file: Path, text: str, refuse: Refuse) -> Content:
         if root.tag != "network":
             raise refusal("not a network of SNDlib", str(file), value=root.tag, allowed="network")
         content = Content(root.findtext("meta/unit"))
+        content.unread = sorted({element.tag for element in root.iter()} - XML_TAGS)
+        content.unread += sorted({f"@{key}" for element in root.iter() for key in element.attrib} - XML_ATTRIBUTES)
         content.nodes = [node.attrib["id"] for node in root.findall("networkStructure/nodes/node")]
         for link in root.findall("networkStructure/links/link"):
             installed = link.findtext("preInstalledModule/capacity", "0")

@@ -29,7 +29,7 @@ FIELDS: FieldTable = {
     "LinkSpeedUnits": used("K, M, G or T bits a second"),
     "source": used("end of a link"),
     "target": used("the other end"),
-    "id": used("of a node: what links refer to"),
+    "id": used("of a node: formal, for links refer to it and nothing else does"),
     "label": used("of a node: its name, where no other has it"),
     "directed": used("of the graph: 1 for links of one direction"),
     "LinkLabel": noted("free text, at times a range of speeds"),
@@ -51,7 +51,7 @@ def import_topology_zoo(
     """A network of the Topology Zoo as an instance of kind routing, with a demand of a family (the file has none)."""
     require_positive("--missing-gbps", missing_gbps)
     require_choice("--demand", demand, tuple(DEMAND_FAMILIES))
-    nodes, links, directed, notes = _read(file)
+    nodes, links, directed, notes = read_zoo(file)
     log = FieldLog(fields_of("links", None), str(file))
     has_rate = [any(name in data for name in RATE_NAMES) for _, _, data in links]
     rated = [link for link, given in zip(links, has_rate, strict=True) if given]
@@ -63,15 +63,14 @@ def import_topology_zoo(
         first = links[has_rate.index(False)]
         text = f"{len(links) - len(rated)} of {len(links)} links state no speed, the first {first[0]} - {first[1]}"
         raise refusal(text, str(file), value=_given(first[2]), allowed="--set missing_gbps=10, their rate in Gbit/s")
-    stated = iter(() if rates is None else rates.values)
+    speeds = iter(() if rates is None else rates.values)
     default = exact(missing_gbps) or Fraction(1)
     number = {node: at for at, (node, _) in enumerate(nodes)}
     arcs = [
-        (number[tail], number[head], next(stated) if given else default)
+        (number[tail], number[head], next(speeds) if given else default)
         for (tail, head, _), given in zip(links, has_rate, strict=True)
     ]
-    section = {"family": demand, "scale": 1.0, "unit": "gbps"}
-    made = routing_instance(name or name_of(file), _labels(nodes), arcs, section, directed, str(file))
+    made = routing_instance(name or name_of(file), _labels(nodes), arcs, demand, directed, str(file))
     if len(rated) < len(links):
         notes.append(f"{len(links) - len(rated)} links state no speed: {float(default):g} Gbit/s is taken")
     notes.append(f"demand: {demand}, 1 Gbit/s a pair in the mean (the file has none)")
@@ -94,7 +93,7 @@ def _labels(nodes: Sequence[tuple[str, Mapping[str, object]]]) -> list[str]:
 Node = tuple[str, Mapping[str, object]]
 
 
-def _read(file: Path) -> tuple[list[Node], list[LinkEntry], bool, list[str]]:
+def read_zoo(file: Path) -> tuple[list[Node], list[LinkEntry], bool, list[str]]:
     """Nodes and links with their attributes, whether links have a direction, and notes of what is not used.
 
     Raises:
@@ -103,14 +102,13 @@ def _read(file: Path) -> tuple[list[Node], list[LinkEntry], bool, list[str]]:
     if file.suffix.lower() == ".graphml":
         log = FieldLog(GRAPHML_FIELDS, str(file))
         raw = read_graphml(str(file), log)
-        if log.problems:
-            log.settle()
         nodes, links, directed = list(raw.nodes.items()), raw.links, bool(raw.directed)
+        of_graph = log.settle()
     else:
-        nodes, links, directed = _read_gml(file)
+        nodes, links, directed, of_graph = _read_gml(file)
     if not links:
         raise refusal("no links in this file", str(file), allowed="edges between nodes")
-    notes = []
+    notes = list(of_graph)
     for what, entries in (("links", [link[2] for link in links]), ("nodes", [data for _, data in nodes])):
         count = Counter(name for data in entries for name in data if name not in (*FORMAL, *SPEEDS, *RATE_NAMES))
         if count:
@@ -119,15 +117,17 @@ def _read(file: Path) -> tuple[list[Node], list[LinkEntry], bool, list[str]]:
     return nodes, links, directed, notes
 
 
-def _read_gml(file: Path) -> tuple[list[Node], list[LinkEntry], bool]:
+def _read_gml(file: Path) -> tuple[list[Node], list[LinkEntry], bool, tuple[str, ...]]:
     text = read_text(file, MAX_TEXT, "GML or GraphML")
     if not re.search(r"^\s*multigraph\s+1", text, re.MULTILINE):  # parallel links of the Zoo are not announced
         text = re.sub(r"^(\s*graph\s*\[)", r"\1\n multigraph 1", text, count=1, flags=re.MULTILINE)
     with parsing(str(file), "GML", "a network of the Topology Zoo (.gml or .graphml)"):
         graph: Any = nx.parse_gml(text.splitlines(), label="id")
-        nodes = [(str(node), dict(data)) for node, data in graph.nodes(data=True)]
-        links = [(str(tail), str(head), dict(data)) for tail, head, data in graph.edges(data=True)]
-    return nodes, links, graph.is_directed()
+        nodes: list[Node] = [(str(node), dict(data)) for node, data in graph.nodes(data=True)]
+        links: list[LinkEntry] = [(str(a), str(b), dict(data)) for a, b, data in graph.edges(data=True)]
+        of_graph = sorted(set(graph.graph) - {"multigraph", "directed"})
+    notes = (f"not used, attributes of the graph: {', '.join(of_graph)}",) if of_graph else ()
+    return nodes, links, bool(graph.is_directed()), notes
 
 
 IMPORTER: Importer = import_topology_zoo

@@ -55,12 +55,26 @@ FORMER_KINDS: Mapping[str, str] = {
 """How what was once a kind is written now."""
 
 
+MODES: Mapping[tuple[str, str], str] = {("regional-circuits", "switches"): "parallel-circuits"}
+"""Name of a kind, key that tells a mode of it -> the kind that the mode is, which reads it under either name."""
+
+
+def _of_its_kind(document: Document) -> Document:
+    """Return a document whose kind is that of its mode, where it states the kind that the mode is of."""
+    data = document.data
+    for (kind, key), mode in MODES.items():
+        if isinstance(data, dict) and data.get("kind") == kind and key in data:
+            return replace(document, data={**data, "kind": mode})
+    return document
+
+
 def build_instance(document: Document) -> Any:
     """Hand the document to its kind, which makes a problem of it; the document is kept with the problem.
 
     Raises:
         InputError: not a mapping, no or an unknown kind, and whatever the kind finds.
     """
+    document = _of_its_kind(document)
     data = document.data
     if not isinstance(data, dict):
         document.refuse([Issue((), "not an instance", value_text(data), "a mapping with schema_version, kind, ...")])
@@ -97,6 +111,7 @@ def read_instance(path: str | os.PathLike[str], changes: Sequence[tuple[str, obj
 
 
 def _changed(document: Document, changes: Sequence[tuple[str, object, str]]) -> Document:
+    document = _of_its_kind(document)
     data = document.data
     if not isinstance(data, dict):
         return document

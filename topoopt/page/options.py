@@ -97,13 +97,16 @@ Sizes = Annotated[
 Collective = Annotated[str | None, typer.Option(help="Name of a collective, like allreduce or all-to-all.")]
 
 
-def settings_of(words: Sequence[str] | None, allowed: Iterable[str] | None = None) -> dict[str, str]:
+def settings_of(
+    words: Sequence[str] | None, allowed: Iterable[str] | None = None, *, option: str = "--set"
+) -> dict[str, str]:
     """Settings by their keys, whose words are joined by underscores.
 
     Parameters
     ----------
-    words : of `--set`.
+    words : of the option.
     allowed : keys; None: any.
+    option : its name.
 
     Raises
     ------
@@ -117,12 +120,12 @@ def settings_of(words: Sequence[str] | None, allowed: Iterable[str] | None = Non
         name, sign, value = word.partition("=")
         key = name.strip().replace("-", "_")
         if not sign or not key or not value.strip():
-            problems.append(Problem("not a setting", path="--set", value=word, allowed="KEY=VALUE"))
+            problems.append(Problem("not a setting", path=option, value=word, allowed="KEY=VALUE"))
         elif key in settings:
-            problems.append(Problem("set twice", path=f"--set {key}", value=value.strip()))
+            problems.append(Problem("set twice", path=f"{option} {key}", value=value.strip()))
         elif keys is not None and key not in keys:
             message = ", ".join(keys) or "no settings"
-            problems.append(Problem("no such setting", path="--set", value=name.strip(), allowed=message))
+            problems.append(Problem("no such setting", path=option, value=name.strip(), allowed=message))
         settings.setdefault(key, value.strip())
     if problems:
         raise InputError(problems)

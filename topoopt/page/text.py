@@ -139,7 +139,6 @@ SMALL = 1.1
 OBJECTIVES = {
     "iteration_time": "iteration time",
     "max_load": "largest load of a device",
-    "makespan": "time of one step",
     "mean_iteration_time": "mean iteration time",
     "mean_completion_time": "mean completion time",
     "min_rate": "smallest rate",

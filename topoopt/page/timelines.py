@@ -104,13 +104,13 @@ def time_axis(total: float, height: float) -> Markup:
 
 
 def seconds_axis(begin: float, length: float, height: float) -> list[Markup]:
-    """Times along the top of lanes that are not stretched, with grid lines; seconds, or milliseconds below one.
+    """Times along the top of lanes that are not stretched, with grid lines; seconds, milliseconds or microseconds.
 
     Args:
         begin: seconds at the left end; the lanes are `length` seconds long.
         height: of the lanes.
     """
-    scale, unit = (1.0, "s") if length >= 1 else (1e3, "ms")
+    scale, unit = (1.0, "s") if length >= 1 else (1e3, "ms") if length >= 1e-3 else (1e6, "µs")
     values = ticks(begin * scale, (begin + length) * scale, 6)
     step = values[1] - values[0] if len(values) > 1 else length * scale
     shapes = []

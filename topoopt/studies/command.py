@@ -59,11 +59,7 @@ def run(
     output_files: options.Output = None,
     jobs: options.Jobs = None,
     small: Annotated[bool, typer.Option("--small", help="The small form that the study file has.")] = False,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Insist on a new directory.")] = False,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Do runs that failed again.")] = False,
-    again: Annotated[
-        str | None, typer.Option(help="Hash of a run that was done, or its beginning: only compare it with itself.")
-    ] = None,
     time_limit: options.TimeLimit = None,
     executor: options.Executor = None,
     executor_settings: options.ExecutorSettings = None,
@@ -75,25 +71,19 @@ def run(
     made side by side as cores and free memory allow, unless --jobs says otherwise.
 
     Ctrl-C and the limit ask runs in flight for the best they have, kept until they are done again the next time; a
-    second Ctrl-C drops them. Exit code 4 if it was the limit. With --again one run is done once more, apart, and every
-    figure compared; exit code 6 if one differs that should not.
+    second Ctrl-C drops them. Exit code 4 if it was the limit, 6 if the checker rejects a result.
     """
     output = Output.choose(as_json)
 
     def command() -> int:
-        from topoopt.studies.executors import option_pairs
         from topoopt.studies.expand import MEMORY_MIB, read_study
         from topoopt.studies.report import answer
         from topoopt.studies.results import REJECTED, TABLE_FILE
-        from topoopt.studies.runner import STUDY_FILE, attend, default_jobs, ended_early, reproduce
+        from topoopt.studies.runner import attend, default_jobs, ended_early
 
         folder = sole_target(output_files, Path("out") / study.stem)
-        if again is not None:
-            return _show_again(output, reproduce(folder, again))
         expanded = read_study(study, small=small)
-        if fresh and (folder / STUDY_FILE).exists():
-            raise InputError(f"{folder}: there is a study already; leave out --fresh to go on with it")
-        pairs = option_pairs(executor_settings or [])
+        pairs = options.settings_of(executor_settings, option="--executor-option")
         settings = {"executor": executor or "local", "options": pairs, "retry_failed": retry_failed}
         number = jobs or default_jobs(max((run.limits.memory_mib or MEMORY_MIB for run in expanded.runs), default=1))
         with ended_early(time_limit) as stop:
@@ -113,30 +103,6 @@ def run(
         return CheckError.exit_code if status is None and rejected else 0 if status is None else ends[status]
 
     output.run(command)
-
-
-def _show_again(output: Output, again: dict[str, Any]) -> int:
-    """Show a run beside itself; the exit code."""
-    if again["same"]:
-        verdict = "reproduced"
-    elif again["comparable"]:
-        verdict = "NOT reproduced"
-    else:
-        limit = ", ".join(again["cut_short_by"])
-        verdict = (
-            f"not comparable: a limit ({limit}) ended the search, which gets as far as the machine lets it; with "
-            "`budget` instead of `time_limit_s` the same seed gives the same plan"
-        )
-
-    def show(console: Console) -> None:
-        pairs = {f"version of {name}": pair for name, pair in again["versions_differ"].items()}
-        lines = [f"{name}: then {then}, now {now}" for name, (then, now) in (pairs | again["differences"]).items()]
-        lines += [f"{name}: {'the same bytes' if same else 'different'}" for name, same in again["same_files"].items()]
-        for line in (*lines, verdict):
-            console.print(line, markup=False, soft_wrap=True, highlight=False)
-
-    output.result(again, show)
-    return 0 if again["same"] or not again["comparable"] else CheckError.exit_code
 
 
 def _show_tally(console: Console, document: dict[str, Any], rows: list[dict[str, Any]]) -> None:

@@ -9,16 +9,17 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import importlib
 import json
 import os
-import queue
+import resource
 import select
 import shutil
 import signal
-import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator
+import traceback
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -26,16 +27,21 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from solvers.processes import TRIES, Tell, die_with_parent, processes
 from solvers.stop import Stop
 from topoopt.core.arrays import GIB, MIB
-from topoopt.core.errors import InputError, MachineError, TopooptError
+from topoopt.core.errors import InputError, MachineError, TopooptError, is_of_machine
+from topoopt.core.process import interrupt
 from topoopt.files import codec
 from topoopt.files.atomic import WriteError, failed_write, write_text_atomically
 from topoopt.files.documents import load_document
 from topoopt.files.untrusted import opened
-from topoopt.studies.executors import scratch_folder, stop_by_file
+from topoopt.studies.executors import scratch_folder
 from topoopt.studies.expand import MEMORY_MIB, WALL_S
 from topoopt.studies.schema import Limits, Outcome, Run
+
+Program = Callable[[list[str]], int]
+"""Arguments -> exit code."""
 
 PROGRAM = "topoopt.cli.app:command_line"
 """`module:function` that does a run; something else than the command line only in tests."""
@@ -47,11 +53,8 @@ SPARE_BYTES = 8 * 1024 * MIB
 GRACE_S = 30.0
 """Longest a process that is asked to end may take to write the best it has."""
 
-START_S = 120.0
-"""Longest a server may take to load the program."""
-
-THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
-"""Pinned to one, so that runs side by side do not slow each other more than they must."""
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+"""Pinned, so that runs side by side do not slow each other more than they must."""
 
 ROWS_FILE = "results.jsonl"
 MAX_ROWS_BYTES = 1024 * GIB
@@ -78,54 +81,97 @@ cut it short; the best it had is a row until the run is done again.
 """
 
 
-class Worker:
-    """Does runs one after another, each in a fork of one warm server; to be used by one thread."""
+PRELOADED = (
+    "topoopt.cli.app",
+    "topoopt.kinds.files",
+    "topoopt.kinds.network.methods",
+    "topoopt.kinds.network.page",
+    "topoopt.kinds.job.methods",
+    "topoopt.kinds.job.page",
+    "scipy.optimize",
+)
+"""What most runs load; a second or two that is spent once a process instead of once a run."""
 
-    def __init__(self, program: str = PROGRAM) -> None:
-        self.program = program
-        self.server: subprocess.Popen[bytes] | None = None
-        self._buffer = b""
 
-    def run(self, argv: list[str], folder: Path, limits: Limits, stop: Stop) -> dict[str, Any]:
-        """Run to its end or its limit; asked to end once `stop` has a reason, killed if it does not or at the second.
+class Runs:
+    """Does runs one after another, each in a fork of this process, which loads the program and never runs it itself.
 
-        Returns:
-            `exit_code` (None when it was killed), `signal` that killed it, `ended_for` (`wall-time` or `memory` when
-            we killed it, `interrupted` when we asked it to end), and what it took: `wall_s`, `cpu_s`,
-            `peak_memory_mib` of the process and all it started, as seen by polling.
+    Args:
+        stop: of the study.
+        root: its folder.
+        program: see PROGRAM.
+    """
 
-        Raises:
-            TopooptError: the server could not be started twice in a row.
-        """
-        memory_mib = limits.memory_mib or MEMORY_MIB
-        request = {"argv": argv, "folder": str(folder), "address_space_bytes": memory_mib * MIB + SPARE_BYTES}
-        for _ in range(2):
-            try:
-                server = self._ready()
-                assert server.stdin is not None
-                server.stdin.write(json.dumps(request).encode() + b"\n")
-                server.stdin.flush()
-                return self._watch(self._receive(START_S)["pid"], limits.wall_s or WALL_S, memory_mib, stop)
-            except (OSError, KeyError):
-                self.close()
-        raise TopooptError(f"no worker process for {self.program}")
+    def __init__(self, stop: Stop, root: str, program: str) -> None:
+        self.stop, self.root, self.program = stop, Path(root), program
+        self.owner = os.getppid()  # who waits for the runs: what is left of them is left by it
+        for name in PRELOADED:
+            with suppress(ImportError):
+                importlib.import_module(name)
 
-    def _watch(self, pid: int, limit_s: float, memory_mib: int, stop: Stop) -> dict[str, Any]:
-        began = time.monotonic()
-        peak_kib, interrupted_s = 0, 0.0
-        reason: str | None = None
-        message: dict[str, Any] | None = None
-        while message is None:
-            with suppress(TimeoutError):
-                try:
-                    message = self._receive(POLL_S)
-                except ConnectionError:  # the server died, and its child with it
-                    self.close()
-                    message = {"status": signal.SIGKILL, "cpu_s": 0.0, "peak_kib": 0}
+    def __call__(self, runs: Sequence[Run], tell: Tell) -> list[Run]:
+        module, _, function = self.program.partition(":")
+        try:
+            entry = getattr(importlib.import_module(module), function)
+        except (ImportError, AttributeError) as error:
+            raise TopooptError(f"no worker process for {self.program}: {error}") from None
+        return [execute(run, self.root, entry, self.stop, self.owner) for run in runs]
+
+
+class Chunks:
+    """Does many runs elsewhere, in a process of their own; some may be done already, before this was lost."""
+
+    def __init__(self, stop: Stop, root: str, program: str) -> None:
+        self.stop, self.root, self.program = stop, root, program
+
+    def __call__(self, runs: Sequence[Run], tell: Tell) -> list[Run]:
+        rows = read_rows(Path(self.root))
+        later = [rows[run.identity] for run in runs if _done_since(run, rows)]
+        done: list[Run] = []
+        waiting = (
+            [run]
+            for run in runs
+            if not (_done_since(run, rows) or self.stop.reason() or (done and done[-1].outcome == "environment"))
+        )
+        with processes(1, tries=TRIES, variables=ONE_THREAD)(Runs, (self.root, self.program), self.stop) as crew:
+            for _, future in crew(waiting, tell):
+                done += future.result()
+        return [*later, *done]
+
+
+def _done_since(run: Run, rows: dict[str, Run]) -> bool:
+    return run.identity in rows and rows[run.identity].finished_at != run.finished_at
+
+
+def run_forked(entry: Program, argv: list[str], folder: Path, limits: Limits, stop: Stop) -> dict[str, Any]:
+    """Run a program in a fork, to its end or its limit; asked to end once `stop` has a reason, killed if it does not
+    or at the second.
+
+    Returns:
+        `exit_code` (None when it was killed), `signal` that killed it, `ended_for` (`wall-time` or `memory` when
+        we killed it, `interrupted` when we asked it to end), and what it took: `wall_s`, `cpu_s`,
+        `peak_memory_mib` of the process and all it started, as seen by polling.
+    """
+    memory_mib, limit_s = limits.memory_mib or MEMORY_MIB, limits.wall_s or WALL_S
+    pid = os.fork()
+    if pid == 0:
+        _child(entry, argv, folder, memory_mib * MIB + SPARE_BYTES)
+    began = time.monotonic()
+    peak_kib, interrupted_s = 0, 0.0
+    reason: str | None = None
+    ended = 0
+    handle = os.pidfd_open(pid) if hasattr(os, "pidfd_open") else None
+    try:
+        while not ended:
+            if handle is None:
+                time.sleep(POLL_S)
+            else:
+                select.select([handle], [], [], POLL_S)
+            ended, status, usage = os.wait4(pid, os.WNOHANG)
             wall_s = time.monotonic() - began
-            peak_kib = max(peak_kib, message["peak_kib"] if message else _session_kib(pid))
+            peak_kib = max(peak_kib, usage.ru_maxrss if ended else _session_kib(pid))
             greedy = peak_kib > memory_mib * 1024
-            if message is not None:
+            if ended:
                 _kill_group(pid)  # what it started and left behind
             elif reason == "interrupted":
                 if stop.second_interrupt.is_set() or greedy or wall_s - interrupted_s > GRACE_S:
@@ -137,58 +183,55 @@ class Worker:
             elif reason is None and (greedy or wall_s > limit_s):
                 reason = "wall-time" if wall_s > limit_s else "memory"
                 _kill_group(pid)
-        status = message["status"]
-        code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else None
-        if reason is None and code != 0 and greedy:
-            reason = "memory"
-        return {
-            "exit_code": code,
-            "signal": os.WTERMSIG(status) if os.WIFSIGNALED(status) else None,
-            "ended_for": reason,
-            "wall_s": wall_s,
-            "cpu_s": message["cpu_s"],
-            "peak_memory_mib": peak_kib / 1024,
-        }
+    finally:
+        if handle is not None:
+            os.close(handle)
+    code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else None
+    if reason is None and code != 0 and greedy:
+        reason = "memory"
+    return {
+        "exit_code": code,
+        "signal": os.WTERMSIG(status) if os.WIFSIGNALED(status) else None,
+        "ended_for": reason,
+        "wall_s": wall_s,
+        "cpu_s": usage.ru_utime + usage.ru_stime,
+        "peak_memory_mib": peak_kib / 1024,
+    }
 
-    def _ready(self) -> subprocess.Popen[bytes]:
-        if self.server is None or self.server.poll() is not None:
-            self._buffer = b""
-            environment = {**os.environ, **dict.fromkeys(THREADS, "1"), "PYTHONUNBUFFERED": "1"}
-            command = [sys.executable, "-m", "topoopt.studies.server", self.program]
-            pipe = subprocess.PIPE
-            self.server = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, env=environment)
-            self._receive(START_S)
-        return self.server
 
-    def _receive(self, timeout_s: float) -> dict[str, Any]:
-        """The next message. Raises TimeoutError, or ConnectionError where the server died."""
-        if self.server is None or self.server.stdout is None:
-            raise ConnectionError
-        number = self.server.stdout.fileno()
-        deadline = time.monotonic() + timeout_s
-        while b"\n" not in self._buffer:
-            if not select.select([number], [], [], max(0.0, deadline - time.monotonic()))[0]:
-                raise TimeoutError
-            data = os.read(number, 65536)
-            if not data:
-                raise ConnectionError
-            self._buffer += data
-        line, self._buffer = self._buffer.split(b"\n", 1)
-        message: dict[str, Any] = json.loads(line)
-        return message
-
-    def close(self) -> None:
-        """End the server."""
-        server, self.server = self.server, None
-        if server is None:
-            return
+def _child(entry: Program, argv: list[str], folder: Path, address_space_bytes: int) -> None:
+    """What the fork does; it never returns."""
+    code = 1
+    try:
+        os.setsid()  # a group of its own, so that all it starts can be killed with it
+        die_with_parent()
+        signal.signal(signal.SIGINT, interrupt)  # by which the study asks it to end
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_AS, (address_space_bytes, address_space_bytes))
+        os.chdir(folder)
+        for stream, name in ((0, os.devnull), (1, "output.json"), (2, "log.txt")):
+            flags = os.O_RDONLY if stream == 0 else os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+            number = os.open(name, flags, 0o644)
+            os.dup2(number, stream)
+            os.close(number)
+        code = entry(argv)
         with suppress(OSError):
-            server.kill()
-        for stream in (server.stdin, server.stdout):
-            if stream is not None:
-                with suppress(OSError):
-                    stream.close()
-        server.wait()
+            sys.stderr.flush()
+        sys.stdout.flush()
+    except OSError as error:  # of the folder and streams above, or of standard output: the program tells its own
+        with suppress(OSError):
+            os.write(2, f"{error}\n".encode())
+        code = MachineError.exit_code if is_of_machine(error) else 1
+    except MemoryError:
+        os.write(2, b"out of memory\n")
+        code = 1
+    except BaseException:
+        with suppress(OSError):
+            traceback.print_exc()
+        code = 1
+    finally:
+        os._exit(code)
 
 
 def _kill_group(pid: int) -> None:
@@ -265,63 +308,30 @@ def append_row(root: Path, run: Run) -> None:
             os.close(number)
 
 
-def do_runs(
-    root: str, program: str, stop: Stop | str, workers: queue.SimpleQueue[Worker] | None, runs: Iterable[Run]
-) -> list[Run]:
-    """Do runs one after another, unless the study is to end; gives them as they stand then.
-
-    Args:
-        root: folder of the study.
-        program: see PROGRAM.
-        stop: of the study; elsewhere than here the file that tells it.
-        workers: of this process; None: one for these runs, of which some may be done already, before this was lost.
-        runs: as they stand.
-    """
-    if isinstance(stop, str):
-        with stop_by_file(stop) as heard:
-            return do_runs(root, program, heard, workers, runs)
-    worker = Worker(program) if workers is None else workers.get()
-    rows = read_rows(Path(root)) if workers is None else {}
-    done: list[Run] = []
-    try:
-        for run in runs:
-            if stop.reason() is not None or (done and done[-1].outcome == "environment"):
-                break
-            row = rows.get(run.identity)
-            later = row is not None and row.finished_at != run.finished_at
-            done.append(row if row is not None and later else execute(run, Path(root), worker, stop))
-    finally:
-        if workers is None:
-            worker.close()
-        else:
-            workers.put(worker)
-    return done
-
-
-def execute(run: Run, root: Path, worker: Worker, stop: Stop) -> Run:
+def execute(run: Run, root: Path, entry: Program, stop: Stop, owner: int) -> Run:
     """Do a run and keep it, unless the machine failed or it was interrupted with nothing to show; gives its row."""
     try:
-        with scratch_folder(root / "unfinished") as folder:
-            ending = worker.run(arguments_of(run, folder), folder, run.limits, stop)
+        with scratch_folder(root / "unfinished", owner) as folder:
+            ending = run_forked(entry, arguments_of(run, folder), folder, run.limits, stop)
             result = row_of_ending(run, folder, ending)
             cut = result.outcome == "interrupted"
             # what was cut short takes the place of nothing else
             if result.outcome != "environment" and not (
                 cut and (run.outcome not in ("missing", "interrupted") or not (result.output or {}).get("objective"))
             ):
-                publish(folder, run_folder(root, run.identity))
+                publish(folder, run_folder(root, run.identity), owner)
                 append_row(root, result)
     except (OSError, MachineError, WriteError) as error:  # of the folder: what the run does raises none
         return replace(run, outcome="environment", reason=str(error))
     return result
 
 
-def publish(folder: Path, final: Path) -> None:
+def publish(folder: Path, final: Path, owner: int) -> None:
     """Give a folder its final name, in place of one from before; nothing is left of it if another study is quicker."""
     final.parent.mkdir(parents=True, exist_ok=True)
     for _ in range(3):
         if final.exists():
-            with suppress(OSError), scratch_folder(folder.parent) as aside:
+            with suppress(OSError), scratch_folder(folder.parent, owner) as aside:
                 os.rename(final, aside / "before")
         try:
             os.rename(folder, final)

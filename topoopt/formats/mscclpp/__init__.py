@@ -482,7 +482,31 @@ def _meet(builder: ProgramBuilder, plan: ExecutionPlan, meetings: Meetings) -> N
         builder.edges.extend(zip(acquired[free:], released, strict=False))
         if len(acquired) > free + len(released):
             builder.defect("deadlock", f"{_at(builder, acquired[-1])} waits for ever for semaphore {number}")
+    for rank, of_rank in enumerate(plan.ranks):
+        _keep_step(builder, meetings, rank, of_rank)
     _barriers(builder, meetings)
+
+
+def _keep_step(builder: ProgramBuilder, meetings: Meetings, rank: int, of_rank: PlanRank) -> None:
+    """Blocks of a thread-block group meet at each `nop`: slices of unlike ranges are in order by that alone."""
+    if not any("tbg_info" in operation.given for block in of_rank.blocks for operation in block.operations):
+        return
+    groups: dict[int, dict[int, list[int]]] = defaultdict(dict)
+    actions = {builder.location(action): action for action in range(len(builder.actions.table()))}
+    for block in of_rank.blocks:
+        sizes = {
+            operation.given["tbg_info"]["tbg_size"] for operation in block.operations if "tbg_info" in operation.given
+        }
+        size = max(sizes, default=1)
+        numbers = [number for number, operation in enumerate(block.operations) if operation.name == "nop"]
+        if size > 1 and numbers:
+            groups[size][block.number] = [actions[rank, block.number, number] for number in numbers]
+    for size, blocks in groups.items():
+        if len(blocks) != size or len({len(nops) for nops in blocks.values()}) > 1:
+            continue
+        for turn in zip(*blocks.values(), strict=True):
+            meetings.barriers[rank, -size].extend([nop, size] for nop in turn)
+        builder.notes.append("blocks of a thread-block group (tbg_info) are taken to keep step at every nop")
 
 
 def _barriers(builder: ProgramBuilder, meetings: Meetings) -> None:

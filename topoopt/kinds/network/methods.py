@@ -69,6 +69,8 @@ portfolio: Callable[..., Search] = called_later(SEARCHES, "portfolio")
 seed_topology: Callable[..., Search] = called_later(SEARCHES, "seed_topology")
 routed_topology: Callable[..., Search] = called_later(SEARCHES, "routed_topology")
 robust: Callable[..., Search] = called_later(SEARCHES, "robust")
+by_orbits: Callable[..., Search] = called_later(SEARCHES, "by_orbits")
+not_uniform: Callable[[TopologyProblem], Problem | None] = called_later(SEARCHES, "not_uniform")
 demand_links: Callable[[TopologyProblem], Topology] = called_later(SEARCHES, "demand_links")
 
 ACCURACIES = ((70_000, 1e-6),)
@@ -186,7 +188,7 @@ def _robust(problem: TopologyProblem, effort: Effort) -> Search:
 def _least_theta(problem: TopologyProblem, effort: Effort) -> Search:
     if problem.servers <= MOST_EXACT or (problem.servers == MOST_EXACT + 1 and covers(open_space(problem))):
         return exactly(problem, effort, "exact")
-    return portfolio(problem, effort)
+    return portfolio(problem, effort) if not_uniform(problem) else by_orbits(problem, effort)
 
 
 def _router_covers(problem: RoutingProblem, name: str) -> Problem | None:
@@ -223,13 +225,14 @@ ROUTING_METHODS = table(
 )
 
 TOPOLOGY_METHODS = table(
-    Method("auto", "exact when small, else portfolio", choose),
+    Method("auto", "exact when small, orbits for uniform demand, else portfolio", choose),
     _exact("exact", "bounds, then the exact method that suits the problem"),
     _exact("milp", "joint topology and routing program by HiGHS, then the same proof"),
     _exact("enumerate", "all regular networks up to renaming; uniform demand, directed links"),
     _exact("branch-and-bound", "all topologies of at most 10 servers, with a proof that the checker evaluates"),
     _exact("circulant", "best circulant; exact among circulants only"),
     Method("portfolio", "best of all seeds, then annealing and polish", portfolio),
+    Method("orbits", "orbits of links annealed under imposed groups; uniform demand", by_orbits, not_uniform),
     Method("robust", "least theta after the worst single link failure", _robust, too_large),
     _seed("totient", "TotientPerms with the paper's ring distances, routed"),
     _seed("matching", "heaviest matchings of the demand, routed"),

@@ -21,12 +21,13 @@ from solvers.network import relays
 from solvers.network.assembly import topology_plan
 from solvers.network.enumeration import MOST_SERVERS
 from solvers.network.local import filled
-from solvers.network.polish import budget_of
+from solvers.network.polish import budget_of, default_proposals
 from solvers.network.relays import TwoLayerDuals, cases_of, relay_cases, relay_prices, two_layer_multipliers
 from solvers.network.routing import route
 from solvers.network.search import Routed, TopologySearchResult, quick_start, search_topology
 from solvers.network.seeds import SEEDS, seed_topologies
 from solvers.network.space import Space, as_topology, open_space
+from solvers.network.uniform import is_uniform, search_uniform
 from solvers.stop import Stop, first_part
 from topoopt.core.arrays import Floats
 from topoopt.core.errors import CheckError, InfeasibleError, InputError, LimitError, Problem, TopooptError
@@ -278,6 +279,55 @@ def portfolio(problem: TopologyProblem, effort: Effort) -> Search:
             on_incumbent=lambda best: effort.keep(lambda: searched(best())),
             jobs=effort.options.jobs,
             start=start,
+        )
+    )
+
+
+def not_uniform(problem: TopologyProblem) -> Problem | None:
+    """Why annealing of orbits of links does not cover a problem, or None."""
+    allowed = "another method"
+    for rule in problem.rules:
+        return Problem("this method knows no constraints", path=rule, allowed=allowed)
+    if problem.several or problem.single_links or not is_uniform(problem.demand):
+        text = "this method needs uniform demand and links that join all servers"
+        return Problem(text, path="search.method", value=ORBITS, allowed=allowed)
+    return None
+
+
+ORBITS = "orbits"
+"""Method for uniform demand, of `solvers.network.uniform`."""
+
+
+def by_orbits(problem: TopologyProblem, effort: Effort) -> Search:
+    """Annealing of whole orbits of links under imposed groups, each graph routed exactly; uniform demand alone.
+
+    By symmetry no other multipliers than those of layers prove more of uniform demand.
+
+    Raises:
+        InfeasibleError: so many links join no graph. LimitError: the limit came before there was one.
+    """
+    space = open_space(problem)
+    bounds = (space.bound, quick_bound(problem))
+    budget = effort.search.budget
+    scale = 1.0 if budget is None else budget / default_proposals(problem.servers)
+
+    def searched(result: TopologySearchResult) -> Search:
+        return Search(
+            plan=topology_plan(result.topology, result.routing.plan),
+            certificates=(*result.routing.certificates, space.layer_prices.certificate()),
+            bounds=bounds,
+            stopped_by=result.stopped_by,
+            method=ORBITS,
+        )
+
+    return searched(
+        search_uniform(
+            problem,
+            seed=effort.search.seed,
+            scale=scale,
+            bound=max(bound.value for bound in bounds),
+            stop=effort.stop,
+            on_incumbent=lambda best: effort.keep(lambda: searched(best())),
         )
     )
 

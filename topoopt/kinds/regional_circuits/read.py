@@ -13,90 +13,24 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from annotated_types import Ge, Gt, Le, Len
-from pydantic import Discriminator, Field, Tag
+from annotated_types import Ge, Le, Len
 
 from topoopt.core.arrays import BYTES_PER_MS_PER_GBPS, Floats
 from topoopt.core.data import STRICT, FileName, Gbps, SchemaVersion
-from topoopt.core.errors import InputError, Problem
 from topoopt.core.regional_circuits import MAX_PORTS, MAX_SERVERS, MAX_STEPS, RegionalCircuitsProblem
 from topoopt.core.search_settings import SearchSettings
 from topoopt.files import codec
-from topoopt.files.demand_files import TRACE_ENDINGS, ServerNames, read_demand, read_trace
+from topoopt.files.demand_files import ServerNames
 from topoopt.files.documents import Document, canonical_sha256
 from topoopt.files.fields import MAX_MS
 from topoopt.files.findings import Findings, within
 from topoopt.files.issues import Issue
-from topoopt.files.sections import check_demand, existing_file, matrix_rows
-from topoopt.workloads.demands import LAWS, HotExperts, hot_experts
+from topoopt.files.traffic import Traffic, matrices_of
 
 BYTES_PER_S_PER_GBPS = BYTES_PER_MS_PER_GBPS * 1e3
 
 Ports = Annotated[int, Ge(0), Le(MAX_PORTS)]
-Scale = Annotated[float, Gt(0), Le(1e18)]
 Milliseconds = Annotated[float, Ge(0), Le(MAX_MS)]
-Row = Annotated[tuple[Annotated[float, Ge(0), Le(1e18)], ...], Len(0, MAX_SERVERS)]
-
-
-@dataclass(frozen=True, kw_only=True)
-class MatrixTraffic:
-    """One step, in the file."""
-
-    __pydantic_config__ = STRICT
-
-    matrix: Annotated[tuple[Row, ...], Len(0, MAX_SERVERS)]
-    """row i, column j: bytes that server i sends to server j"""
-
-
-@dataclass(frozen=True, kw_only=True)
-class FileTraffic:
-    """Steps from a file of one's own: .csv and .parquet hold one matrix, .npy and .npz one or a stack of them."""
-
-    __pydantic_config__ = STRICT
-
-    file: Annotated[str, Len(1, 1000)]
-    """relative to the folder of this file"""
-    scale: Scale = 1.0
-    """bytes of a unit in the file, e.g. those of a token"""
-
-
-@dataclass(frozen=True, kw_only=True)
-class HotExpertsTraffic:
-    """Generated: all-to-all traffic of a mixture of experts whose hot experts move from step to step."""
-
-    __pydantic_config__ = STRICT
-
-    family: Literal["hot-experts"]
-    steps: Annotated[int, Ge(1), Le(MAX_STEPS)]
-    seed: Annotated[int, Ge(0), Le(2**63 - 1)] = 0
-    """of the generator; nothing to do with the seed of the search"""
-    experts_per_server: Annotated[int, Ge(1), Le(1024)] = 1
-    law: Annotated[str, Field(json_schema_extra={"enum": [*LAWS]})] = "zipf"
-    """popularity of experts"""
-    skew: Annotated[float, Gt(0), Le(1000)] = 1.0
-    """exponent of Zipf, concentration of Dirichlet"""
-    affinity: Annotated[float, Ge(0), Le(1)] = 0.0
-    """part of a server's tokens with a law of their own"""
-    scale: Scale
-    """mean bytes of an ordered pair in a step"""
-
-
-def traffic_shape(value: object) -> str:
-    """Return the name of the class that an entry of the demands is meant for."""
-    if isinstance(value, MatrixTraffic | FileTraffic | HotExpertsTraffic):
-        return type(value).__name__
-    keys = value.keys() if isinstance(value, dict) else ()
-    if "family" in keys:
-        return "HotExpertsTraffic"
-    return "FileTraffic" if "file" in keys else "MatrixTraffic"
-
-
-Traffic = Annotated[
-    Annotated[MatrixTraffic, Tag("MatrixTraffic")]
-    | Annotated[FileTraffic, Tag("FileTraffic")]
-    | Annotated[HotExpertsTraffic, Tag("HotExpertsTraffic")],
-    Discriminator(traffic_shape),
-]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,7 +88,7 @@ def resolve(document: Document) -> RegionalCircuitsProblem:
         findings.add([Issue(("ports",), "wrong number of entries", str(len(ports)), allowed)])
     names = ServerNames(servers, findings.note)
     matrices = [
-        findings.attempt(partial(within, f"demands[{k}]", partial(_matrices, entry, names, folder)), ("demands", k))
+        findings.attempt(partial(within, f"demands[{k}]", partial(matrices_of, entry, names, folder)), ("demands", k))
         for k, entry in enumerate(instance.demands)
     ]
     valid = [stack for stack in matrices if stack is not None]
@@ -197,27 +131,3 @@ def _check_steps(findings: Findings, instance: RegionalCircuitsInstance, demands
         findings.add([Issue(("switching", "window_ms"), "wrong number of entries", str(len(windows)), allowed)])
     if not demands.any():
         findings.add([Issue(("demands",), "nothing is sent in any step", None, "a demand above 0")])
-
-
-def _matrices(entry: MatrixTraffic | FileTraffic | HotExpertsTraffic, names: ServerNames, folder: Path) -> Floats:
-    """Return float64[k, n, n], the bytes of one entry."""
-    servers = names.servers
-    if isinstance(entry, HotExpertsTraffic):
-        settings = HotExperts(entry.steps, entry.experts_per_server, entry.law, entry.skew, entry.affinity)
-        return hot_experts(servers, settings, seed=entry.seed) * entry.scale
-    if isinstance(entry, MatrixTraffic):
-        matrix = matrix_rows([list(row) for row in entry.matrix], servers)
-        check_demand(matrix, servers, "matrix")
-        return matrix[None]
-    path = existing_file(folder, entry.file)
-    stacked = path.suffix.lower() in TRACE_ENDINGS
-    stack = read_trace(path) if stacked else read_demand(path).placed(names, str(path))[None]
-    problems: list[Problem] = []
-    for matrix in stack:
-        try:
-            check_demand(matrix, servers, "file")
-        except InputError as error:
-            problems += error.problems
-    if problems:
-        raise InputError(problems)
-    return np.asarray(stack * entry.scale)

@@ -1,4 +1,4 @@
-from topoopt.core.arrays import Bools, Floats, Ints
+from topoopt.core.arrays import Bools, Floats, Int32s, Ints
 
 def hop_total(out: Ints, demand: Floats) -> float:
     """Sum of demand times hops by breadth-first search; pairs that no path joins count n hops.
@@ -66,6 +66,46 @@ def rewire(
         limit: arcs of them that may be.
         least: hop total of `best`.
         demand, allowed, paired, parallel, hot, cold, proposals, seed: as of `anneal`.
+    """
+
+def anneal_lift(
+    a: int,
+    row: Int32s,
+    turn: Int32s,
+    degree: int,
+    one_way: bool,
+    anew: bool,
+    peer: Int32s,
+    shift: Int32s,
+    proposals: int,
+    hot: float,
+    cold: float,
+    levels: int,
+    seed: int,
+) -> int:
+    """The least sum of distances to one server of each orbit, by exchanges of orbits of links under a group.
+
+    Element x + a y of a group of k = a b is c^x r_y, for the right cosets of a cyclic subgroup of order a.
+
+    Args:
+        a: order of the cyclic subgroup.
+        row, turn: int32[b, k]; multiplication by s from the right takes coset y to row[y, s], turned by turn[y, s].
+        degree: ports of a server; ports of orbit o are o d to o d + d - 1.
+        one_way: the peers are a permutation of the ports; else they are paired, with inverse shifts.
+        anew: start from a random graph, whatever `peer` and `shift` hold.
+        peer, shift: int32[m d]; element g of the orbit of a port is linked to g shift of the orbit of its peer. The
+            best graph met is left here.
+        proposals: exchanges proposed.
+        hot, cold: temperatures at start and end, which fall geometrically, in units of the sum.
+        levels: distances beyond count as levels + 1.
+        seed: of the generator.
+    """
+
+def lift_distances(a: int, row: Int32s, turn: Int32s, degree: int, one_way: bool, peer: Int32s, shift: Int32s) -> Ints:
+    """int64[diameter + 1]: pairs of each distance from one server of each orbit; none where some are not joined.
+
+    Args:
+        a, row, turn, degree, one_way, peer, shift: as of `anneal_lift`.
     """
 
 def link_distances(out: Ints, length: Floats) -> Floats:

@@ -1,10 +1,10 @@
-// Annealing of whole orbits of links: a graph on m orbits of a group, given by one link of each orbit of links (the lift of
-// a voltage graph; Brankovic et al., Electron. J. Combin. 5, 1998, R9).
+// Annealing of whole orbits of links: a graph on m orbits of a group, given by one link of each orbit of links (the
+// lift of a voltage graph; Brankovic et al., Electron. J. Combin. 5, 1998, R9).
 //
-// The sum of distances to one server of every orbit is found by bit-parallel breadth-first search. Server v has a set of
-// the servers (o, 1) that it reaches within t hops, one bit for each orbit o. The next set is the union of those of its
-// neighbours. The sets of a coset lie in a row; a link leads from row to row and turns it, so rows are joined whole, a
-// vector of servers at a time. Rows are stored twice, one behind the other, so that a turn is an offset.
+// The sum of distances to one server of every orbit is found by bit-parallel breadth-first search. Server v has a set
+// of the servers (o, 1) that it reaches within t hops, one bit for each orbit o. The next set is the union of those of
+// its neighbours. The sets of a coset lie in a row; a link leads from row to row and turns it, so rows are joined
+// whole, a vector of servers at a time. Rows are stored twice, one behind the other, so that a turn is an offset.
 #pragma once
 #include <cmath>
 #include <cstring>
@@ -24,10 +24,10 @@
 #pragma GCC diagnostic ignored "-Wpsabi"  // vectors are never passed between functions: all these are inlined
 #endif
 
-namespace topoopt::lifts {
+namespace topoopt::search {
 
-// A finite group by the right cosets of a cyclic subgroup: element c^x r_y has the number y a + x, 0 <= x < a, 0 <= y < b.
-// Multiplication by s from the right takes coset y to coset row(y, s) and turns it by turn(y, s); the order is a b.
+// A finite group by the right cosets of a cyclic subgroup: element c^x r_y has the number y a + x, 0 <= x < a, 0 <= y <
+// b. Multiplication by s from the right takes coset y to coset row(y, s) and turns it by turn(y, s); the order is a b.
 struct Group {
     int a, b;
     Table<const std::int32_t> row, turn;
@@ -122,9 +122,8 @@ template <class V> __attribute__((always_inline)) inline V load(const std::uint8
 }
 
 // Sets of one more hop; the number of their elements.
-template <class V>
-__attribute__((always_inline)) inline std::int64_t spread_by(const Rows &s, const std::uint8_t *sets,
-                                                             std::uint8_t *next) {
+template <class V> __attribute__((always_inline)) inline std::int64_t spread_by(const Rows &s, const std::uint8_t *sets,
+                                                                                std::uint8_t *next) {
     constexpr int WIDTH = sizeof(V);
     std::uint8_t ones[2 * WIDTH] = {};
     int rest = s.bytes % WIDTH ? s.bytes % WIDTH : WIDTH;
@@ -214,8 +213,8 @@ class Hops {
             from[(o * g.b + y) * lift.degree + port] =
                 (other * g.b + g.row(y, lift.shift[h])) * rows.stride + g.turn(y, lift.shift[h]) * set_bytes;
     }
-    // Sum of distances, those of more than `levels` hops counted as levels + 1; or a lower bound on it that is more than
-    // `limit`: there are at most `fan` times as many pairs at distance t + 1 as at distance t.
+    // Sum of distances, those of more than `levels` hops counted as levels + 1; or a lower bound on it that is more
+    // than `limit`: there are at most `fan` times as many pairs at distance t + 1 as at distance t.
     std::int64_t total(int levels, std::int64_t limit) {
         std::int64_t pairs = std::int64_t(lift.orbits) * lift.servers(), fan = lift.degree - (lift.one_way ? 0 : 1);
         std::int64_t before = lift.orbits, sum = pairs - before;
@@ -369,4 +368,4 @@ inline std::vector<std::int64_t> lift_distances(Index a, Table<const std::int32_
     return Hops(lift).histogram();
 }
 
-}  // namespace topoopt::lifts
+}  // namespace topoopt::search

@@ -1,4 +1,5 @@
-// Search over topologies: exchanges of links and of orbits of links, prices that prove a topology, prices of relay blocks.
+// Search over topologies: exchanges of links and of orbits of links, prices that prove a topology, prices of relay
+// blocks.
 #include "border.hpp"
 #include "exchanges.hpp"
 #include "lifts.hpp"
@@ -16,10 +17,10 @@ void bind_search(nb::module_ &m) {
           "parallel"_a, "hot"_a, "cold"_a, "proposals"_a, "seed"_a, Unlocked());
     m.def("rewire", &rewire, "out"_a, "into"_a, "best"_a, "demand"_a, "allowed"_a, "kept"_a, "limit"_a, "paired"_a,
           "parallel"_a, "hot"_a, "cold"_a, "proposals"_a, "seed"_a, "least"_a, Unlocked());
-    m.def("anneal_lift", &lifts::anneal_lift, "a"_a, "row"_a, "turn"_a, "degree"_a, "one_way"_a, "anew"_a, "peer"_a,
-          "shift"_a, "proposals"_a, "hot"_a, "cold"_a, "levels"_a, "seed"_a, Unlocked());
-    m.def("lift_distances", &lifts::lift_distances, "a"_a, "row"_a, "turn"_a, "degree"_a, "one_way"_a, "peer"_a,
-          "shift"_a, Unlocked());
+    m.def("anneal_lift", &anneal_lift, "a"_a, "row"_a, "turn"_a, "degree"_a, "one_way"_a, "anew"_a, "peer"_a, "shift"_a,
+          "proposals"_a, "hot"_a, "cold"_a, "levels"_a, "seed"_a, Unlocked());
+    m.def("lift_distances", &lift_distances, "a"_a, "row"_a, "turn"_a, "degree"_a, "one_way"_a, "peer"_a, "shift"_a,
+          Unlocked());
     m.def("link_distances", &link_distances, "out"_a, "length"_a, Unlocked());
     m.def("price_links", &price_links, "out"_a, "demand"_a, "target"_a, "sweeps"_a, "weight"_a, "flow"_a, "potential"_a,
           "length"_a, Unlocked());

@@ -47,7 +47,7 @@ class Orbits:
 
 
 def generators_of(servers: int, dims: tuple[int, ...], given: object = None) -> Ints | None:
-    """int64[g, n]: permutations of servers as given, or steps along the rings of a box; None where they are not that."""
+    """int64[g, n]: permutations of servers as given, or steps along the rings of a box; None where they are none."""
     if given is None:
         dims = dims or (servers,)
         if any(size < 1 for size in dims) or math.prod(dims) != servers:
@@ -94,7 +94,7 @@ def _least_in_orbit(images: Ints) -> Ints:
 
 
 def _changed(table: Floats, orbits: Orbits) -> list[tuple[int, int]]:
-    """Some pairs of servers for which a table, [n, n], has another entry than for those that a generator makes of them."""
+    """Some pairs of servers for which a table, [n, n], has another entry than for what a generator makes of them."""
     off = [np.argwhere(table[np.ix_(move, move)] != table)[:5] for move in orbits.moves]
     return [(int(s), int(v)) for s, v in np.concatenate(off)[:5]]
 
@@ -277,7 +277,7 @@ def _priced_distances(
     hop_price: float,
     moves: Ints | None = None,
 ) -> tuple[Fraction | int, Ints, Ints]:
-    """Capacity times integer lengths, summed, exact distances of these lengths plus the price of hops, and their sources.
+    """Capacity times integer lengths, summed, exact distances of these lengths plus the price of hops, and the sources.
 
     Distances are int64[k, n], from sources int64[k]: all, or one of each orbit, all of which are of one size.
     """
@@ -366,10 +366,12 @@ def all_pairs(topology: Topology, lengths: Ints) -> Ints:
 
 
 def within_hops(topology: Topology, lengths: Ints, max_hops: int, sources: Ints) -> Ints:
-    """int64[k, n]: distances from sources, int64[k], over paths of at most `max_hops` arcs, by as many rounds of Bellman and Ford, exact.
+    """int64[k, n]: distances over paths of at most `max_hops` arcs, by as many rounds of Bellman and Ford, exact.
 
     Args:
         lengths: int64[m], not negative, a path of n arcs below 2^53. 2^60 or more stands for no such path.
+        max_hops: of a path.
+        sources: int64[k], servers where paths start.
     """
     n = topology.servers
     order = np.argsort(topology.arcs[:, 1], kind="stable")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.circulant_bound import certified_circulant_bound
+from solvers.network.routes import circulant_topology
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.network import SourceFlow
@@ -63,11 +63,9 @@ def test_no_lengths_prove_more_than_the_truth(lengths: list[float]) -> None:
 
 def test_circulant_bound_by_hand() -> None:
     """Offsets 1 and 3 on six servers, lengths 1 and 2: distances 1 2 2 3 4 over a price of 3 give 4."""
-    bound = certified_circulant_bound(np.array([1, 3]), np.ones(2), np.array([0, 1.0, 1, 1, 1, 1]), np.array([1.0, 2]))
-    assert bound == pytest.approx(12 / 3, rel=1e-12)
-    assert bound <= 4.0
-    with pytest.raises(InfeasibleError, match="displacement 1"):
-        certified_circulant_bound(np.array([2]), np.ones(1), np.array([0, 1.0, 1, 1]), np.ones(1))
+    topology = circulant_topology(6, 2, LinkDirection.UNIDIRECTIONAL, [1, 3])
+    steps = (topology.arcs[:, 1] - topology.arcs[:, 0]) % 6
+    assert exact_theta_bound(topology, all_to_all(6), np.where(steps == 1, 1.0, 2.0)) == pytest.approx(4.0, rel=1e-12)
 
 
 @pytest.mark.parametrize("shape", ["random", "ring of many hops", "circulant", "circulant of unequal lengths"])

@@ -9,8 +9,8 @@ import pytest
 
 from solvers.network.assembly import assemble
 from solvers.network.flows import network_of
+from solvers.network.orbits import symmetry_of
 from solvers.network.routing import automatic, route
-from solvers.network.symmetric import translations_of
 from topoopt.core.arrays import Floats
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.graphs import SemidirectGroup
@@ -70,16 +70,17 @@ def test_only_what_translations_keep_is_taken() -> None:
     """`auto` takes a group that fits, and none once a link or an entry of the demand differs."""
     group = SemidirectGroup(16, 4, 5)
     topology, demand = cayley(group, [1, 4, 23]), translated(group, weights(64, 3))
-    found = translations_of(network_of(topology, demand))
+    found = symmetry_of(network_of(topology, demand))
     assert found is not None
-    assert found[0] == group
-    assert found[2].tolist() == [1.0, 1.0, 1.0]
+    everyone = np.arange(64)
+    translated_by = {tuple(group.products(np.array(x), everyone).tolist()) for x in range(64)}
+    assert set(map(tuple, found.moves.tolist())) == translated_by
     wider = cayley(group, [1, 4, 23, 30, 47])
-    assert automatic(network_of(wider, demand), 1e-3) == "cayley"
+    assert automatic(network_of(wider, demand), 1e-3) == "orbits"
     uneven = demand.copy()
     uneven[5, 9] *= 2.0
-    assert translations_of(network_of(topology, uneven)) is None
+    assert symmetry_of(network_of(topology, uneven)) is None
     links = topology.multiplicity.copy()
     links[7] += 1
     other = replace(topology, multiplicity=links)
-    assert translations_of(network_of(other, demand)) is None
+    assert symmetry_of(network_of(other, demand)) is None

@@ -8,13 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solvers.network.flows import RoutingProof, network_of
+from solvers.network.orbits import by_orbits, symmetry_of
 from solvers.network.routes import circulant_topology
 from solvers.network.routing import route
-from solvers.network.symmetric import by_rotation, circulant_classes, route_circulant
-from tests.support.circulant_bound import certified_circulant_bound
+from solvers.network.symmetric import circulant_classes, route_circulant
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError
-from topoopt.core.graphs import RingBox
 from topoopt.core.network import SourceFlow
 from topoopt.verify.laws.routing import certified_theta_bound, check_flow
 
@@ -74,11 +73,12 @@ def test_bidirectional_ring_closed_form() -> None:
 
 
 def test_independent_bound_on_a_large_ring() -> None:
-    """The verifier's numpy min-plus in integers proves the same bound at n = 10^5."""
-    n = 100_000
-    offsets = (1, 18, 316, 5_623)
-    result = route_circulant(offsets, all_to_all(n))
-    proven = certified_circulant_bound(np.array(offsets), np.ones(4), all_to_all(n), result.lengths)
+    """The checker's distances in integers prove the same bound for 1500 servers."""
+    n = 1500
+    topology = circulant_topology(n, 4, LinkDirection.UNIDIRECTIONAL, [1, 6, 37, 230])
+    demand = np.ones((n, n)) - np.eye(n)
+    result = route(topology, demand, method="circulant")
+    proven = certified_theta_bound(topology, demand, result.certificate.lengths)
     assert proven <= result.theta
     assert proven == pytest.approx(result.theta, rel=1e-7)
 
@@ -112,8 +112,9 @@ def test_one_source_stands_for_all(seed: int) -> None:
     weight = draw.lognormal(0, 1.5, n)
     weight[0] = 0.0
     demand = weight[(np.arange(n) - np.arange(n)[:, None]) % n]
-    one, each = (RoutingProof(network_of(topology, demand), 1e-9, alike=alike) for alike in (RingBox((n,)), None))
-    by_rotation(one)
+    network = network_of(topology, demand)
+    one, each = (RoutingProof(network, 1e-9, symmetry=group) for group in (symmetry_of(network, ring=True), None))
+    by_orbits(one)
     assert one.flow is not None
     turned = SourceFlow(one.flow)
     table = SourceFlow(np.array(list(turned.rows(topology))))

@@ -1,0 +1,328 @@
+"""`topoopt llm check`: the launch of a training is held against the rules of its tool, evaluated, and compared with the
+best strategy of the same model on the same GPUs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from annotated_types import Ge, Gt, Le
+from rich.console import Console
+
+from topoopt.analyses.evaluate import answer, estimate_document
+from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem
+from topoopt.core.llm_training import LlmTrainingProblem, TrainingBatch
+from topoopt.core.parallelism import MAX_GPUS, LanguageModel, ParallelStrategy
+from topoopt.files.documents import Document, parse_document, parse_json
+from topoopt.formats.launch import Launch, read_launch
+from topoopt.formats.launch_rules import (
+    Division,
+    Sizes,
+    division_of,
+    formats_section,
+    model_notes,
+    model_section,
+    world_of,
+)
+from topoopt.page import options
+from topoopt.page.output import Output
+from topoopt.page.text import ratio
+
+KIND = "llm-training"
+MAX_NODES = 100_000
+DEFAULT_LIMIT_S = 20.0
+
+SETTINGS = {
+    "device": str,
+    "model": str,
+    "length": Annotated[int, Ge(1), Le(2**26)],
+    "gpus": Annotated[int, Ge(1), Le(MAX_GPUS)],
+    "gpus_per_server": Annotated[int, Ge(1), Le(2**14)],
+    "degree": Annotated[int, Ge(1), Le(2**14)],
+    "link_gbps": Annotated[float, Gt(0), Le(1e6)],
+    "intra_server_gbps": Annotated[float, Gt(0), Le(1e6)],
+    "gpu_memory_gib": Annotated[float, Gt(0), Le(1e6)],
+}
+"""What launches do not say: the cluster, and the model where a tool names it by a file of its own."""
+
+CLUSTER = ("gpus_per_server", "device", "degree", "link_gbps", "intra_server_gbps", "gpu_memory_gib")
+
+
+def check(
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="LAUNCH...",
+            help="Script, flags in a text, or YAML, JSON, TOML; with it an instance of kind llm-training.",
+        ),
+    ],
+    settings: options.Settings = None,
+    time_limit: options.TimeLimit = None,
+    as_json: options.Json = False,
+) -> None:
+    """Read a launch of Megatron-LM, torchtitan or DeepSpeed, and say every rule that it breaks, with the numbers.
+
+    A launch without errors is evaluated as by `llm evaluate`, and the best strategy of the same model, batch and GPUs
+    stands beside it. Exit code 3 if the launch does not fit the memory of a GPU. Flags that are not used are listed;
+    an unknown flag that may change the layout is refused.
+
+    The cluster is that of an instance of kind llm-training among the files, or of settings: `device`, `gpus`,
+    `gpus_per_server`, `degree` (interfaces of a server), `link_gbps`, `intra_server_gbps`, `gpu_memory_gib`. `model` is
+    its name, and `length` the tokens of a sequence, where no flag says them.
+    """
+    output = Output.choose(as_json)
+
+    def command() -> int:
+        given = options.typed_settings(options.settings_of(settings, SETTINGS), SETTINGS)
+        checked = _Checked(files, given)
+        document = checked.document(time_limit if time_limit is not None else DEFAULT_LIMIT_S)
+        said = f"{answer(checked.problem, document)} {_beside(document)}"
+        output.result(document, lambda console: _show(console, document), said)
+        return 0 if document["fits"] else InfeasibleError.exit_code
+
+    output.run(command)
+
+
+class _Checked:
+    """A launch with its instance, without errors.
+
+    Args:
+        files: of the launch, and at most one instance.
+        given: settings.
+
+    Raises:
+        InputError: every rule that the launch breaks, or what is missing or said twice.
+    """
+
+    def __init__(self, files: Sequence[Path], given: dict[str, Any]) -> None:
+        self.launches, self.instance = _parted(files)
+        if not self.launches:
+            raise InputError([Problem("no launch among the files", path="LAUNCH", allowed="a script or flags")])
+        self.file = str(self.launches[0])
+        self.launch = read_launch(self.launches)
+        self.problem = self._problem(given)
+        self.division = self._division()
+
+    def _problem(self, given: dict[str, Any]) -> LlmTrainingProblem:
+        from topoopt.kinds.llm_training.read import read_llm_training
+
+        launch = self.launch
+        data: dict[str, Any] = {}
+        section = model_section(launch)
+        if self.instance is not None:
+            assert isinstance(self.instance.data, dict)
+            data = deepcopy(self.instance.data)
+            beside = [name for name in given if name in ("model", "length", "gpus", *CLUSTER)]
+            if beside:
+                said = [(f"--set {name}", str(given[name])) for name in beside]
+                raise InputError([Problem("the instance says it", path=path, value=value) for path, value in said])
+        else:
+            _missing(launch, section, given, self.file)
+            data = {"schema_version": 1, "kind": KIND, "name": _name(self.file), "cluster": self._cluster(given)}
+            data |= {"model": given["model"]} if "model" in given else {}
+        own = "model" in data
+        if not own and section is not None:
+            data["model"] = section
+        batch = dict(data.get("batch", {}))
+        length, sequences = launch.values.get("length", given.get("length")), launch.values.get("sequences", -1)
+        batch |= {} if length is None else {"length": length}
+        batch |= {"sequences": sequences} if sequences > 0 else {} if "sequences" in batch else {"sequences": 1}
+        if set(launch.values) & {"bf16", "fp16", "fp8"}:
+            data["formats"] = {**data.get("formats", {}), **formats_section(launch)}
+        data |= {"batch": batch, "fabrics": ["ideal-switch"], "search": {"proof": False, "top": 1}}
+        data["strategy"] = {"schedule": ["1f1b", "interleaved"]}
+        for name in ("switching", "pods", "slack_percent"):
+            data.pop(name, None)
+        file = self.file if self.instance is None else self.instance.file
+        problem = read_llm_training(replace(parse_json(json.dumps(data), MAX_NODES), file=file))
+        if own and isinstance(section, dict):
+            _same_model(problem.model, section, launch, file)
+        return problem
+
+    def _cluster(self, given: dict[str, Any]) -> dict[str, Any]:
+        gpus = _gpus(self.launch, given.get("gpus"))
+        section = {name: given[name] for name in CLUSTER if name in given}
+        per_node = self.launch.values.get("gpus_per_node")
+        section.setdefault("gpus_per_server", per_node if per_node else min(gpus, 8))
+        if gpus % section["gpus_per_server"]:
+            text, value = f"does not divide the {gpus} GPUs", str(section["gpus_per_server"])
+            raise InputError([Problem(text, path="gpus_per_server", value=value, allowed=f"divisors of {gpus}")])
+        section["servers"] = gpus // section["gpus_per_server"]
+        if "degree" not in section and "link_gbps" in section:
+            section["degree"] = section["gpus_per_server"]
+        if section.get("degree") == section["gpus_per_server"]:
+            section["interfaces"] = "per-gpu"
+        return section
+
+    def _division(self) -> Division:
+        from topoopt.simulate.llm_training.strategies import strategy_problems
+
+        problem, launch = self.problem, self.launch
+        gpus = problem.cluster.gpus
+        said = world_of(launch)
+        if said is not None and said != gpus:
+            text, allowed = f"the cluster has {gpus} GPUs", str(gpus)
+            raise InputError([Problem(text, self.file, None, launch.flag("gpus_per_node"), str(said), allowed)])
+        model = problem.model
+        experts = 1 if model.experts is None else model.experts.count
+        sizes = Sizes(model.layers, model.heads, model.kv_heads, experts, problem.batch.length, gpus)
+        beside = None if self.instance is None else problem.batch.sequences
+        division = division_of(launch, sizes, beside)
+        if not division.problems:
+            self.problem = replace(problem, batch=TrainingBatch(division.sequences, problem.batch.length))
+            rest = strategy_problems(self.problem, division.strategy)
+            division = replace(division, problems=tuple(rest))
+        if division.problems:
+            raise InputError([replace(item, file=self.file) for item in division.problems])
+        return division
+
+    def document(self, time_limit_s: float) -> dict[str, Any]:
+        """For programs: figures of the launch, and of the best strategy beside it."""
+        from topoopt.simulate.llm_training.step import estimate
+
+        strategy = self.division.strategy
+        ideal = estimate(self.problem, strategy)
+        document = estimate_document(self.problem, strategy, ideal)
+        notes = [*document["notes"], *model_notes(self.launch), *self.division.notes]
+        best = _best(self.problem, time_limit_s)
+        if (seconds := best.get("iteration_time_s")) is not None:
+            best["speedup"] = document["iteration_time_s"] / seconds
+        return {
+            **document,
+            "notes": notes,
+            "dialect": self.launch.dialect,
+            "gpus": self.problem.cluster.gpus,
+            "sequences": self.problem.batch.sequences,
+            "micro_batches": self.problem.batch.sequences // (strategy.data * strategy.micro_batch),
+            "not_used": list(self.launch.unused),
+            "best": best,
+        }
+
+
+def _parted(files: Sequence[Path]) -> tuple[list[Path], Document | None]:
+    """Files of the launch, and the instance among them."""
+    launches: list[Path] = []
+    instances: list[Document] = []
+    for file in files:
+        document = parse_document(file) if file.suffix.lower() in (".json", ".yaml", ".yml") else None
+        data = None if document is None else document.data
+        if document is not None and isinstance(data, dict) and data.get("kind") == KIND:
+            instances.append(document)
+        else:
+            launches.append(file)
+    if len(instances) > 1:
+        value = ", ".join(document.file for document in instances)
+        raise InputError([Problem("several instances", path="LAUNCH", value=value, allowed="one")])
+    return launches, instances[0] if instances else None
+
+
+def _missing(launch: Launch, section: object, given: dict[str, Any], file: str) -> None:
+    """Refuse a launch that leaves open what is trained, or on what.
+
+    Raises:
+        InputError: each of them, and how it is said.
+    """
+    open_parts = [] if section is not None or "model" in given else [("model", "sizes of the model")]
+    open_parts += [] if "length" in launch.values or "length" in given else [("length", "tokens of a sequence")]
+    open_parts += [] if "device" in given else [("device", "the GPU")]
+    if open_parts:
+        allowed = "--set {}=..., or an instance of kind llm-training among the files"
+        raise InputError(
+            [Problem(f"missing: {what}", file, path=name, allowed=allowed.format(name)) for name, what in open_parts]
+        )
+
+
+def _gpus(launch: Launch, said: int | None) -> int:
+    started = world_of(launch)
+    if said is not None and started is not None and said != started:
+        raise InputError([Problem(f"the launcher starts {started}", path="--set gpus", value=str(said))])
+    gpus = said if said is not None else started
+    if gpus is None:
+        allowed = "--set gpus=N, --nnodes and --nproc-per-node, or an instance"
+        raise InputError([Problem("missing: number of GPUs", path="--set gpus", allowed=allowed)])
+    return gpus
+
+
+def _name(file: str) -> str:
+    kept = "".join(letter if letter.isalnum() and letter.isascii() else "-" for letter in Path(file).stem)
+    return kept.strip("-")[:100] or "launch"
+
+
+def _same_model(model: LanguageModel, section: dict[str, Any], launch: Launch, beside: str) -> None:
+    """Refuse sizes in which flags and instance differ.
+
+    Raises:
+        InputError: each of them, with both numbers.
+    """
+    count = 1 if model.experts is None else model.experts.count
+    pairs = [
+        (name, value, getattr(model, name, value)) for name, value in section.items() if type(value) in (int, bool)
+    ]
+    pairs.append(("experts", section.get("experts", {}).get("count", 1), count))
+    said = launch.values.get("vocabulary")
+    problems = [
+        Problem(f"the model of {beside} has {other}", path=launch.flag(name), value=str(value), allowed=str(other))
+        for name, value, other in pairs
+        if value != other and not (name == "vocabulary" and said == other)
+    ]
+    if problems:
+        raise InputError(problems)
+
+
+def _best(problem: LlmTrainingProblem, time_limit_s: float) -> dict[str, Any]:
+    """The fastest strategy that fits, by the search of `topoopt solve`, or why there is none."""
+    from topoopt.kinds.kind import SolveOptions
+    from topoopt.kinds.pipeline import solve
+
+    try:
+        result = solve(problem, SolveOptions(time_limit_s=time_limit_s))
+    except (InfeasibleError, LimitError) as error:
+        return {"reason": str(error).partition("\n")[0]}
+    strategy: ParallelStrategy = result.plan.fabrics[0].strategy
+    return {
+        "strategy": asdict(strategy),
+        "iteration_time_s": result.objective.value,
+        "status": result.status.value,
+        "arguments": _arguments(strategy, problem),
+    }
+
+
+def _arguments(strategy: ParallelStrategy, problem: LlmTrainingProblem) -> str:
+    from topoopt.formats.megatron import arguments_of
+
+    listed = arguments_of(strategy, problem, experts=problem.model.experts is not None)
+    skipped = ("--num-layers", "--seq-length", "--global-batch-size")
+    return " ".join(f"{name} {value}".strip() for name, value in listed if name not in skipped)
+
+
+def _beside(document: dict[str, Any]) -> str:
+    best = document["best"]
+    if "reason" in best:
+        return f"No strategy stands beside it: {best['reason']}."
+    if best["speedup"] <= 1 + 1e-9:
+        return "No strategy that was searched is faster."
+    return f"The best of its strategies is {ratio(best['speedup'])} as fast: {best['arguments']}."
+
+
+def _show(console: Console, document: dict[str, Any]) -> None:
+    strategy, best = document["strategy"], document["best"]
+    parts = ", ".join(f"{name} {value}" for name, value in strategy.items() if isinstance(value, int))
+    lines = [
+        f"launch: {parts}, {strategy['schedule']}, recompute {strategy['recompute']}",
+        f"{document['gpus']} GPUs, {document['sequences']} sequences in {document['micro_batches']} micro-batches of "
+        f"each replica; {document['iteration_time_s']:.6g} s an iteration",
+        f"GiB of the fullest GPU: {document['memory_gib']['total']:.4g} "
+        f"({'fits' if document['fits'] else 'does not fit'})",
+    ]
+    if "reason" not in best:
+        lines.append(f"best: {best['iteration_time_s']:.6g} s an iteration ({best['status']}): {best['arguments']}")
+    if document["not_used"]:
+        lines.append(f"not used: {', '.join(document['not_used'])}")
+    for line in (*lines, *(f"note: {note}" for note in document["notes"])):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
