@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path as FilePath
-from types import MappingProxyType
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter
@@ -35,7 +34,6 @@ from topoopt.core.llm_training_plan import DIRECT_FABRICS, IDEAL_SWITCH, PHOTONI
 from topoopt.core.parallelism import (
     RANK_ORDER,
     ParallelDimension,
-    ParallelStrategy,
     PipelineSchedule,
     Recompute,
     StrategySpace,
@@ -75,50 +73,6 @@ from topoopt.workloads.step_efficiencies import (
 from topoopt.workloads.training_devices import TRAINING_DEVICES
 
 SHOWN = 8
-
-Size = Callable[[LlmTrainingProblem, ParallelStrategy], float]
-
-SIZES: Mapping[str, Size] = MappingProxyType(
-    {
-        "tensor": lambda problem, item: item.tensor,
-        "context": lambda problem, item: item.context,
-        "pipeline": lambda problem, item: item.pipeline,
-        "chunks": lambda problem, item: item.chunks,
-        "micro_batch": lambda problem, item: item.micro_batch,
-        "width / tensor": lambda problem, item: problem.model.hidden / item.tensor,
-        "tokens of a micro-batch / (context tensor)": lambda problem, item: (
-            item.micro_batch * problem.batch.length / item.context / item.tensor
-        ),
-    }
-)
-"""Sizes that decide how well a GPU is used."""
-
-MEASURED: Mapping[str, tuple[float, float]] = MappingProxyType(
-    {
-        "tensor": (1, 8),
-        "context": (1, 16),
-        "pipeline": (1, 64),
-        "chunks": (1, 16),
-        "micro_batch": (1, 16),
-        "width / tensor": (768, 7168),
-        "tokens of a micro-batch / (context tensor)": (256, 32768),
-    }
-)
-"""Least and most in the runs of `instances/llm-training`, that efficiencies are fitted to or held against."""
-
-
-def outside_measured(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> tuple[str, ...]:
-    """A line of warning where a strategy is outside what was measured; none where it is inside."""
-    texts = []
-    for name, (least, most) in MEASURED.items():
-        value = SIZES[name](problem, strategy)
-        if not least <= value <= most:
-            texts.append(f"{name} is {value:g} (measured: {least:g} to {most:g})")
-    if not texts:
-        return ()
-    return (
-        f"outside the runs that the time model was held against, so that its time is extrapolated: {'; '.join(texts)}",
-    )
 
 
 def replicas_of(space: StrategySpace, gpus: int) -> list[int]:

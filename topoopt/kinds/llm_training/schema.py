@@ -377,9 +377,7 @@ class LlmTrainingInstance:
     overlap: OverlapSection = OverlapSection()  # noqa: RUF009 - frozen
     efficiencies: Annotated[
         dict[Annotated[str, Names(STEP_EFFICIENCIES)], Annotated[float, Field(gt=0, le=1e6)]] | None,
-        Field(
-            exclude_if=is_none, description="numbers of the time model by name, as `topoopt llm calibrate` has them"
-        ),
+        Field(exclude_if=is_none, description="numbers of the time model by name, as `topoopt llm calibrate` has them"),
     ] = None
     fabrics: Annotated[
         Annotated[list[str], Field(min_length=1, max_length=16)] | None,
