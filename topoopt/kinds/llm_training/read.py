@@ -65,6 +65,7 @@ from topoopt.workloads.language_models import LANGUAGE_MODELS, uniform
 from topoopt.workloads.step_efficiencies import (
     DEFAULT_SOFTWARE,
     SHARDED_SOFTWARE,
+    SOFTWARE,
     STEP_EFFICIENCIES,
     model_rates,
     overlap_of,
@@ -374,6 +375,8 @@ def read_llm_training(document: Document) -> LlmTrainingProblem:
         findings.add(_strategy_issues(strategy, model, batch, cluster.servers * cluster.gpus_per_server))
     fabrics = file.fabrics if file else fitting(_FABRICS, raw.get("fabrics"))
     findings.add(_fabric_issues(fabrics or ()))
+    if file is not None:
+        findings.add(_software_issues(file))
     rails = file.switching if file else fitting(_SWITCHING, raw.get("switching"))
     switching = findings.attempt(lambda: switching_of(rails), ("switching", "delay"))
     if cluster is not None:
@@ -426,6 +429,22 @@ def _variant(device: TrainingDevice, section: GpuClusterSection) -> tuple[Traini
     other = TRAINING_DEVICES["h100-96"]
     text = f"an H100 of {section.gpu_memory_gib:g} GiB is taken as {other.name}: HBM2e of "
     return other, (f"{text}{other.memory_gbytes_per_s:g} GB/s, 500 W",)
+
+
+def _software_issues(file: LlmTrainingInstance) -> Iterator[Issue]:
+    """A software or a number that is in no table, and formats that the device has no products of."""
+    if file.software is not None and file.software not in SOFTWARE:
+        yield Issue(("software",), "no such software", value_text(file.software), nearest_text(file.software, SOFTWARE))
+    for name in file.efficiencies or ():
+        if name not in STEP_EFFICIENCIES:
+            allowed = nearest_text(name, STEP_EFFICIENCIES)
+            yield Issue(("efficiencies", name), "no such number", value_text(name), allowed)
+    device, compute = device_of(file.cluster.device), file.formats.compute
+    peaks = {} if device is None else {"fp8": device.fp8_tflops, "fp4": device.fp4_tflops}
+    if compute in peaks and peaks[compute] is None:
+        assert device is not None
+        allowed = ", ".join(("bf16", "fp16", *(name for name, peak in peaks.items() if peak is not None)))
+        yield Issue(("formats", "compute"), f"{device.name} has no such products", compute, allowed)
 
 
 def _formats(section: FormatsSection) -> NumberFormats:
