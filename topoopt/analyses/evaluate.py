@@ -23,7 +23,7 @@ from topoopt.page import options
 from topoopt.page.output import Output
 from topoopt.page.process import verbose
 from topoopt.page.text import counted, percent
-from topoopt.simulate.llm_training.strategies import strategy_problems
+from topoopt.simulate.llm_training.strategies import stage_layers, strategy_problems
 from topoopt.workloads.language_models import active_parameters, parameters
 
 SETTINGS = {
@@ -186,20 +186,23 @@ def estimate_document(
     interval = interval_of(problem, strategy, seconds)
     gpus = problem.cluster.gpus
     flops = estimate.model_flops / seconds / gpus
-    usable = problem.usable_bytes
-    memory = {part: size / GIB for part, size in asdict(estimate.memory).items()}
+    usable, held = problem.usable_bytes, estimate.memory
+    layers = strategy.stage_layers or stage_layers(problem.model.layers, strategy.pipeline, strategy.chunks)
+    memory = {part: size / GIB for part, size in asdict(held).items()}
     return {
         "name": problem.name,
-        "strategy": asdict(strategy),
+        "strategy": {**asdict(strategy), "stage_layers": list(layers)},
         "iteration_time_s": seconds,
         "interval": {**asdict(interval), "text": interval.text},
         "software": problem.software,
         "breakdown_s": asdict(estimate.breakdown),
-        "memory_gib": {**memory, "total": estimate.memory.total / GIB},
+        "memory_gib": {**memory, "total": held.total / GIB},
+        "memory_largest_part": held.largest,
+        "memory_margin_gib": None if usable is None else (usable - held.total) / GIB,
         "mfu": flops / estimate.peak_flops,
         "tflops_per_gpu": flops / 1e12,
         "tokens_per_s_per_gpu": problem.batch.tokens / seconds / gpus,
-        "fits": usable is None or estimate.memory.total <= usable,
+        "fits": usable is None or held.total <= usable,
         "parameters": parameters(problem.model),
         "met_parameters": active_parameters(problem.model),
         "detail": dict(estimate.detail),
@@ -283,9 +286,14 @@ def answer(problem: LlmTrainingProblem, document: Mapping[str, Any]) -> str:
     if usable is None:
         memory_text = f"the fullest GPU holds {memory}"
     elif document["fits"]:
-        memory_text = f"the fullest GPU holds {memory} of {gib(usable)}"
+        margin = gib(document["memory_margin_gib"] * GIB)
+        memory_text = f"the fullest GPU holds {memory} of {gib(usable)}, which leaves {margin}"
     else:
-        memory_text = f"but it does not fit: the fullest GPU would hold {memory} of {gib(usable)}"
+        largest = document["memory_largest_part"]
+        memory_text = (
+            f"but it does not fit: the fullest GPU would hold {memory} of {gib(usable)}, "
+            f"most of it {largest} ({gib(document['memory_gib'][largest] * GIB)})"
+        )
     return (
         f"One iteration takes {seconds(document['iteration_time_s'])} on {counted(problem.cluster.gpus, 'GPU')}, "
         f"{percent(document['mfu'])} of the peak; {memory_text}."

@@ -5,7 +5,8 @@ best strategy of the same model on the same GPUs.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import math
+from collections.abc import Collection, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -17,8 +18,9 @@ from rich.console import Console
 
 from topoopt.analyses.evaluate import answer, estimate_document
 from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem
+from topoopt.core.language_models import Attention, LanguageModel, Mlp
 from topoopt.core.llm_training import LlmTrainingProblem, TrainingBatch
-from topoopt.core.parallelism import MAX_GPUS, LanguageModel, ParallelStrategy
+from topoopt.core.parallelism import MAX_GPUS, ParallelStrategy
 from topoopt.files.documents import Document, parse_document, parse_json
 from topoopt.formats.launch import Launch, read_launch
 from topoopt.formats.launch_rules import (
@@ -171,7 +173,8 @@ class _Checked:
             raise InputError([Problem(text, self.file, None, launch.flag("gpus_per_node"), str(said), allowed)])
         model = problem.model
         experts = 1 if model.experts is None else model.experts.count
-        sizes = Sizes(model.layers, model.heads, model.kv_heads, experts, problem.batch.length, gpus)
+        heads, keys = math.gcd(*model.heads) or 1, math.gcd(*model.kv_heads) or math.gcd(*model.heads)
+        sizes = Sizes(model.layers, heads, keys, experts, problem.batch.length, gpus)
         beside = None if self.instance is None else problem.batch.sequences
         division = division_of(launch, sizes, beside)
         if not division.problems:
@@ -254,6 +257,29 @@ def _name(file: str) -> str:
     return kept.strip("-")[:100] or "launch"
 
 
+def _sizes_of(model: LanguageModel) -> Mapping[str, Collection[int]]:
+    """Numbers of a model by the names of sizes, those that layers of its kinds have."""
+    mixers = [kind.mixer for kind in model.kinds if isinstance(kind.mixer, Attention)]
+    parts = [kind.mlp for kind in model.kinds if kind.mlp is not None]
+    return {
+        "layers": (model.layers,),
+        "hidden": (model.hidden,),
+        "vocabulary": (model.vocabulary,),
+        "positions": (model.positions,),
+        "tied": (model.tied,),
+        "mtp_layers": (model.mtp_layers,),
+        "heads": model.heads,
+        "kv_heads": model.kv_heads,
+        "head_size": {mixer.head_size for mixer in mixers},
+        "attention_window": {mixer.window for mixer in mixers if mixer.window is not None},
+        "query_key_norms": {mixer.norms != "none" for mixer in mixers},
+        "attention_biases": {mixer.biases for mixer in mixers},
+        "ffn_hidden": {part.hidden for part in parts if isinstance(part, Mlp)},
+        "gated": {part.gated for part in parts},
+        "biases": {part.biases for part in parts},
+    }
+
+
 def _same_model(model: LanguageModel, section: dict[str, Any], launch: Launch, beside: str) -> None:
     """Refuse sizes in which flags and instance differ.
 
@@ -261,8 +287,11 @@ def _same_model(model: LanguageModel, section: dict[str, Any], launch: Launch, b
         InputError: each of them, with both numbers.
     """
     count = 1 if model.experts is None else model.experts.count
+    sizes = _sizes_of(model)
     pairs = [
-        (name, value, getattr(model, name, value)) for name, value in section.items() if type(value) in (int, bool)
+        (name, value, value if value in own else next(iter(own)))
+        for name, value in section.items()
+        if type(value) in (int, bool) and (own := sizes.get(name))
     ]
     pairs.append(("experts", section.get("experts", {}).get("count", 1), count))
     said = launch.values.get("vocabulary")

@@ -100,7 +100,8 @@ Parts = Annotated[int, Ge(1), Le(MAX_GPUS)]
 
 
 class Recompute(StrEnum):
-    """What the backward pass computes again instead of keeping: nothing, the attention core, whole layers."""
+    """What the backward pass computes again instead of keeping: nothing; scores of attention, or where tiles do not
+    keep them outputs of norms and of functions between products; whole layers."""
 
     NONE = "none"
     SELECTIVE = "selective"

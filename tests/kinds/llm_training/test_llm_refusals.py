@@ -38,7 +38,7 @@ def told(folder: Path, **changes: object) -> tuple[int, str]:
     ("changes", "text"),
     [
         ({"model": {"layers": 0}}, "model.layers: out of range (value: 0); allowed: a whole number 1 to 10000"),
-        ({"model": 5}, "model: wrong type (value: 5); allowed: a name, a file, or sizes"),
+        ({"model": 5}, "model: wrong type (value: 5); allowed: a name, a file, sizes, or kinds of layers"),
         ({"model": {"huggingface": "config.json"}}, "model.layers: unknown key layers"),
         ({"strategy": {"order": ["tensor", "tensor", "data", "pipeline"]}}, "strategy.order: a dimension stands twice"),
         ({"strategy": {"tensor": [1, "two"]}}, "strategy.tensor[1]: wrong type (value: 'two')"),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.support.llm_cases import strategy, training
 from topoopt.core.arrays import GIB
-from topoopt.core.language_models import Attention, Experts, LanguageModel, Mlp
+from topoopt.core.language_models import Attention, Experts, LanguageModel, LatentAttention, Mlp
 from topoopt.core.llm_training import NumberFormats
 from topoopt.simulate.llm_training.costs import part_weights, rank_weights
 from topoopt.simulate.llm_training.memory import in_flight, layer_activations
@@ -17,7 +18,7 @@ from topoopt.simulate.llm_training.step import estimate
 from topoopt.simulate.llm_training.strategies import columns_of
 from topoopt.verify.llm_training.costs import ends_on_rank
 from topoopt.verify.llm_training.layers import layer_on_rank
-from topoopt.workloads.language_models import parameters, uniform
+from topoopt.workloads.language_models import LANGUAGE_MODELS, parameters, uniform
 
 PLAIN = NumberFormats(flash=False)
 
@@ -149,3 +150,59 @@ def test_micro_batches_on_their_way_of_the_first_rank(schedule: str, chunks: int
     assert in_flight(columns, np.array([64.0]), np.zeros(1))[0] == held
     few = 8 / chunks if schedule == "interleaved" else 2.0
     assert in_flight(columns, np.array([2.0]), np.zeros(1))[0] <= max(few, 2.0)
+
+
+LLAMA3_8B = uniform("llama3-8b", 32, 4096, Attention(32, 8, 128), Mlp(14336), 128_256)
+LATENT = LatentAttention(128, 1536, 512, 128, 64, 128)
+SLICES = {
+    "70b": LANGUAGE_MODELS["llama3-70b"].of_layers(12),
+    "405b": LANGUAGE_MODELS["llama3-405b"].of_layers(4),
+    "v2": uniform("v2", 4, 5120, LATENT, Experts(160, 6, 1536, 3072), 102_400, dense=(1, Mlp(12288))),
+    "v3": uniform("v3", 4, 7168, LATENT, Experts(256, 8, 2048, 2048, balanced=True), 129_280, dense=(1, Mlp(18432))),
+    "8b": LLAMA3_8B,
+    "7b": CI_7B,
+    "7b p": replace(CI_7B, vocabulary=131_200),
+}
+FSDP = NumberFormats(weight_bytes=4, master_bytes=0)
+PEAKS: list[tuple[str, int, dict[str, Any], float, float]] = [
+    ("70b", 4096, {"tensor": 1, "pipeline": 2, "data": 4, "zero": 1}, 66.55, -1.7),
+    ("70b", 4096, {"tensor": 2, "data": 4, "zero": 1}, 60.68, -1.8),
+    ("70b", 4096, {"tensor": 4, "data": 2, "zero": 1}, 39.07, -1.6),
+    ("70b", 4096, {"tensor": 8}, 28.29, -1.5),
+    ("70b", 32768, {"tensor": 2, "context": 4, "zero": 1}, 68.43, -1.6),
+    ("70b", 131_072, {"context": 8, "zero": 1}, 147.99, 0.3),
+    ("405b", 4096, {"tensor": 1, "pipeline": 2, "data": 4, "zero": 1}, 87.08, -7.0),
+    ("405b", 4096, {"tensor": 8}, 38.57, -4.4),
+    ("405b", 32768, {"context": 8, "zero": 1}, 139.22, -7.1),
+    ("v2", 4096, {"data": 8, "expert": 8, "zero": 1}, 45.63, -1.2),
+    ("v2", 4096, {"data": 4, "expert": 4, "pipeline": 2, "zero": 1}, 44.70, -0.6),
+    ("v3", 4096, {"data": 8, "expert": 8, "zero": 1}, 104.30, -1.8),
+    ("v3", 4096, {"data": 4, "expert": 4, "pipeline": 2, "zero": 1}, 114.00, -1.1),
+    ("7b", 8192, {"tensor": 4, "data": 2, "sequence": False, "zero": 1, "micro_batch": 2}, 53.219, -1.1),
+    ("7b p", 8192, {"pipeline": 4, "chunks": 8, "data": 2, "zero": 1}, 56.551, 0.8),
+    ("8b", 8192, {"data": 8, "zero": 3, "micro_batch": 2, "recompute": "selective"}, 77.0, -3.5),
+    ("8b", 8192, {"data": 128, "zero": 3, "micro_batch": 2, "recompute": "selective"}, 62.0, -2.7),
+]
+"""Model, length, strategy, GiB of the fullest GPU as measured, and percent that the computed ones are off.
+
+Slices of 4 and 12 layers on B200 from SimuMax; Megatron-LM's continuous tests of 7B; torchtitan's runs of 8B.
+"""
+
+
+@pytest.mark.parametrize(("name", "length", "parts", "gib", "off"), PEAKS)
+def test_measured_peaks(name: str, length: int, parts: dict[str, Any], gib: float, off: float) -> None:
+    """As the page of results prints them."""
+    one = strategy(**parts)
+    problem = training("llama3-70b", one.gpus, 8 * one.data * one.micro_batch, length)
+    problem = replace(problem, model=SLICES[name], formats=FSDP if one.zero == 3 else NumberFormats())
+    held = estimate(problem, one).memory.total / GIB
+    assert 100 * (held / gib - 1) == pytest.approx(off, abs=0.06)
+    assert abs(held / gib - 1) < 0.1
+
+
+def test_the_worked_examples() -> None:
+    """Megatron-LM's test of 7B: 12 bytes of 1 713 299 456 parameters, (10 + 21/4) s b h L of activations."""
+    one = strategy(tensor=4, data=2, sequence=False, zero=1, micro_batch=2)
+    memory = estimate(replace(training("llama3-70b", 8, 32, 8192), model=CI_7B), one).memory
+    assert memory.weights + memory.gradients + memory.optimizer == 12 * 1_713_299_456
+    assert memory.activations == (10 + 21 / 4) * 8192 * 2 * 4096 * 32

@@ -15,7 +15,7 @@ from topoopt.core.language_models import LanguageModel, LayerKind, Mixer
 from topoopt.files.documents import Document, parse_document
 from topoopt.files.findings import Findings
 from topoopt.files.issues import Issue, key_text, value_text
-from topoopt.files.reader_fields import FieldTable, named
+from topoopt.files.reader_fields import ANY_OTHER, FieldTable, named
 from topoopt.kinds.llm_training.families.dense import DENSE_FAMILIES
 from topoopt.kinds.llm_training.families.formulas import value_of
 from topoopt.kinds.llm_training.families.hybrids import HYBRID_FAMILIES
@@ -108,6 +108,9 @@ FIELDS: FieldTable = MappingProxyType(
 unless they are null, false, 0 or empty (1 where they count every n-th layer). Keys that do not stand here are named in
 a note."""
 
+TABLE: FieldTable = {**FIELDS, ANY_OTHER: ("noted", "its name")}
+"""The same with what becomes of any other key."""
+
 EVERY = frozenset(
     {
         "decoder_sparse_step",
@@ -155,6 +158,7 @@ TYPES: Mapping[str, Any] = MappingProxyType(
                 "shared_intermediate_size",
                 "shared_expert_intermediate_size",
                 "attn_layer_offset",
+                "max_window_layers",
                 "num_nextn_predict_layers",
                 "num_mtp_modules",
                 "expert_layer_offset",
@@ -244,7 +248,7 @@ def read_huggingface(file: Path) -> tuple[LanguageModel, tuple[str, ...]]:
     assert isinstance(data, dict)
     fitting = findings.shape(SHAPES[name], document)
     findings.add(_refused(name, family, data))
-    if fitting is not None and not findings.issues:
+    if fitting is not None:
         findings.add(_broken_rules(family, fitting.model_dump(), data))
     keys = findings.settled(document, fitting).model_dump()
     model = model_of_family(name, family, keys)
@@ -267,10 +271,14 @@ def _language_part(document: Document, notes: list[str]) -> tuple[Document, tupl
 
 def _broken_rules(family: Family, keys: Mapping[str, Any], data: Mapping[str, Any]) -> Iterator[Issue]:
     """Rules of a family that do not hold, and lists that are too short."""
-    for condition, key, allowed in family.refused:
+    for condition, key, values in family.refused:
         if value_of(condition, keys):
-            missing = key not in data
-            yield Issue((key,), "missing" if missing else "not covered", value_text(keys[key]), allowed)
+            text, allowed = "not covered" if key in data else "missing", values
+            if allowed.startswith("divisors of"):
+                text = "indivisible heads" if "head" in key else "indivisible"
+                name = allowed.removeprefix("divisors of ").partition(",")[0]
+                allowed = allowed.replace(name, f"{name} {keys.get(name)}", 1)
+            yield Issue((key,), text, value_text(keys[key]), allowed)
 
 
 def _refused(name: str, family: Family, data: Mapping[str, Any]) -> Iterator[Issue]:

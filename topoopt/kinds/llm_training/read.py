@@ -455,7 +455,15 @@ def _formats(section: FormatsSection) -> NumberFormats:
         gradient_bytes=4 if section.gradients == "fp32" else 2,
         moment_bytes=4 if section.moments == "fp32" else 2,
         flash=section.attention == "tiled",
+        weight_bytes=4 if section.weights == "fp32" else 2,
+        master_bytes=_master_bytes(section),
     )
+
+
+def _master_bytes(section: FormatsSection) -> int:
+    """Of the copies of a weight and of its gradient that the optimizer has in 32 bits beside 16."""
+    copied = section.compute == "fp16" and section.gradients == "16-bit"
+    return (0 if section.weights == "fp32" else 4) + (4 if copied else 0)
 
 
 def _hashed(model: LanguageModel) -> dict[str, Any]:

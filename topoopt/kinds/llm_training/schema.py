@@ -245,7 +245,8 @@ class GpuClusterSection(FileModel):
         device = TRAINING_DEVICES.get(section, TRAINING_DEVICES["h100"]) if isinstance(section, str) else None
         if isinstance(section, dict):
             try:
-                device = device_of(DeviceSection.model_validate(section))
+                own = DeviceSection.model_validate(section)
+                device = own.device if own.like in TRAINING_DEVICES else own.model_copy(update={"like": "h100"}).device
             except ValidationError:
                 return data
         if device is None:
@@ -268,6 +269,11 @@ class FormatsSection(FileModel):
     dispatch: Literal["16-bit", "fp8"] = Field(default="16-bit", description="tokens on their way to experts")
     gradients: Literal["fp32", "16-bit"] = "fp32"
     moments: Literal["fp32", "16-bit"] = "fp32"
+    weights: Literal["16-bit", "fp32"] = Field(
+        default="16-bit",
+        exclude_if=lambda value: bool(value == "16-bit"),
+        description="as they are kept; 16-bit: the optimizer has a copy of 32 bits; fp32: 16 bits as they are gathered",
+    )
     attention: Literal["tiled", "plain"] = Field(
         default="tiled", description="tiled: scores stay on the chip; plain: they are stored and moved"
     )

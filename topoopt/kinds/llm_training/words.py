@@ -358,7 +358,15 @@ COLOURS: Mapping[PassKind, tuple[str, str]] = {
 }
 """Colour class and name of a pass."""
 
-PARTS = {"weights": "k0", "gradients": "k4", "optimizer": "k1", "activations": "k2"}
+PARTS = {
+    "weights": "k0",
+    "gradients": "k4",
+    "optimizer": "k1",
+    "activations": "k2",
+    "logits": "k3",
+    "working": "k5",
+    "gathered": "k6",
+}
 
 COMPARED = 6
 

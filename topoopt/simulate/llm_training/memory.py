@@ -29,23 +29,26 @@ def layer_activations(problem: LlmTrainingProblem, columns: StrategyColumns, kin
     """Bytes that a layer of a kind keeps of one micro-batch for its backward pass.
 
     Inputs and outputs of norms; what mixers keep; of an MLP both products and what is between; with experts rows on
-    their way there and back, and scores of the router.
+    their way there and back, and scores of the router. Held against measured peaks of Megatron-LM and torchtitan.
     """
     model, formats, length, mlp = problem.model, problem.formats, problem.batch.length, kind.mlp
     t, h = columns.tensor, model.hidden
     split = np.where(columns.sequence > 0, t, 1.0)
     tokens = columns.micro_batch * length / columns.context
     cut, whole = mixer_kept(kind.mixer, t)
-    kept = (4.0 * blocks_of(kind) * h + ELEMENT * whole) / split + ELEMENT * cut
+    # Selective recomputation leaves out scores, or where tiles do not keep them outputs of norms and functions.
+    selective = columns.recomputes(Recompute.SELECTIVE)
+    again = np.where(selective & formats.flash, ELEMENT, 0.0)
+    kept = ((4.0 - again) * blocks_of(kind) * h + ELEMENT * whole) / split + ELEMENT * cut
     if isinstance(mlp, Mlp):
-        kept = kept + (6.0 if mlp.gated else 4.0) * mlp.hidden / t
+        kept = kept + ((6.0 if mlp.gated else 4.0) - again) * mlp.hidden / t
         kept = kept + (DROPOUT_MASKS * h / split if mlp.biases and not mlp.gated else 0.0)
     elif mlp is not None:
         inner, passed = mlp.per_token * mlp.hidden + mlp.shared_hidden, (mlp.per_token + 1.0) * (mlp.latent or h)
-        kept = kept + ((6.0 if mlp.gated else 4.0) * inner + ELEMENT * passed + 4.0 * mlp.count) / t
+        kept = kept + (((6.0 if mlp.gated else 4.0) - again) * inner + ELEMENT * passed + 4.0 * mlp.count) / t
     if not formats.flash and isinstance(kind.mixer, Attention | LatentAttention):
         scores = 5.0 * kind.mixer.heads / t * length / columns.context
-        kept = kept + np.where(columns.recomputes(Recompute.SELECTIVE), 0.0, scores)
+        kept = kept + np.where(selective, 0.0, scores)
     return tokens * np.where(columns.recomputes(Recompute.FULL), 2.0 * h / split, kept)
 
 

@@ -124,12 +124,12 @@ def inner_kinds(problem: LlmTrainingProblem, columns: StrategyColumns) -> Layers
     stages, kinds = stages_of(problem, columns), len(problem.model.kinds)
     ends = np.cumsum(stages, axis=1)
     own = problem.model.before[ends] - problem.model.before[ends - stages]
-    found = np.zeros((kinds, len(stages)))
+    longest = np.zeros((kinds, len(stages)))
     for row, p in enumerate(columns.pipeline.astype(np.int64).tolist()):
         ranks = [own[row, rank::p].sum(axis=0) for rank in range(p)]
         between = ranks[1:-1] or ranks
-        found[:, row] = max(between, key=lambda layers: int(layers.sum()))
-    return found
+        longest[:, row] = max(between, key=lambda layers: int(layers.sum()))
+    return longest
 
 
 def parts_of_stages(

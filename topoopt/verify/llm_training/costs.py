@@ -601,7 +601,9 @@ def _kept(problem: LlmTrainingProblem, r: Records, kind: LayerKind, h: int, *, c
         computed: of the layer that is being computed, which keeps all for the moment.
     """
     split = np.where(r.split > 0, r.t, 1.0)
-    size, heads = kept_elements(kind, h, r.t, split), mixing_of(kind, h, r.t).heads
+    some = r.again(Recompute.SELECTIVE) & problem.formats.flash
+    once = np.where(some & (not computed), 0.0, 1.0)
+    size, heads = kept_elements(kind, h, r.t, split, once), mixing_of(kind, h, r.t).heads
     if heads and not problem.formats.flash:
         scores = 5.0 * heads / r.t * problem.batch.length / r.c
         size = size + (scores if computed else np.where(r.again(Recompute.SELECTIVE), 0.0, scores))

@@ -219,18 +219,19 @@ def layer_on_rank(kind: LayerKind, h: int, t: Floats) -> RankLayer:
     return RankLayer(np.asarray(matrices), np.asarray(matrices + small), routed)
 
 
-def kept_elements(kind: LayerKind, h: int, t: Floats, split: Floats) -> Floats:
+def kept_elements(kind: LayerKind, h: int, t: Floats, split: Floats, once: Floats) -> Floats:
     """Return the bytes of a token that a layer keeps for its backward pass, scores apart.
 
-    Parts keep what goes into their norm and out of it; layers as GPT has them also two masks of dropout.
+    Parts keep what goes into their norm and out of it; layers as GPT has them also two masks of dropout. Where `once`
+    is 0 outputs of norms and of functions are computed again.
     """
     mixing, mlp = mixing_of(kind, h, t), kind.mlp
-    size = (4.0 * h * parts_of(kind) + 2.0 * mixing.kept_whole) / split + 2.0 * mixing.kept
+    size = ((2.0 + 2.0 * once) * h * parts_of(kind) + 2.0 * mixing.kept_whole) / split + 2.0 * mixing.kept
     if isinstance(mlp, Mlp):
         dropped = 2.0 * h / split if mlp.biases and not mlp.gated else 0.0
-        return np.asarray(size + dropped + (2.0 + 2.0 * (1 + mlp.gated)) * mlp.hidden / t)
+        return np.asarray(size + dropped + (2.0 * once + 2.0 * (1 + mlp.gated)) * mlp.hidden / t)
     if mlp is not None:
-        inner = (2.0 + 2.0 * (1 + mlp.gated)) * (mlp.shared_hidden + mlp.hidden * mlp.per_token)
+        inner = (2.0 * once + 2.0 * (1 + mlp.gated)) * (mlp.shared_hidden + mlp.hidden * mlp.per_token)
         rows = 2.0 * (mlp.latent or h) * (1.0 + mlp.per_token)
         size = size + (inner + rows + 4.0 * mlp.count) / t
     return np.asarray(size)

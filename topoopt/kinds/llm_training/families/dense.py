@@ -26,8 +26,8 @@ _ONLY = (
     "layer_types",
     "the same for all layers",
 )
-_KNOWN = "'linear_attention' in (layer_types or ()) or 'chunked_attention' in (layer_types or ())"
-_COVERED = (_KNOWN, "layer_types", "full_attention or sliding_attention for each layer")
+_OTHER_TYPES = "'linear_attention' in (layer_types or ()) or 'chunked_attention' in (layer_types or ())"
+_COVERED = (_OTHER_TYPES, "layer_types", "full_attention or sliding_attention for each layer")
 _WITHOUT = (
     "layer_types is not None and 'sliding_attention' in layer_types and sliding_window is None",
     "sliding_window",
