@@ -155,10 +155,11 @@ class LayerTimes:
         return seconds
 
     def _core(self, mixer: Mixer | None) -> tuple[Column, Column]:
-        attends = isinstance(mixer, Attention | LatentAttention)  # what states take is in their bytes
-        work = core_operations(mixer, self._length) if attends else 0.0
+        if not isinstance(mixer, Attention | LatentAttention):  # what states take is in their bytes
+            return np.zeros_like(self.tokens), np.zeros_like(self.tokens)
+        work = core_operations(mixer, self._length)
         seconds = self.tokens / self._columns.tensor * work / self._attention_rate
-        if self._flash or not isinstance(mixer, Attention):
+        if self._flash:
             return seconds, FLASH_BACKWARD * seconds
         scores = self.tokens * self._length * mixer.heads / self._columns.tensor
         moved = self._moved(scores * SCORE_BYTES * self._reached.between)

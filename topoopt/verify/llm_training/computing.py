@@ -11,7 +11,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from topoopt.core.arrays import Floats
-from topoopt.core.language_models import Attention, Experts, LayerKind, Mlp
+from topoopt.core.language_models import Experts, LayerKind, Mlp
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.parallelism import Recompute
 from topoopt.verify.llm_training.layers import Mixing, Product, mean_keys, mixing_of, parts_of
@@ -125,7 +125,7 @@ class GpuSeconds:
         work = 2.0 * mean_keys(kind, length) * mixing.pairs + mixing.indexed * length
         slower = 1.0 + self.reached.half_keys / length
         forward = own * work * slower / (self.problem.device.matrix_tflops * self.reached.attention * 1e12)
-        if not self.problem.formats.flash and isinstance(kind.mixer, Attention):
+        if not self.problem.formats.flash and mixing.heads:
             scores = own * length * mixing.heads
             forward = 2.0 * forward + TOKEN_BYTES["score"] * self.reached.between * scores / self.memory
         return forward, 2.5 * forward
