@@ -13,7 +13,8 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from topoopt.core.language_models import LanguageModel, StateSpace
-from topoopt.core.llm_training import NumberFormats, Overlap, ReachedRates
+from topoopt.core.llm_training import NumberFormats, ReachedRates
+from topoopt.core.parallelism import Overlap
 
 
 class FittedNumber(NamedTuple):
