@@ -121,14 +121,6 @@ def shares_of(data: PathSplit, x: Floats, *, drop_below: float = 1e-7) -> Floats
     return np.asarray(share / total[data.demand], dtype=np.float64)
 
 
-def peaks_of(data: PathSplit, share: Floats) -> Floats:
-    """float64[F]: largest load of each family, recomputed from shares."""
-    load = np.bincount(data.resource, weights=data.use * share[data.alternative], minlength=data.resources)
-    peaks = np.zeros(len(data.family_weight))
-    np.maximum.at(peaks, np.zeros(data.resources, dtype=np.int64) if data.family is None else data.family, load)
-    return peaks
-
-
 def path_split_names(data: PathSplit) -> tuple[list[str], list[str]]:
     """Names by number: columns `share_k_a`, `peak_f`; rows `split_k`, `fit_peak_r`."""
     shares = [f"share_{k}_{a}" for a, k in enumerate(data.demand.tolist())]

@@ -1,7 +1,8 @@
 """The best rates of collectives on a network: schedules that reach them, and certificates of what limits them.
 
 Symmetries make small programs of large networks: columns are generated where links have few orbits. Elsewhere switches
-are split off and trees packed, with roots of an AllReduce shared by a program over cuts. A ReduceScatter is the AllGather of the transposed network, backward.
+are split off and trees packed, with roots of an AllReduce shared by a program over cuts. A ReduceScatter is the
+AllGather of the transposed network, backward.
 
 An AllGather is limited by a cut, unless some switch has more links in than out: then lengths of links prove more.
 Lengths limit an AllReduce, an All-to-All, and process groups at once.
@@ -129,13 +130,11 @@ def _allgather(problem: CollectiveProblem, network: RatedNetwork, stop: Stop, *,
     merged, symmetry = own.merged, own.symmetry
     if problem.groups:
         packed = packing(symmetry, stop)
-        proof = (_proof(own, packed.lengths, network, backward=backward),)
-        return _of_columns(own, packed, proof)
+        return _of_columns(own, packed, (_proof(own, packed.lengths, network, backward=backward),))
     ratio, side = ratio_cut(merged.network, np.array([root for root, _ in symmetry.rank_orbits]))
-    proof = (cut_certificate(own.side(side)),)
+    proof: tuple[Certificate, ...] = (cut_certificate(own.side(side)),)
     rate = 1 / float(ratio)
-    unbalanced = bool(_imbalance(merged.network).any())
-    packed = None
+    unbalanced = bool(_imbalance(merged.network).any()) and not problem.multicast
     if own.few_orbits or unbalanced:
         packed = packing(symmetry, stop, bound=rate)
         if packed.bound < rate * (1 - 1e-9):
@@ -146,8 +145,7 @@ def _allgather(problem: CollectiveProblem, network: RatedNetwork, stop: Stop, *,
         sent = np.full(len(merged.network.ranks), rate)
         trees = fine_forest(merged.network, merged.network.units.astype(np.float64), sent)
     except TreesDoNotFitError:
-        packed = packed or packing(symmetry, stop, bound=rate)
-        return _of_columns(own, packed, proof)
+        return _of_columns(own, packing(symmetry, stop, bound=rate), proof)
     return BestRate(rate, proof, lambda: _of_forest(merged, trees), StopReason.CONVERGED)
 
 
@@ -270,7 +268,7 @@ def limiting(problem: CollectiveProblem, stop: Stop) -> tuple[Certificate, ...]:
         return (_cut(least_cut(network)),) if problem.multicast else _allreduce(problem, stop).certificates
     turned = collective is CollectiveOp.REDUCE_SCATTER
     forward = network.transposed() if turned else network
-    if problem.groups or _imbalance(network).any():
+    if problem.groups or (_imbalance(network).any() and not problem.multicast):
         return _allgather(problem, forward, stop, backward=turned).certificates
     own = reduced(problem, forward)
     sinks = np.array([root for root, _ in own.symmetry.rank_orbits])
@@ -285,10 +283,7 @@ def pair_lengths(problem: CollectiveProblem, stop: Stop) -> Ints:
     if collective is CollectiveOp.ALLREDUCE:
         return straight_allreduce_lengths(network, stop)
     if problem.relaying and not single:
-        if problem.groups or few_pairs(problem):
-            lengths: Ints = _all_to_all(problem, stop).certificates[0]["lengths"]
-            return lengths
-        return all_to_all_bound(network, stop)[0]
+        return pair_bound(problem, stop)[0]
     if collective is not CollectiveOp.REDUCE:
         return all_to_all_rate(network, stop, relaying=problem.relaying, source=root).lengths
     turned = np.lexsort((network.arcs[:, 0], network.arcs[:, 1]))
@@ -297,12 +292,21 @@ def pair_lengths(problem: CollectiveProblem, stop: Stop) -> Ints:
     return lengths
 
 
+def pair_bound(problem: CollectiveProblem, stop: Stop) -> tuple[Ints, float]:
+    """Return int64[m], lengths of links that bound an All-to-All, and a rate of every pair that is reached."""
+    if problem.groups or few_pairs(problem):
+        best = _all_to_all(problem, stop)
+        return best.certificates[0]["lengths"], best.units
+    return all_to_all_bound(problem.network, stop)
+
+
 def root_cut(network: RatedNetwork, root: int) -> Bools:
     """The set around a root that least leaves."""
     others = network.ranks[network.ranks != root]
     sent = np.array([int(network.units.sum()) + 1])
-    value, sides = rank_cuts(network.nodes, *network.arcs.T, network.units, np.array([root]), sent, others)
-    return sides[int(value.argmin())]
+    value, sides = rank_cuts(network.nodes, network.arcs, network.units, np.array([root]), sent, others)
+    side: Bools = sides[int(value.argmin())]
+    return side
 
 
 def least_cut(network: RatedNetwork) -> Bools:

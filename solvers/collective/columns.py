@@ -222,7 +222,10 @@ class _Pricing:
         for node, above in enumerate(parent.tolist()):
             if above >= 0:
                 children.setdefault(above, []).append(node)
-        frontier, steps, rows, arcs = [int(np.searchsorted(members, root))], [], [], []
+        frontier = [int(np.searchsorted(members, root))]
+        steps: list[int] = []
+        rows: list[list[int]] = []
+        arcs: list[int] = []
         tails, depth = self.networks[direction].arcs[:, 0].tolist(), 0
         numbers = members.tolist()
         while frontier:
@@ -300,7 +303,7 @@ def packing(
     )
     count, rate, orbit = master.count, master.rate, symmetry.arc_orbit
     draw = np.random.default_rng(1)
-    first = [np.bincount(orbit, lengths, len(count)) for lengths in starts]
+    first = [np.bincount(orbit, lengths, len(count)).astype(np.float64) for lengths in starts]
     first = [own / (own @ rate) for own in first if own @ rate > 0]
     dual = 1.0 / (rate * count)
     dual = centre = dual / (dual @ rate)

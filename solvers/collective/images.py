@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from solvers.collective.columns import Column, Packing
+from solvers.collective.limits import TreesDoNotFitError
 from solvers.collective.schedules import backward, joined
 from solvers.collective.symmetry import MergedNetwork, Symmetry
 from topoopt.core.arrays import Bools, Floats, Ints, ranges, whole_shares
@@ -42,7 +43,13 @@ class _Images:
 
 
 def _images(merged: MergedNetwork, symmetry: Symmetry, columns: Sequence[Column]) -> _Images:
-    """All different images of the columns; those of one root and column share its weight."""
+    """All different images of the columns; those of one root and column share its weight.
+
+    Raises:
+        TreesDoNotFitError: there are no columns, since rates of links are too unlike.
+    """
+    if not columns:
+        raise TreesDoNotFitError("rates of links are too unlike")
     number = np.append(merged.numbers, -1)
     longest = max(column.paths.shape[1] for column in columns)
     total = np.bincount([column.orbit for column in columns], [column.weight for column in columns])

@@ -36,7 +36,6 @@ from operator import itemgetter
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from formulations.collective_rates import (
     all_to_all_rate_arrays,
@@ -47,7 +46,7 @@ from formulations.collective_rates import (
 from solvers.backends import SOLVERS, SolverLimits
 from solvers.backends.highs import load
 from solvers.stop import Stop
-from topoopt.core.arrays import Bools, Floats, Ints, offsets
+from topoopt.core.arrays import Bools, Floats, Int32s, Ints, offsets
 from topoopt.core.errors import LimitError
 from topoopt.core.proofs import StopReason
 from topoopt.core.rated_network import RatedNetwork
@@ -59,14 +58,13 @@ class TreesDoNotFitError(Exception):
 
 
 def rank_cuts(
-    nodes: int, tails: ArrayLike, heads: ArrayLike, capacity: Ints, ranks: Ints, sent: Ints, sinks: Ints,
-    *, around_sinks: bool = False,
-) -> tuple[Ints, Bools]:  # fmt: skip
+    nodes: int, arcs: Ints | Int32s, capacity: Ints, ranks: Ints, sent: Ints, sinks: Ints, *, around_sinks: bool = False
+) -> tuple[Ints, Bools]:
     """Least cuts between a super source, which sends so much to each rank, and sinks.
 
     Args:
         nodes: number of nodes.
-        tails, heads: [m] each.
+        arcs: [m, 2], tails and heads.
         capacity: int64[m].
         ranks: int64[N], and `sent`, int64[N], what they get from the source.
         sinks: int64[k].
@@ -75,11 +73,11 @@ def rank_cuts(
     Returns:
         int64[k], values; bool[k, nodes], the sides of the source, empty where all that is sent comes through.
     """
-    narrow = (np.ascontiguousarray(row, dtype=np.int32) for row in (tails, heads, ranks, sinks))
-    tail, head, rank, sink = narrow
-    whole = (np.ascontiguousarray(row, dtype=np.int64) for row in (capacity, sent))
-    capacities, amounts = whole
-    value, sides = graph.rank_cuts(nodes, tail, head, capacities, rank, amounts, sink, around_sinks)
+    tail, head, rank, sink = (
+        np.ascontiguousarray(row, dtype=np.int32) for row in (arcs[:, 0], arcs[:, 1], ranks, sinks)
+    )
+    units, amounts = (np.ascontiguousarray(row, dtype=np.int64) for row in (capacity, sent))
+    value, sides = graph.rank_cuts(nodes, tail, head, units, rank, amounts, sink, around_sinks)
     return value, sides.view(np.bool_)
 
 
@@ -123,7 +121,7 @@ def ratio_cut(network: RatedNetwork, sinks: Ints | None = None) -> RatioCut:
         inside, out = best[0].as_integer_ratio()
         sent = np.full(len(ranks), out)
         value, sides = rank_cuts(
-            network.nodes, *network.arcs.T, network.units * inside, ranks, sent, sinks, around_sinks=True
+            network.nodes, network.arcs, network.units * inside, ranks, sent, sinks, around_sinks=True
         )
         broken = sides[value < len(ranks) * out]
         larger = max([best, *((cut_ratio(network, side), side) for side in broken)], key=itemgetter(0))
@@ -410,9 +408,9 @@ def allreduce_rate(network: RatedNetwork, cut: Bools, stop: Stop) -> AllReduceRa
         added, total, carried = 0, int(sent.sum()), 1.0
         for reduce, ends in enumerate((network.arcs, network.arcs[:, ::-1])):
             links = np.maximum(np.round(x[reduce * m : (reduce + 1) * m] * FINE), 0).astype(np.int64)
-            value, sides = rank_cuts(network.nodes, *ends.T, links, ranks, sent, ranks, around_sinks=True)
-            carried = min(carried, float(value.min()) / total)
-            added += add({side.tobytes(): side for side in sides[value < total * (1 - slack)]}.values(), reduce)
+            flows, sides = rank_cuts(network.nodes, ends, links, ranks, sent, ranks, around_sinks=True)
+            carried = min(carried, float(flows.min()) / total)
+            added += add({side.tobytes(): side for side in sides[flows < total * (1 - slack)]}.values(), reduce)
         reason = StopReason.CONVERGED if not added else stop.reason()
         if reason is not None:
             break

@@ -261,7 +261,7 @@ def rooted_forest(network: RatedNetwork, root: int, trees: int | None) -> Forest
     """Trees from one root: as many as the least flow from it to another rank, in its largest whole parts."""
     others = network.ranks[network.ranks != root]
     sent = np.array([int(network.units.sum()) + 1])
-    value, _ = rank_cuts(network.nodes, *network.arcs.T, network.units, np.array([root]), sent, others)
+    value, _ = rank_cuts(network.nodes, network.arcs, network.units, np.array([root]), sent, others)
     least = int(value.min())
     if least == 0:
         raise ValueError(f"{network.names[root]} does not reach every rank")
@@ -369,7 +369,7 @@ Plans = Iterator[PlannedSchedule]
 
 def by_breadth(problem: CollectiveProblem, stop: Stop) -> Plans:
     """Balanced breadth-first broadcasts (fewest steps), on networks without switches."""
-    if not problem.relaying or problem.network.is_switch.any() or problem.collective not in GATHERS:
+    if not problem.relaying or problem.network.is_switch.any() or problem.collective not in GATHERS or problem.groups:
         return
     schedule = gathered(problem, lambda network: breadth_first_schedule(network, step_loads(network)))
     if schedule is not None:
@@ -378,7 +378,7 @@ def by_breadth(problem: CollectiveProblem, stop: Stop) -> Plans:
 
 def by_rings(problem: CollectiveProblem, stop: Stop) -> Plans:
     """Rings, each with an equal part."""
-    if not problem.relaying or problem.collective not in GATHERS:
+    if not problem.relaying or problem.collective not in GATHERS or problem.groups:
         return
     schedule = gathered(problem, lambda network: ring_gather(network, natural_rings(network)))
     if schedule is not None:
@@ -387,7 +387,7 @@ def by_rings(problem: CollectiveProblem, stop: Stop) -> Plans:
 
 def by_shortest(problem: CollectiveProblem, stop: Stop) -> Plans:
     """Whole shards in as few steps as any schedule needs; in one where switches join all ranks."""
-    if not problem.relaying or problem.collective is CollectiveOp.ALL_TO_ALL:
+    if not problem.relaying or problem.collective is CollectiveOp.ALL_TO_ALL or problem.groups:
         return
 
     def make(own: RatedNetwork) -> CollectiveSchedule:
@@ -405,7 +405,9 @@ def by_trees(problem: CollectiveProblem, stop: Stop) -> Plans:
     counts = [problem.trees_per_root]
     if counts == [None] and problem.collective in GATHERS:
         best = best_rate(problem, stop)
-        yield PlannedSchedule(best.schedule(), True, best.stopped_by, () if problem.multicast else best.certificates)
+        proof = () if problem.multicast else best.certificates
+        with contextlib.suppress(TreesDoNotFitError):
+            yield PlannedSchedule(best.schedule(), True, best.stopped_by, proof)
         few = len(problem.network.ranks) <= MOST_RANKS_TRIED and not problem.groups
         counts = [1, 2] if few and problem.objective != "throughput" else []
     for count in counts:
@@ -444,7 +446,7 @@ def by_paths(problem: CollectiveProblem, stop: Stop) -> Plans:
 def by_program(problem: CollectiveProblem, stop: Stop) -> Plans:
     """Mixed-integer programs, one a number of steps from the fewest, until more steps make it no better."""
     network = problem.network
-    if not problem.relaying or problem.collective is CollectiveOp.ALL_TO_ALL:
+    if not problem.relaying or problem.collective is CollectiveOp.ALL_TO_ALL or problem.groups:
         return
     root = only_root(problem)
     owners = network.ranks.tolist() if root is None else [root]

@@ -112,7 +112,8 @@ def in_pieces(schedule: CollectiveSchedule, pieces: int) -> CollectiveSchedule:
     behind = np.tile(np.arange(pieces, dtype=np.int32), len(sends))
     columns = {name: np.repeat(getattr(sends, name), pieces) for name in sends.__dataclass_fields__}
     columns |= {"block": columns["block"] * np.int32(pieces) + behind, "step": columns["step"] + behind}
-    divided_blocks = VectorBlocks(*(np.repeat(own, pieces) for own in (blocks.units, blocks.owner, blocks.target)))
+    columns_of_blocks = (np.repeat(blocks.owner, pieces), np.repeat(blocks.target, pieces))
+    divided_blocks = VectorBlocks(np.repeat(blocks.units, pieces), *columns_of_blocks)
     return CollectiveSchedule(divided_blocks, Sends(**columns).sorted(), schedule.routes, schedule.groups)
 
 

@@ -5,9 +5,9 @@ network is divided in that proportion, and no link gets more of its rate than th
 
 Any group of automorphisms that is listed element by element serves: averaging a solution over the group loads all
 links of an orbit alike, so a program over orbits of links loses nothing. Ranks are coloured by refinement first;
-numbers count within a colour. A shift (stride, length) adds one to the digit (number // stride) % length. The shift is extended
-to the switches by refinement again, and is kept only if it is checked to be an automorphism. Where numbers say nothing,
-ranks are numbered by the blocks that they form. A symmetry that stays hidden costs time, never truth.
+numbers count within a colour. A shift (stride, length) adds one to the digit (number // stride) % length. The shift is
+extended to the switches by refinement again, and is kept only if it is checked to be an automorphism. Where numbers say
+nothing, ranks are numbered by the blocks that they form. A symmetry that stays hidden costs time, never truth.
 """
 
 from __future__ import annotations
@@ -131,7 +131,8 @@ def merge_twins(network: RatedNetwork) -> MergedNetwork:
     if len(kept) == network.nodes:
         return unmerged(network)
     number = {node: position for position, node in enumerate(kept)}
-    numbers, groups = np.array(kept, dtype=np.int64), []
+    numbers = np.array(kept, dtype=np.int64)
+    groups: list[SwitchGroup] = []
     for switch, parts in sorted(weights.items()):
         if len(parts) > 1:
             numbers[number[switch]] = network.nodes + len(groups)

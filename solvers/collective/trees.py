@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from math import gcd
+from math import ceil, gcd
 
 import numpy as np
 
@@ -37,6 +37,9 @@ FINE_UNITS = 10**8
 
 LOSS = 1e-4
 """Part of the rate that is given up where trees are not counted: for rounding, and for fewer trees."""
+
+WHOLE_SPREAD = 16
+"""The same as `SPREAD` where trees are counted."""
 
 SPREAD = 2
 """A link goes on over so many others at least: trees are flatter."""
@@ -66,7 +69,7 @@ class _Transport:
                 share = max(
                     into[i][1] / min(spread, max(len(out) - 1, 1)), out[j][1] / min(spread, max(len(into) - 1, 1))
                 )
-                most = min(most, share / self.scale)
+                most = min(most, (ceil(share) if whole else share) / self.scale)
             rows = np.array([i, len(into) + j], dtype=np.int32)
             solver.addCol(price, 0.0, most, 2, rows, np.ones(2))
         if whole:
@@ -148,10 +151,12 @@ class _Splitting:
         out = [(head, units) for (tail, head), units in sorted(self.capacity.items()) if tail == switch]
         stacks = {arc: self.paths[arc] for arc in self.capacity if switch in arc}
         if any(u != t for u, _ in into for t, _ in out):
-            spread = 0 if self.whole else self.spread
+            spread = self.spread
             transport = _Transport(into, out, switch, spread, whole=self.whole)
             try:
-                if spread and transport.total() < _Transport(into, out, switch, 0, whole=False).total() * (1 - 1e-9):
+                if spread and transport.total() < _Transport(into, out, switch, 0, whole=self.whole).total() * (
+                    1 - 1e-9
+                ):
                     raise TreesDoNotFitError("what is lost now may be missing later")
                 units = self._kept(switch, need, transport, into, out)
             except TreesDoNotFitError:
@@ -190,9 +195,9 @@ class _Splitting:
         for _ in range(MOST_GUESSES):
             units = transport.units()
             used = units > 0
-            tails, heads = np.concatenate((tail, source[used])), np.concatenate((head, target[used]))
+            arcs = np.stack((np.concatenate((tail, source[used])), np.concatenate((head, target[used]))), axis=1)
             units_of = np.concatenate((capacity, units[used]))
-            value, sides = rank_cuts(self.network.nodes, tails, heads, units_of, ranks, need, ranks)
+            value, sides = rank_cuts(self.network.nodes, arcs, units_of, ranks, need, ranks)
             broken = np.flatnonzero(value < total)
             if not len(broken):
                 return units
@@ -289,7 +294,7 @@ def carries(network: RatedNetwork, capacity: Ints, trees: Mapping[int, int]) -> 
     """Whether so many trees from every rank fit into whole capacities, int64[m]."""
     ranks = network.ranks
     sent = np.array([trees[rank] for rank in ranks.tolist()], dtype=np.int64)
-    value, _ = rank_cuts(network.nodes, *network.arcs.T, capacity, ranks, sent, ranks)
+    value, _ = rank_cuts(network.nodes, network.arcs, capacity, ranks, sent, ranks)
     return bool((value >= sent.sum()).all())
 
 
@@ -300,7 +305,7 @@ def forest(network: RatedNetwork, capacity: Ints, trees: Mapping[int, int]) -> F
         TreesDoNotFitError: the capacities, or the links of some switch, do not carry them.
     """
     count = np.array([trees[rank] for rank in network.ranks.tolist()], dtype=np.int64)
-    splitting = _Splitting(network, capacity, lambda _: count, 0, whole=True)
+    splitting = _Splitting(network, capacity, lambda _: count, WHOLE_SPREAD, whole=True)
     return _packed(splitting, count)
 
 
@@ -332,7 +337,7 @@ def _packed(splitting: _Splitting, count: Ints) -> Forest:
     index = np.searchsorted(ranks, np.array(arcs, dtype=np.int64).reshape(-1, 2)).astype(np.int32)
     capacity = np.array([splitting.capacity[arc] for arc in arcs], dtype=np.int64)
     tail, head = (np.ascontiguousarray(row) for row in index.T)
-    roots, counts, parents = graph.pack_trees(len(ranks), tail, head, capacity, count, MOST_BATCHES)
+    roots, counts, parents = graph.pack_trees(len(ranks), tail, head, capacity, count, MOST_BATCHES, splitting.whole)
     if not len(roots) and count.any():
         raise TreesDoNotFitError("the capacities do not carry the trees")
     return tuple(

@@ -133,13 +133,11 @@ class JobEvaluator(FailureEvaluator[Repaired]):
     Args:
         cluster: rates and latencies.
         traffic: plan and demand.
-        graph: one iteration; None: the time the busiest link carries traffic stands for the iteration time.
+        graph: one iteration.
         nominal: iteration time without failure; None: simulated here.
     """
 
-    def __init__(
-        self, cluster: Cluster, traffic: PlanTraffic, graph: TaskGraph | None, nominal: float | None = None
-    ) -> None:
+    def __init__(self, cluster: Cluster, traffic: PlanTraffic, graph: TaskGraph, nominal: float | None = None) -> None:
         super().__init__()
         self.cluster, self.traffic, self._graph = cluster, traffic, graph
         self._arrays: GraphArrays | None = None
@@ -161,12 +159,7 @@ class JobEvaluator(FailureEvaluator[Repaired]):
         return self._nominal
 
     def time_ms(self, surviving: Surviving, plan: Repaired) -> float:
-        """Iteration time by `rounds`, or the time of the busiest link without a task graph."""
-        if self._graph is None:
-            traffic = PlanTraffic(self.topology, plan.routes, plan.rings, self.traffic.demand)
-            used = traffic.loads > 0
-            rate = surviving.left[used] * self.cluster.link_bytes_per_ms
-            return float((traffic.loads[used] / rate).max(initial=0.0))
+        """Iteration time by `rounds`."""
         topology = replace(self.topology, multiplicity=surviving.left)
         network = direct_connect_network(self.cluster, topology, plan.routes, plan.rings)
         if self._arrays is None:

@@ -187,7 +187,7 @@ class Lift:
         return len(self.peer) // self.degree
 
     @property
-    def one_way(self) -> bool:
+    def directed(self) -> bool:
         return self.links is LinkDirection.UNIDIRECTIONAL
 
     def annealed(self, seed: int, proposals: int, hot: float, cold: float, levels: int) -> Lift:
@@ -201,7 +201,7 @@ class Lift:
         """
         peer, shift = self.peer.copy(), self.shift.copy()
         group = self.group
-        arguments = group.cyclic, group.row, group.turn, self.degree, self.one_way
+        arguments = group.cyclic, group.row, group.turn, self.degree, self.directed
         search.anneal_lift(*arguments, True, peer, shift, proposals, hot, cold, levels, seed)
         return replace(self, peer=peer, shift=shift)
 
@@ -210,7 +210,7 @@ class Lift:
         """Over all ordered pairs of servers; infinite where some are not joined."""
         group = self.group
         pairs = search.lift_distances(
-            group.cyclic, group.row, group.turn, self.degree, self.one_way, self.peer, self.shift
+            group.cyclic, group.row, group.turn, self.degree, self.directed, self.peer, self.shift
         )
         total = self.orbits * (self.orbits * group.order - 1)
         return float(pairs @ np.arange(len(pairs))) / total if len(pairs) else inf
@@ -293,7 +293,7 @@ def race(n: int, d: int, links: LinkDirection, work_s: float, seed: int, stop: S
     number, start = seed << 20, temperatures(d)
     for least in TRIES:
         scored: list[tuple[float, int]] = []
-        for place, group in enumerate(running):
+        for index, group in enumerate(running):
             proposals = work_s * 1e9 / len(TRIES) / len(running) / nanoseconds(n, d, group, levels)
             tries = max(least, int(proposals / (ENOUGH * (n // group.order * d) ** 2)))
             lifts = []
@@ -301,12 +301,12 @@ def race(n: int, d: int, links: LinkDirection, work_s: float, seed: int, stop: S
                 if (best or lifts) and stop.reason() is not None:
                     break
                 number += 1
-                each = max(100, int(proposals / tries))
+                length = max(100, int(proposals / tries))
                 lift = Lift.empty(n, d, links, group)
-                lifts.append(lift.annealed(number, each, start[number % len(start)], COLD, levels))
-            scored.append((min((lift.mean_hops for lift in lifts), default=inf), place))
+                lifts.append(lift.annealed(number, length, start[number % len(start)], COLD, levels))
+            scored.append((min((lift.mean_hops for lift in lifts), default=inf), index))
             best += lifts
-        running = [running[place] for _, place in sorted(scored)[: max(FEW, len(scored) // SHARE)]]
+        running = [running[index] for _, index in sorted(scored)[: max(FEW, len(scored) // SHARE)]]
         best = _retained(best)
         yield best
         if stop.reason() is not None:

@@ -289,14 +289,13 @@ Routed = tuple[Topology, RoutingResult]
 
 def constructions(
     problem: TopologyProblem, rules: Rules, seed: int, *, quick_first: bool = False
-) -> Iterator[tuple[str, Topology]]:
-    """Name and topology of every seed, with forbidden and parallel links exchanged; each is made when requested."""
+) -> Iterator[tuple[str, Topology, LinkTable]]:
+    """Every seed: its name, and its links with forbidden and parallel ones exchanged; each is made when requested."""
     n, d, links, demand = problem.servers, problem.degree, problem.links, problem.demand
     for name, topology in seed_topologies(n, d, links, demand, seed=seed, quick_first=quick_first):
         table = repaired(table_of(topology), rules.allowed, problem.parallel_links, seed)
         if table is not None:
-            with suppress(InfeasibleError):
-                yield name, topology_of(table.out, problem.links, topology.origin)
+            yield name, topology, table
 
 
 def quick_start(
@@ -351,10 +350,11 @@ def quick_start(
     direct = one_hop_topology(problem.demand, problem.degree, problem.links)
     if direct is not None:
         candidate(direct[1])
-    for name, topology in constructions(problem, rules, seed, quick_first=True):
+    for name, topology, table in constructions(problem, rules, seed, quick_first=True):
         if name == "matching":
             refine()
-        candidate(topology)
+        with suppress(InfeasibleError):
+            candidate(topology_of(table.out, problem.links, topology.origin))
         if best is not None and stop.reason() is not None:
             break
     while candidates and stop.reason() is None:
@@ -433,11 +433,11 @@ class _Search:
         tables = {}
         if self._done():
             return self._result()
-        for name, topology in constructions(problem, self.rules, self.seed):
+        for name, topology, table in constructions(problem, self.rules, self.seed):
             if self.circulants_only and circulant_classes(topology) is None:
                 continue
-            tables[name] = table_of(topology)
-            self._offer(name, topology)
+            tables[name] = table
+            self._offer(name, self._topology(table.out, topology.origin))
             if self._done():
                 return self._result()
         if self.circulants_only:

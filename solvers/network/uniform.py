@@ -15,8 +15,9 @@ import numpy as np
 
 from solvers.network.annealing import anneal, hops_of, table_of, table_of_arcs, topology_of
 from solvers.network.lifts import Lift, competitors, race
+from solvers.network.polish import default_evaluations, polish
 from solvers.network.routing import RoutingResult, route
-from solvers.network.search import OnIncumbent, TopologySearchResult
+from solvers.network.search import POLISH_SERVERS, OnIncumbent, Routed, TopologySearchResult
 from solvers.network.seeds import kautz_seed
 from solvers.stop import Stop
 from topoopt.core.arrays import Floats, Ints
@@ -31,7 +32,7 @@ Entry = tuple[str, Topology, Symmetry | None, float]
 """Name, links, the group that keeps them, and what the sum of distances proves of theta."""
 
 CLOSE = 1.01
-"""A race ends early where theta is so near the bound over all topologies."""
+"""A race ends early where theta is so near the bound over all topologies; of few servers where it is there."""
 
 WITHIN = 1.005
 """Graphs are routed whose hops are so near the fewest."""
@@ -43,6 +44,9 @@ MAX_CELLS = 1 << 24
 
 FEW_GROUPS = 6
 """With fewer groups than this, graphs with more servers are tried as well."""
+
+MANY = 1024
+"""Servers above which one race is made: listing the groups takes seconds."""
 
 LARGER = 16
 """Servers that are removed at most."""
@@ -60,10 +64,10 @@ def is_uniform(demand: Floats) -> bool:
     return unit > 0 and int(np.count_nonzero(demand == unit)) == demand.size - len(demand) and not np.diag(demand).any()
 
 
-def work_s(n: int, d: int) -> tuple[float, float]:
-    """Processor seconds of a first race, and of one where the first is not close to the bound."""
-    full = min(90.0 if d <= 4 else 45.0, (n * d) ** 2 / 800.0) if n <= 1024 else 15.0
-    return min(4.0, full / 4.0), full
+def work_s(n: int, d: int) -> tuple[float, ...]:
+    """Processor seconds of a first race, and of another where that is not close to the bound; many servers have one."""
+    full = min(90.0 if d <= 4 else 45.0, (n * d) ** 2 / 800.0)
+    return (15.0,) if n > MANY else (min(4.0, full / 4.0), full)
 
 
 def search_uniform(
@@ -74,6 +78,7 @@ def search_uniform(
     bound: float = 0.0,
     stop: Stop | None = None,
     on_incumbent: OnIncumbent | None = None,
+    start: Routed | None = None,
 ) -> TopologySearchResult:
     """Search for the topology of least theta for uniform demand, without constraints.
 
@@ -84,11 +89,12 @@ def search_uniform(
         bound: on theta over all topologies.
         stop: deadline and interrupt.
         on_incumbent: called whenever there is something better.
+        start: a topology with its routing that the result is no worse than.
 
     Raises:
         InfeasibleError: so many links connect no graph. LimitError: the limit came before there was one.
     """
-    return _Search(problem, seed, scale, bound, stop or Stop(), on_incumbent).run()
+    return _Search(problem, seed, scale, bound, stop or Stop(), on_incumbent, start).run()
 
 
 class _Search:
@@ -100,27 +106,28 @@ class _Search:
         bound: float,
         stop: Stop,
         on_incumbent: OnIncumbent | None,
+        start: Routed | None,
     ) -> None:
         self.problem, self.seed, self.scale, self.bound = problem, seed, scale, bound
         self.stop, self.on_incumbent = stop, on_incumbent
         self.n, self.d, self.links = problem.servers, problem.degree, problem.links
         self.unit = float(problem.demand[0, 1])
-        self.best: tuple[Topology, RoutingResult] | None = None
+        self.best = self.start = start
         self.steps: list[tuple[str, float, float]] = []
 
     def run(self) -> TopologySearchResult:
-        short, full = (self.scale * work for work in work_s(self.n, self.d))
-        for number, work in enumerate((short, full)):
+        for number, work in enumerate(work_s(self.n, self.d)):
+            if self.best and (self._late or self._close):
+                break
             lifts: list[Lift] = []
-            for lifts in race(self.n, self.d, self.links, work, 2 * self.seed + number, self.stop):
-                if self.best is None:
+            for lifts in race(self.n, self.d, self.links, self.scale * work, 2 * self.seed + number, self.stop):
+                if self.best is None or self.best is self.start:
                     self._offer(self._entries(lifts[:1]))
             self._offer(self._entries(lifts))
-            self._offer(self._kautz())
             if number == 0:
-                self._offer(self._trimmed(short))
-            if self.stop.reason() is not None or (self.best and self.best[1].theta <= CLOSE * self.bound):
-                break
+                self._offer(self._kautz())
+                self._offer(self._trimmed(self.scale * work))
+            self._offer(self._polished())
         if self.best is None:
             raise LimitError("no topology was found that joins all servers (not proven that there is none)")
         return self._result(*self.best)
@@ -149,6 +156,11 @@ class _Search:
                     self.on_incumbent(partial(self._result, *self.best))
 
     @property
+    def _close(self) -> bool:
+        factor = CLOSE if self.n > POLISH_SERVERS else 1.0 + ACCURACY
+        return self.best is not None and self.best[1].theta <= factor * self.bound
+
+    @property
     def _late(self) -> bool:
         return self.stop.reason() is not None
 
@@ -171,6 +183,19 @@ class _Search:
             except InfeasibleError:
                 return
             yield "kautz", topology, None, hops_of(table_of(topology).out, self.problem.demand) / (self.n * self.d)
+
+    def _polished(self) -> Iterator[Entry]:
+        """The best of few servers, whose theta is above what its hops allow, after exchanges on theta."""
+        if self.best is None or self.n > POLISH_SERVERS or self._late or self._close:
+            return
+        demand, allowed = self.problem.demand, ~np.eye(self.n, dtype=np.bool_)
+        evaluations = int(self.scale * default_evaluations(self.n))
+        heads, _, _ = polish(
+            table_of(self.best[0]), demand, allowed, evaluations=evaluations, parallel=True, goal=self.bound,
+            seed=self.seed, stop=self.stop,
+        )  # fmt: skip
+        topology = topology_of(heads, self.links, f"{self.best[0].origin}, polished")
+        yield "polished", topology, None, hops_of(heads, demand) / (self.n * self.d)
 
     def _trimmed(self, work: float) -> Iterator[Entry]:
         """The best graph of a few more servers without these."""

@@ -30,10 +30,25 @@ from tests.benchmarks.bench_together import together_figures
 from tests.benchmarks.bench_topology import topology_figures
 from tests.benchmarks.bench_topology_proof import topology_proof_figures
 from tests.benchmarks.bench_topology_search import SKEWED, topology_search_figures
+from tests.benchmarks.records import records
+
+
+def print_records(console: Console, names: list[str]) -> int:
+    """Measure the rows whose names begin as one of those given, or all; a line for each figure once it is there."""
+    rows = [row for row in records() if not names or row.name.startswith(tuple(names))]
+    for row in rows:
+        console.print(f"[bold]{row.name}[/bold]  {row.command}")
+        for figure in row.measure():
+            reached = "reached" if figure.reached else "MISSED"
+            sign = ">=" if figure.higher_is_better else "<="
+            console.print(f"  {figure.name}: {figure.value:.4g} {figure.unit} ({sign} {figure.goal:g}: {reached})")
+    return 0 if rows else 2
 
 
 def main(arguments: list[str]) -> int:
     """Measure all groups, or those named; print the table."""
+    if arguments[:1] == ["records"]:
+        return print_records(Console(soft_wrap=True), arguments[1:])
     groups = {
         "topology": topology_figures,
         "evaluation": evaluation_figures,

@@ -241,6 +241,13 @@ def test_describe_names_every_field_of_every_kind() -> None:
         assert all(field.value for section in sections for field in section.fields), kind
 
 
+def test_describe_begins_with_the_file() -> None:
+    """Each line is headed by the path that leads to its fields."""
+    told = run("describe", "routing").stdout.splitlines()
+    assert told[0].startswith("file: ")
+    assert any(line.startswith("demand: family*") for line in told)
+
+
 def test_describe_one_field() -> None:
     """The range stands in the schema: 1 to 64 interfaces; a section is described with its fields."""
     told = run("describe", "co-optimisation", "cluster.degree").stdout

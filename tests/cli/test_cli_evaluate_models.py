@@ -200,7 +200,7 @@ def test_layers_are_divided_as_the_instance_pins_them(tmp_path: Path) -> None:
         ]["stage_layers"]
         return found
 
-    assert stages() == []  # as even as can be
+    assert stages() == [2, 3, 3, 2]  # as even as can be: the ends have embedding and head
     assert stages(short_ends=1) == [2, 3, 3, 2]
     balanced = stages(layers="balanced")
     assert (len(balanced), sum(balanced)) == (4, 10)

@@ -78,7 +78,8 @@ def test_a_script_is_read_evaluated_and_compared(tmp_path: Path) -> None:
 LAYERS = {
     "num-layers": 30, "hidden-size": 4096, "num-attention-heads": 32, "seq-length": 2048, "vocab-size": 51200,
     "max-position-embeddings": 2048, "tensor_model_parallel_size": 2, "sequence-parallel": True,
-    "pipeline_model_parallel_size": 4, "micro-batch-size": 1, "global-batch-size": 64, "use-distributed-optimizer": True,
+    "pipeline_model_parallel_size": 4, "micro-batch-size": 1, "global-batch-size": 64,
+    "use-distributed-optimizer": True,
 }  # fmt: skip
 
 
@@ -118,7 +119,7 @@ def test_folded_expert_groups(tmp_path: Path, gpus: int, etp: int | None, good: 
     text = "--pipeline-model-parallel-size 2 --expert-model-parallel-size 2 --global-batch-size 512"
     text += "" if etp is None else f" --expert-tensor-parallel-size {etp}"
     launch = read_launch([script(tmp_path, text)])
-    division = division_of(launch, Sizes(24, 64, 8, 32, 4096, gpus), None)
+    division = division_of(launch, Sizes(24, (64,), (8,), 32, 4096, gpus), None)
     assert (not division.problems) == good
     assert division.strategy.data == gpus // 2
 
@@ -155,7 +156,7 @@ BROKEN = (
 def test_every_rule_says_its_numbers(tmp_path: Path, flags: str, words: str) -> None:
     """16 GPUs, 24 layers, 64 heads (8 of keys), 32 experts, 4096 tokens, 512 sequences."""
     launch = read_launch([script(tmp_path, f"{flags} --global-batch-size 512")])
-    division = division_of(launch, Sizes(24, 64, 8, 32, 4096, 16), None)
+    division = division_of(launch, Sizes(24, (64,), (8,), 32, 4096, 16), None)
     assert any(re.search(words, str(problem)) for problem in division.problems), division.problems
 
 
@@ -173,7 +174,7 @@ def test_layers_of_stages(tmp_path: Path, flags: str, layers: tuple[int, ...] | 
     """By hand: what is left between the ends, chunks, and embedding and loss as layers."""
     gpus = 26 if "13" in flags else 16
     launch = read_launch([script(tmp_path, f"{flags} --global-batch-size 512")])
-    division = division_of(launch, Sizes(24, 64, 8, 1, 4096, gpus), None)
+    division = division_of(launch, Sizes(24, (64,), (8,), 1, 4096, gpus), None)
     if layers is None:
         assert any("5 stages do not divide" in str(item) for item in division.problems)
         return
@@ -209,7 +210,22 @@ def test_what_is_unknown_is_refused_or_listed(tmp_path: Path) -> None:
 )
 def test_flags_that_are_wrong(tmp_path: Path, text: str, words: str) -> None:
     """Each is named with its value, exit code 2."""
-    assert any(words in line for line in refused("llm", "check", script(tmp_path, text), "--set", f"{A100},length=8,model=llama3-70b"))  # fmt: skip
+    options = ("--set", f"{A100},length=8,model=llama3-70b")
+    assert any(words in line for line in refused("llm", "check", script(tmp_path, text), *options))
+
+
+def test_files_that_grow_without_end(tmp_path: Path) -> None:
+    """Variables that double, repetitions of repetitions and deep sums are refused or kept as they are, at once."""
+    doubling = "A0=xxxxxxxxxx\n" + "".join(f"A{i + 1}=$A{i}$A{i}\n" for i in range(60))
+    (line,) = refused("llm", "check", script(tmp_path, f"{doubling}echo $A60 --micro-batch-size 1"))
+    assert "too long" in line
+    many = "A=" + "y" * 90_000 + "\n" + "$A " * 1000
+    assert "too long" in refused("llm", "check", script(tmp_path, many))[0]
+    sums = f"--micro-batch-size $(({'(' * 5000}1{')' * 5000}))"
+    assert refused("llm", "check", script(tmp_path, sums))
+    layout = "--num-layers 4 --pipeline-model-parallel-layout ((((t*9999)*9999)*9999)*9999)*9999"
+    division = division_of(read_launch([script(tmp_path, layout)]), Sizes(4, (4,), (4,), 1, 64, 4), 4)
+    assert any("not a layout" in str(item) for item in division.problems)
 
 
 def test_torchtitan(tmp_path: Path) -> None:
@@ -221,7 +237,7 @@ def test_torchtitan(tmp_path: Path) -> None:
     )
     launch = read_launch([script(tmp_path, text, "run.toml")])
     assert launch.dialect == "torchtitan"
-    division = division_of(launch, Sizes(80, 64, 8, 1, 8192, 256), None)
+    division = division_of(launch, Sizes(80, (64,), (8,), 1, 8192, 256), None)
     assert not division.problems
     strategy = division.strategy
     assert (strategy.tensor, strategy.sequence, strategy.data, strategy.zero, strategy.micro_batch) == (
@@ -240,7 +256,7 @@ def test_torchtitan(tmp_path: Path) -> None:
          "no such schedule"),
     ):  # fmt: skip
         path = script(tmp_path, f"torchrun train.py --training.seq_len 8192 {extra}", "titan.sh")
-        division = division_of(read_launch([path]), Sizes(80, 64, 8, 32, 8192, 16), None)
+        division = division_of(read_launch([path]), Sizes(80, (64,), (8,), 32, 8192, 16), None)
         assert any(words in str(item) for item in division.problems), division.problems
 
 
@@ -248,7 +264,7 @@ def test_stages_of_torchtitan(tmp_path: Path) -> None:
     """32 layers and one for each end in 4 stages of 2 ranks: 34 = 9 + 9 + 8 + 8, less one at the ends."""
     flags = "--parallelism.pipeline_parallel_degree 2 --parallelism.pipeline_parallel_schedule Interleaved1F1B"
     path = script(tmp_path, f"{flags} --training.local_batch_size 8 --training.seq_len 8192")
-    division = division_of(read_launch([path]), Sizes(32, 32, 8, 1, 8192, 16), None)
+    division = division_of(read_launch([path]), Sizes(32, (32,), (8,), 1, 8192, 16), None)
     assert not division.problems
     assert division.strategy.stage_layers == (8, 9, 8, 7)
     assert (division.strategy.chunks, division.strategy.micro_batch, division.sequences) == (2, 1, 64)
@@ -266,10 +282,10 @@ def test_deepspeed(tmp_path: Path) -> None:
     config = write(tmp_path, DEEPSPEED, "ds.json")
     launcher = script(tmp_path, "deepspeed --num_nodes 4 --num_gpus 8 train.py --deepspeed_config ds.json", "ds.sh")
     launch = read_launch([launcher, config])
-    division = division_of(launch, Sizes(80, 64, 8, 1, 4096, 32), None)
+    division = division_of(launch, Sizes(80, (64,), (8,), 1, 4096, 32), None)
     assert not division.problems
     assert (division.strategy.zero, division.strategy.data, division.sequences) == (3, 32, 256)
-    (problem,) = division_of(launch, Sizes(80, 64, 8, 1, 4096, 16), None).problems
+    (problem,) = division_of(launch, Sizes(80, (64,), (8,), 1, 4096, 16), None).problems
     assert "2 x 4 x 16 = 128" in str(problem)
     offload = {**DEEPSPEED, "zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu"}}}
     (line,) = refused("llm", "check", write(tmp_path, offload, "off.json"))
@@ -310,6 +326,40 @@ def test_exported_arguments_are_read_back(tmp_path: Path) -> None:
     assert run("export", solution, "--to", "megatron", "-o", tmp_path / "megatron").code == 0
     launch = read_launch([tmp_path / "megatron" / "arguments.txt"])
     assert not launch.unused
-    division = division_of(launch, Sizes(24, 16, 4, 1, 4096, 16), None)
+    division = division_of(launch, Sizes(24, (16,), (4,), 1, 4096, 16), None)
     assert not division.problems
     assert division.strategy == read_solution(solution).plan.fabrics[0].strategy
+
+
+REAL = """MODEL_ARGS=(
+    --num-layers 4
+#    --num-layers 8 \\
+    --hidden-size 256 # width
+)
+DTYPE_ARGS=()
+if [[ "$DTYPE" == "fp8" ]]; then
+    DTYPE_ARGS+=("--fp8-format hybrid" "--fp8-param-gather")
+fi
+LOGGING_ARGS=(
+  #  --log-interval 1 \\
+    --eval-iters 10 \\
+    --micro-batch-size 2
+)
+MODEL_ARGS+=("${LOGGING_ARGS[@]}")
+TEXT="--global-batch"
+TEXT+="-size 8"
+WORLD=$(( ${1:-"4"} * (2 + 2) ))
+torchrun --world-size ${WORLD} x.py \\
+    ${MODEL_ARGS[@]} \\
+    ${DTYPE_ARGS[@]} $TEXT
+"""
+
+
+def test_scripts_as_they_are_published(tmp_path: Path) -> None:
+    """Arrays that grow, flags with their values in quotes, comments that end in a backslash, positional defaults."""
+    launch = read_launch([script(tmp_path, REAL)])
+    assert launch.values == {
+        "layers": 4, "hidden": 256, "fp8": "hybrid", "micro_batch": 2, "sequences": 8, "gpus": 16,
+    }  # fmt: skip
+    assert launch.noted == ("--fp8-param-gather",)
+    assert launch.unused == ("--eval-iters",)

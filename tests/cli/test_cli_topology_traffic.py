@@ -71,6 +71,8 @@ def test_traffic_of_a_plan(tmp_path: Path) -> None:
     assert ElementTree.parse(tmp_path / "t.svg").getroot().tag.endswith("svg")
     text = run("report", solution, "--output", tmp_path / "t.html", "--output", tmp_path / "u.csv")
     assert f"bandwidth tax: {found['bandwidth_tax']:.3f}" in text.stdout
+    counted = "  ".join(f"{row['hops']}: {row['cumulative']:.4f}" for row in found["pair_hops"]) or "none has a route"
+    assert f"pairs of servers in so many hops or fewer: {counted}\n" in text.stdout
     assert (tmp_path / "t.html").read_text(encoding="utf-8").startswith("<!doctype html>")
     assert run("report", solution, "--output", tmp_path / "t.html").code == 2
 

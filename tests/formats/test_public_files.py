@@ -7,11 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from solvers.stop import Stop
 from tests.support.chakra_files import shared
-from topoopt.analyses.collective.bounds import network_bounds
 from topoopt.core.errors import InputError
 from topoopt.core.rated_network import RatedNetwork
 from topoopt.formats.chakra.read import read_chakra
@@ -33,10 +32,18 @@ def imported(form: str, name: str, **settings: Any) -> Imported:
     return IMPORTERS[form](shared(f"{CASES}/{name}"), **settings)
 
 
-def rates(network: RatedNetwork, *, allreduce: bool = False) -> tuple[float, float]:
-    """No AllGather, and no AllReduce, is faster, GB/s."""
-    bounds = network_bounds(network, Stop(), all_to_all=False, allreduce=allreduce)
-    return float(bounds.allgather_rate), float(bounds.allreduce_rate or 0)
+def allgather(network: RatedNetwork) -> float:
+    """No AllGather is faster, GB/s: all sets of nodes, ranks in each over the rate out of it."""
+    nodes, ranks = network.nodes, set(network.ranks.tolist())
+    sets = np.arange(1, 1 << nodes, dtype=np.int64)
+    inside = np.zeros(len(sets), dtype=np.int64)
+    for rank in ranks:
+        inside += sets >> rank & 1
+    out = np.zeros(len(sets))
+    for (tail, head), rate in zip(network.arcs.tolist(), network.gbytes_per_s.tolist(), strict=True):
+        out += rate * ((sets >> tail & 1) & (1 - (sets >> head & 1)))
+    some = (inside > 0) & (inside < len(ranks))
+    return float(len(ranks) * (out[some] / inside[some]).min())
 
 
 def instance_of(made: Imported, folder: Path) -> Any:
@@ -89,7 +96,7 @@ def test_hives_of_amd(name: str, of_50: float, per_link: int, declared: bool, tm
     made = imported("nccl-topology", f"26-amd-topologies/{name}.xml", collective="allgather", **settings)
     problem = instance_of(made, tmp_path)
     expected = of_50 if declared else of_50 * per_link / 50
-    assert rates(problem.network)[0] == pytest.approx(expected, rel=1e-5)
+    assert allgather(problem.network) == pytest.approx(expected, rel=1e-5)
 
 
 def test_two_hives_that_nothing_joins() -> None:
@@ -130,7 +137,7 @@ def test_the_same_with_the_right_number(tmp_path: Path) -> None:
     made = IMPORTERS["astrasim-network"](tmp_path / "topo.txt")
     figures = made.figures
     assert (figures["ranks"], figures["nvswitches"], figures["switches"], figures["links"]) == (8, 1, 9, 24)
-    assert rates(instance_of(made, tmp_path).network)[0] == pytest.approx(8 / 7 * 312.5)
+    assert allgather(instance_of(made, tmp_path).network) == pytest.approx(8 / 7 * 312.5)
 
 
 @pytest.mark.parametrize(
@@ -224,9 +231,9 @@ def test_an_algorithm_of_early_sccl() -> None:
 
 
 def test_four_switches_of_nvlink() -> None:
-    """The same total as of one switch: AllGather 8/7 of 450 GB/s, AllReduce half of it."""
+    """The same total as of one switch: AllGather 8/7 of 450 GB/s."""
     problem = read_instance(shared(f"{CASES}/04-four-nvswitches/four-nvswitches.yaml"))
-    assert rates(problem.network, allreduce=True) == pytest.approx((514.2857142857, 257.1428571429))
+    assert allgather(problem.network) == pytest.approx(514.2857142857)
 
 
 SOLVED: dict[str, tuple[Callable[[], Imported], float]] = {
@@ -281,3 +288,10 @@ def test_thresholds_of_a_tuner(tmp_path: Path) -> None:
     lines = made.files[0][1].decode().splitlines()
     assert not [line for line in lines if line.startswith("broadcast") and "tree" in line]
     assert json.dumps(made.notes).count("the library never applies it") == 1
+
+
+def test_a_table_of_two_hives_names_both() -> None:
+    """The links that the case lists of the same machine."""
+    with pytest.raises(InputError, match="2 parts that no links join") as caught:
+        read_instance(shared(f"{AMD}/topo_8p_rome.yaml"))
+    assert "0, 1, 3, 5; 2, 4, 6, 7" in str(caught.value)

@@ -24,6 +24,7 @@ from tests.support.same_program import assert_same
 UNNAMED = {
     "mixture",  # of routings that a method has seen: no program of an instance
     "narrowed_flow",  # over the arcs that a method selects, with tests beside it
+    "orbit_flow",  # under a group that a search hands over or looks for, with tests beside it
     "hierarchical_bandwidth",  # programs that grow cut by cut: tests of their own, with their Pyomo reference
     "strategy_choice",  # programs of jobs, whose data come from solvers and checker: tests of their own
     "joint_plan",

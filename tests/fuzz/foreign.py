@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import topoopt.costs
-from tests.support import chakra_files
+from tests.support import chakra_files, foreign_network_cases
 from topoopt.core.errors import TopooptError
 from topoopt.files.demand_files import read_demand, read_trace
 from topoopt.files.graph_files import read_graph
@@ -148,6 +148,18 @@ LIBRA = {
 }
 
 
+NETWORKS = {
+    "simai.ns3": foreign_network_cases.SIMAI,
+    "machine.xml": foreign_network_cases.NCCL,
+    "hive.xml": foreign_network_cases.HIVE,
+    "two.infragraph.json": json.dumps(foreign_network_cases.INFRA),
+    "n.graph": foreign_network_cases.GRAPH + foreign_network_cases.DEMANDS,
+    "native.sndlib": foreign_network_cases.SNDLIB,
+    "xml.sndlib": foreign_network_cases.SNDLIB_XML,
+    "zoo.gml": foreign_network_cases.ONE_FORM,
+}
+
+
 def imports() -> dict[str, bytes]:
     """A file of every format that is imported; of formats of several files, each."""
     return {
@@ -161,6 +173,7 @@ def imports() -> dict[str, bytes]:
         b' "InstanceParams": {"collective": 2, "num_chunks": 1}}',
         "ring.sccl": b'{"msccl_type": "topology", "name": "r", "links": [[0, 1], [1, 0]], "switches": []}',
         **LIBRA,
+        **{name: text.encode() for name, text in NETWORKS.items()},
     }
 
 
@@ -207,4 +220,16 @@ IMPORTS: dict[str, Callable[[Path], list[Callable[[], Imported]]]] = {
     "input.teccl": lambda path: [lambda: IMPORTERS["teccl"](path)],
     "ring.sccl": lambda path: [lambda: IMPORTERS["sccl"](path)],
     **dict.fromkeys(LIBRA, _libra),
+    "simai.ns3": lambda path: [lambda: IMPORTERS["astrasim-network"](path)],
+    "machine.xml": lambda path: [
+        lambda links=links: IMPORTERS["nccl-topology"](path, links=links) for links in ("scale-up", "all")
+    ],
+    "hive.xml": lambda path: [lambda: IMPORTERS["nccl-topology"](path)],
+    "two.infragraph.json": lambda path: [lambda: IMPORTERS["infragraph"](path)],
+    "n.graph": lambda path: [lambda: IMPORTERS["repetita"](path, demands=path)],
+    "native.sndlib": lambda path: [
+        lambda: IMPORTERS["sndlib"](path, links="bidirected", demands="symmetric", modules=1)
+    ],
+    "xml.sndlib": lambda path: [lambda: IMPORTERS["sndlib"](path, links="directed", demands="directed")],
+    "zoo.gml": lambda path: [lambda: IMPORTERS["topology-zoo"](path, missing_gbps=1.0)],
 }

@@ -34,7 +34,7 @@ MOST_RECORDED_S = 60.0
 LIMIT_S = 60.0
 """Processor time of the cases of one mutant, of the quick ones and of the slow ones."""
 
-WALL_LIMIT_S = 300.0
+WALL_LIMIT_S = 900.0
 """For mutants that wait without end."""
 
 

@@ -336,3 +336,18 @@ def test_full_fat_tree_has_the_bandwidth_of_all_interfaces() -> None:
     network = FABRICS["full-fat-tree"].build(cluster(16, 4, 25.0), (), options)
     ideal = FABRICS["ideal-switch"].build(cluster(16, 4, 25.0), (), options)
     assert set(network.link_rate) == set(ideal.link_rate)
+
+
+def test_switches_of_a_radix() -> None:
+    """Racks of 4 servers of 8-port switches; switches of 2 ports cannot hold 16 servers; large ones are one rack."""
+    full = FABRICS["full-fat-tree"]
+    for radix, hops in (
+        (8, {(0, 3): 2, (0, 4): 4, (0, 15): 4}),
+        (4, {(0, 1): 2, (0, 3): 4, (0, 15): 6}),
+        (64, {(0, 15): 2}),
+    ):
+        network = full.build(cluster(16), (), FabricOptions(radix=radix))
+        paths = all_paths(network)
+        assert {pair: len(paths[pair]) - 1 for pair in hops} == hops
+    with pytest.raises(InputError, match="hold 2 of 16 servers"):
+        full.build(cluster(16), (), FabricOptions(radix=2))

@@ -225,6 +225,19 @@ def test_a_bill_is_written_beside_its_run(tmp_path: Path, written: Written) -> N
     assert (folder / "bill.csv").read_text().count("\n") > 3
 
 
+def test_a_folder_of_a_stranger_is_not_obeyed(done: tuple[Path, Path, Path], tmp_path: Path) -> None:
+    """Runs are those of the study file, whatever the plan in the folder says; the plan is written anew."""
+    file, out, kept = done
+    plan = json.loads((out / "study.json").read_text())
+    target = tmp_path / "mine"
+    changes = {"command": ["cost"], "arguments": ["--servers", "16", "--output", str(target)]}
+    (out / "study.json").write_text(json.dumps({**plan, "runs": [{**plan["runs"][0], **changes}]}))
+    kept.unlink()
+    assert run_study(read_study(file), out, jobs=1)["ran"] == 1
+    assert not target.exists()
+    assert json.loads((out / "study.json").read_text()) == plan
+
+
 def test_rules_beyond_all_numbers() -> None:
     """Sequences that leave the range of floats end there."""
     assert progression_values(Progression(1e308, 1.7e308, factor=2.0)) == [1e308]

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 
 from solvers.failures.job import JobEvaluator
-from solvers.failures.repairs import PlanTraffic
+from solvers.failures.repairs import PlanTraffic, Repaired
+from solvers.failures.surviving import Surviving
 from solvers.network.assembly import assemble, link_arcs, ring_arcs
 from solvers.network.routes import balanced_routes
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.routing import AllReduceDemand, Demand, GroupRings, Ring
 from topoopt.core.topology import Topology
+from topoopt.core.workload import TaskGraph
 
 BIDIRECTIONAL, UNIDIRECTIONAL = LinkDirection.BIDIRECTIONAL, LinkDirection.UNIDIRECTIONAL
 MEGABYTE = 1e6
@@ -55,10 +58,26 @@ def demand(n: int, payload: float = 0.0, transfers: float = 0.0) -> Demand:
     return Demand(matrix, groups)
 
 
+class BusiestLink(JobEvaluator):
+    """A job without a task graph: its value is the time that the busiest link carries traffic, added up by hand."""
+
+    def __init__(self, cluster: Cluster, traffic: PlanTraffic, nominal: float | None = None) -> None:
+        super().__init__(cluster, traffic, cast(TaskGraph, None), nominal)
+
+    def on(self, traffic: PlanTraffic) -> BusiestLink:
+        return BusiestLink(self.cluster, traffic, self.nominal)
+
+    def time_ms(self, surviving: Surviving, plan: Repaired) -> float:
+        traffic = PlanTraffic(self.topology, plan.routes, plan.rings, self.traffic.demand)
+        used = traffic.loads > 0
+        rate = surviving.left[used] * self.cluster.link_bytes_per_ms
+        return float((traffic.loads[used] / rate).max(initial=0.0))
+
+
 def circulant_job(n: int, distances: Sequence[int], payload: float = MEGABYTE, transfers: float = 0.0) -> JobEvaluator:
     """A data-parallel job on a circulant, without a task graph: values are the time of the busiest link."""
     topology = circulant(n, distances)
     asked = demand(n, payload, transfers)
     routes = balanced_routes(topology, asked.model_parallel_bytes if transfers else None)
     traffic = PlanTraffic(topology, routes, circulant_rings(n, distances), asked)
-    return JobEvaluator(cluster(n, topology.degree), traffic, None)
+    return BusiestLink(cluster(n, topology.degree), traffic)

@@ -9,7 +9,10 @@ from topoopt.core.arrays import GIB
 from topoopt.core.llm_training import GpuCluster, LlmSearchSettings, LlmTrainingProblem, NumberFormats, TrainingBatch
 from topoopt.core.llm_training_plan import RankedStrategy
 from topoopt.core.parallelism import Overlap, ParallelStrategy, PipelineSchedule, Recompute, StrategySpace
+from topoopt.kinds.llm_training.figures import StageFigures
+from topoopt.simulate.llm_training.costs import GroupRates
 from topoopt.simulate.llm_training.step import estimate
+from topoopt.simulate.llm_training.strategies import columns_of
 from topoopt.workloads.language_models import LANGUAGE_MODELS
 from topoopt.workloads.training_devices import TRAINING_DEVICES
 
@@ -34,6 +37,11 @@ def strategy(**parts: Any) -> ParallelStrategy:
 def plain(problem: LlmTrainingProblem, **changes: Any) -> LlmTrainingProblem:
     """Interfaces serve all GPUs of a server."""
     return replace(problem, cluster=replace(problem.cluster, per_gpu=False, **changes))
+
+
+def stage_figures(problem: LlmTrainingProblem, one: ParallelStrategy) -> StageFigures:
+    """The stages of a strategy on an ideal switch."""
+    return StageFigures(problem, one, GroupRates.of(problem, columns_of([one], problem.model.layers)))
 
 
 def ranked(problem: LlmTrainingProblem, one: ParallelStrategy) -> RankedStrategy:

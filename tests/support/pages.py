@@ -133,6 +133,8 @@ class Sandbox:
                     exec(compile(block.text, block.place, "exec"), self.names)
             case "yaml":
                 self._document(block)
+            case "csv":
+                (self.folder / (block.title or "block.csv")).write_text(block.text)
             case "sh":
                 self._commands(block)
             case "text" if "beginning" in block.comments:

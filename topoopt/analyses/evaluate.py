@@ -187,11 +187,11 @@ def estimate_document(
     gpus = problem.cluster.gpus
     flops = estimate.model_flops / seconds / gpus
     usable, held = problem.usable_bytes, estimate.memory
-    layers = strategy.stage_layers or stage_layers(problem.model.layers, strategy.pipeline, strategy.chunks)
     memory = {part: size / GIB for part, size in asdict(held).items()}
+    layers = strategy.stage_layers or stage_layers(problem.model.layers, strategy.pipeline, strategy.chunks)
     return {
         "name": problem.name,
-        "strategy": {**asdict(strategy), "stage_layers": list(layers)},
+        "strategy": asdict(replace(strategy, stage_layers=layers)),
         "iteration_time_s": seconds,
         "interval": {**asdict(interval), "text": interval.text},
         "software": problem.software,

@@ -5,8 +5,7 @@ best strategy of the same model on the same GPUs.
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -18,7 +17,7 @@ from rich.console import Console
 
 from topoopt.analyses.evaluate import answer, estimate_document
 from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem
-from topoopt.core.language_models import Attention, LanguageModel, Mlp
+from topoopt.core.language_models import LanguageModel
 from topoopt.core.llm_training import LlmTrainingProblem, TrainingBatch
 from topoopt.core.parallelism import MAX_GPUS, ParallelStrategy
 from topoopt.files.documents import Document, parse_document, parse_json
@@ -35,6 +34,7 @@ from topoopt.formats.launch_rules import (
 from topoopt.page import options
 from topoopt.page.output import Output
 from topoopt.page.text import ratio
+from topoopt.workloads.language_models import parameters
 
 KIND = "llm-training"
 MAX_NODES = 100_000
@@ -44,6 +44,7 @@ SETTINGS = {
     "device": str,
     "model": str,
     "length": Annotated[int, Ge(1), Le(2**26)],
+    "vocabulary": Annotated[int, Ge(1), Le(2**24)],
     "gpus": Annotated[int, Ge(1), Le(MAX_GPUS)],
     "gpus_per_server": Annotated[int, Ge(1), Le(2**14)],
     "degree": Annotated[int, Ge(1), Le(2**14)],
@@ -76,7 +77,7 @@ def check(
 
     The cluster is that of an instance of kind llm-training among the files, or of settings: `device`, `gpus`,
     `gpus_per_server`, `degree` (interfaces of a server), `link_gbps`, `intra_server_gbps`, `gpu_memory_gib`. `model` is
-    its name, and `length` the tokens of a sequence, where no flag says them.
+    its name, `length` the tokens of a sequence, and `vocabulary` that of the tokenizer, where no flag says them.
     """
     output = Output.choose(as_json)
 
@@ -108,11 +109,14 @@ class _Checked:
             raise InputError([Problem("no launch among the files", path="LAUNCH", allowed="a script or flags")])
         self.file = str(self.launches[0])
         self.launch = read_launch(self.launches)
+        if "vocabulary" in given:
+            self.launch = self.launch.but("vocabulary", given["vocabulary"])
         self.problem = self._problem(given)
         self.division = self._division()
 
     def _problem(self, given: dict[str, Any]) -> LlmTrainingProblem:
-        from topoopt.kinds.llm_training.read import read_llm_training
+        from topoopt.kinds.llm_training.read import model_of, read_llm_training
+        from topoopt.kinds.llm_training.schema import ModelSection
 
         launch = self.launch
         data: dict[str, Any] = {}
@@ -144,7 +148,8 @@ class _Checked:
         file = self.file if self.instance is None else self.instance.file
         problem = read_llm_training(replace(parse_json(json.dumps(data), MAX_NODES), file=file))
         if own and isinstance(section, dict):
-            _same_model(problem.model, section, launch, file)
+            flags, _ = model_of(ModelSection.model_validate(section), Path())
+            _same_model(problem.model, flags, launch, file)
         return problem
 
     def _cluster(self, given: dict[str, Any]) -> dict[str, Any]:
@@ -173,8 +178,7 @@ class _Checked:
             raise InputError([Problem(text, self.file, None, launch.flag("gpus_per_node"), str(said), allowed)])
         model = problem.model
         experts = 1 if model.experts is None else model.experts.count
-        heads, keys = math.gcd(*model.heads) or 1, math.gcd(*model.kv_heads) or math.gcd(*model.heads)
-        sizes = Sizes(model.layers, heads, keys, experts, problem.batch.length, gpus)
+        sizes = Sizes(model.layers, model.heads, model.kv_heads, experts, problem.batch.length, gpus)
         beside = None if self.instance is None else problem.batch.sequences
         division = division_of(launch, sizes, beside)
         if not division.problems:
@@ -193,6 +197,7 @@ class _Checked:
         ideal = estimate(self.problem, strategy)
         document = estimate_document(self.problem, strategy, ideal)
         notes = [*document["notes"], *model_notes(self.launch), *self.division.notes]
+        notes += [f"{flag}: evaluated as if it were not there" for flag in self.launch.noted]
         best = _best(self.problem, time_limit_s)
         if (seconds := best.get("iteration_time_s")) is not None:
             best["speedup"] = document["iteration_time_s"] / seconds
@@ -257,51 +262,50 @@ def _name(file: str) -> str:
     return kept.strip("-")[:100] or "launch"
 
 
-def _sizes_of(model: LanguageModel) -> Mapping[str, Collection[int]]:
-    """Numbers of a model by the names of sizes, those that layers of its kinds have."""
-    mixers = [kind.mixer for kind in model.kinds if isinstance(kind.mixer, Attention)]
-    parts = [kind.mlp for kind in model.kinds if kind.mlp is not None]
-    return {
-        "layers": (model.layers,),
-        "hidden": (model.hidden,),
-        "vocabulary": (model.vocabulary,),
-        "positions": (model.positions,),
-        "tied": (model.tied,),
-        "mtp_layers": (model.mtp_layers,),
-        "heads": model.heads,
-        "kv_heads": model.kv_heads,
-        "head_size": {mixer.head_size for mixer in mixers},
-        "attention_window": {mixer.window for mixer in mixers if mixer.window is not None},
-        "query_key_norms": {mixer.norms != "none" for mixer in mixers},
-        "attention_biases": {mixer.biases for mixer in mixers},
-        "ffn_hidden": {part.hidden for part in parts if isinstance(part, Mlp)},
-        "gated": {part.gated for part in parts},
-        "biases": {part.biases for part in parts},
-    }
-
-
-def _same_model(model: LanguageModel, section: dict[str, Any], launch: Launch, beside: str) -> None:
+def _same_model(model: LanguageModel, flags: LanguageModel, launch: Launch, beside: str) -> None:
     """Refuse sizes in which flags and instance differ.
 
     Raises:
-        InputError: each of them, with both numbers.
+        InputError: each of them, with both numbers; where they are alike, numbers of parameters that are not.
     """
-    count = 1 if model.experts is None else model.experts.count
-    sizes = _sizes_of(model)
-    pairs = [
-        (name, value, value if value in own else next(iter(own)))
-        for name, value in section.items()
-        if type(value) in (int, bool) and (own := sizes.get(name))
-    ]
-    pairs.append(("experts", section.get("experts", {}).get("count", 1), count))
-    said = launch.values.get("vocabulary")
+    if launch.values.get("vocabulary") == model.vocabulary:
+        flags = replace(flags, vocabulary=model.vocabulary)
+    pairs = [(field, _size(flags, field), _size(model, field)) for field in COMPARED]
     problems = [
-        Problem(f"the model of {beside} has {other}", path=launch.flag(name), value=str(value), allowed=str(other))
-        for name, value, other in pairs
-        if value != other and not (name == "vocabulary" and said == other)
+        Problem(f"the model of {beside} has {other}", path=launch.flag(field), value=own, allowed=other)
+        for field, own, other in pairs
+        if own != other
     ]
+    own, other = parameters(flags), parameters(model)
+    if not problems and own != other:
+        text = f"the model of {beside} has {other:,} parameters: biases, matrices of an MLP or norms differ"
+        problems = [Problem(text, path="model", value=f"{own:,}", allowed=f"{other:,}")]
     if problems:
         raise InputError(problems)
+
+
+COMPARED = {
+    "layers": "layers",
+    "hidden": "hidden",
+    "ffn_hidden": "inner",
+    "heads": "heads",
+    "kv_heads": "kv_heads",
+    "vocabulary": "vocabulary",
+    "positions": "positions",
+    "experts": "experts",
+    "untied": "tied",
+}
+"""Attributes of a model by the field of a launch that sets them."""
+
+
+def _size(model: LanguageModel, field: str) -> str:
+    """One of `COMPARED`, in words."""
+    value = getattr(model, COMPARED[field])
+    if field == "experts":
+        return "no experts" if value is None else f"{value.count} experts of {value.hidden}"
+    if field == "untied":
+        return "a tied head" if value else "a head of its own"
+    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def _best(problem: LlmTrainingProblem, time_limit_s: float) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
-from annotated_types import Ge, Le, Len
+from annotated_types import Ge, Le, Len, MultipleOf
 
 from topoopt.core.arrays import Floats
 from topoopt.core.cluster import Cluster, LinkSharing
@@ -199,6 +199,13 @@ class FabricChoice:
     """servers along each axis of a torus"""
     ecmp: Literal["hashed", "spread", "sprayed"] | None = None
     """equal-cost paths of a pair in a fat-tree: one by chance, one by target, or all alike"""
+    radix: Annotated[int, Ge(2), Le(512), MultipleOf(2)] | None = None
+    """ports of a switch of a fat-tree; null: the least even number that holds the servers"""
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+        """Leave a radix that is not set out of the file."""
+        return omitting(handler(source), {"radix": None})
 
     @property
     def name(self) -> str:

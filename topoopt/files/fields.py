@@ -8,9 +8,12 @@ read.
 
 from __future__ import annotations
 
-from typing import Annotated
+import re
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from topoopt.core.arrays import bytes_of
 
 MAX_SERVERS = 4096
 """n; tables of ordered pairs take n^2 entries."""
@@ -37,7 +40,25 @@ LatencyUs = Annotated[float, Field(ge=0, le=1e6)]
 TimeMs = Annotated[float, Field(ge=0, le=MAX_MS)]
 Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
 PositiveCount = Annotated[int, Field(ge=1, le=MAX_COUNT)]
-Bytes = Annotated[int, Field(ge=0, le=MAX_BYTES)]
+SIZE_PATTERN = r"^[0-9]+(\.[0-9]+)? ?(B|[kKMGT]i?B)$"
+SizeText = Annotated[str, Field(max_length=40, pattern=SIZE_PATTERN)]
+
+
+def size_in_bytes(value: object) -> object:
+    """Text with a unit, such as `1.5 MB`, as bytes; whatever is no such text as it is."""
+    size = bytes_of(value) if isinstance(value, str) and re.fullmatch(SIZE_PATTERN, value) else None
+    return value if size is None else size
+
+
+def or_text(number: Any) -> BeforeValidator:
+    """Lets a field of a number of bytes take text with a unit, too."""
+    return BeforeValidator(size_in_bytes, json_schema_input_type=number | SizeText)
+
+
+_BYTES = Annotated[int, Field(ge=0, le=MAX_BYTES)]
+_POSITIVE = Annotated[int, Field(ge=1, le=MAX_BYTES)]
+Bytes = Annotated[_BYTES, or_text(_BYTES)]
+PositiveBytes = Annotated[_POSITIVE, or_text(_POSITIVE)]
 PartCount = Annotated[int, Field(ge=1, le=MAX_SERVERS)]
 Seed = Annotated[int, Field(ge=0, le=2**63 - 1)]
 
@@ -50,6 +71,7 @@ PATTERN_WORDS = {
     _FILE_NAME: "letters, digits and . _ + - after a first letter or digit",
     _LABEL: "text on one line without control characters",
     PRINTABLE: "text without control characters",
+    SIZE_PATTERN: "a size with its unit, such as 1.5 MB or 4GiB",
     _KIND_NAME: "lower-case letters, digits, _ and - after a first letter",
 }
 """What the patterns ask for, in words."""

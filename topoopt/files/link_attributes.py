@@ -123,7 +123,7 @@ def number_of(value: object) -> Fraction | None:
         size = abs(float(text))
         if len(text) > 60 or not size <= 1e18 or (0 < size < 1e-18):
             return None
-        return Fraction(text)
+        return Fraction(text) if size else Fraction(0)  # not by the text: 1e-99999999 would take minutes
     except (ValueError, OverflowError, ZeroDivisionError):
         return None
 

@@ -241,5 +241,25 @@ def checked(
     apart = network.unreachable()
     if apart is not None:
         text = f"no way from {network.names[apart[0]]} to {network.names[apart[1]]}"
-        raise InputError([Problem(text, allowed="every rank reaches every other")])
+        parts = _parts(network)
+        if len(parts) > 1:
+            text += f": {len(parts)} parts that no links join"
+        shown = "; ".join(", ".join(part) for part in parts[:4]) if len(parts) > 1 else None
+        raise InputError([Problem(text, value=shown, allowed="every rank reaches every other")])
     return network
+
+
+def _parts(network: RatedNetwork) -> list[list[str]]:
+    """Names of the ranks of each part that links join in either direction."""
+    part = np.arange(network.nodes)
+    tails, heads = network.arcs[:, 0], network.arcs[:, 1]
+    while True:
+        least = np.minimum(part[tails], part[heads])
+        lower = part.copy()
+        np.minimum.at(lower, tails, least)
+        np.minimum.at(lower, heads, least)
+        if np.array_equal(lower, part):
+            break
+        part = lower
+    ranks = network.ranks
+    return [[network.names[rank] for rank in ranks[part[ranks] == root]] for root in np.unique(part[ranks])]

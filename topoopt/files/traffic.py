@@ -14,13 +14,15 @@ from topoopt.core.arrays import Floats
 from topoopt.core.data import STRICT
 from topoopt.core.errors import InputError, Problem
 from topoopt.files.demand_files import TRACE_ENDINGS, ServerNames, read_demand, read_trace
+from topoopt.files.fields import or_text
 from topoopt.files.sections import check_demand, existing_file, matrix_rows
 from topoopt.workloads.demands import LAWS, HotExperts, hot_experts
 
 MOST_SERVERS = 128
 MOST_STEPS = 200
 
-Scale = Annotated[float, Gt(0), Le(1e18)]
+_SCALE = Annotated[float, Gt(0), Le(1e18)]
+Scale = Annotated[_SCALE, or_text(_SCALE)]
 Row = Annotated[tuple[Annotated[float, Ge(0), Le(1e18)], ...], Len(0, MOST_SERVERS)]
 
 

@@ -274,6 +274,7 @@ def _shape_issues(data: Mapping[str, Any]) -> list[Issue]:
     counted = entries(data, "instances", ())
     for path, owner in owners:
         counted += entries(owner, "components", path) if path else []
+        mappings: list[tuple[tuple[str | int, ...], Any, tuple[str, ...]]]
         mappings = [(at, entry, ("ep1", "ep2")) for at, entry in entries(owner, "edges", path)]
         for at, link in entries(owner, "links", path):
             physical = link.get("physical")

@@ -13,7 +13,7 @@ import re
 import shlex
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,10 +22,12 @@ from topoopt.files.documents import Limits, parse_document
 from topoopt.files.untrusted import read_text
 
 MAX_TEXT_BYTES = 1 << 20
+MAX_WORD = 100_000
+MAX_SUM = 200
 LIMITS = Limits()
 
-Use = Literal["whole", "switch", "text", "unused"]
-"""A whole number; a flag without a value; a word; what does not change the layout."""
+Use = Literal["whole", "switch", "text", "unused", "noted"]
+"""A whole number; a flag without a value; a word; what does not change the layout; what is evaluated without it."""
 
 FLAGS: Mapping[str, tuple[str, Use]] = {
     # torchrun, deepspeed, Slurm: how many processes
@@ -60,6 +62,8 @@ FLAGS: Mapping[str, tuple[str, Use]] = {
     "recompute-method": ("recompute_method", "text"),
     "recompute-num-layers": ("recompute_layers", "whole"),
     "recompute-activations": ("recompute_activations", "switch"),
+    "checkpoint-activations": ("recompute_all", "switch"),
+    "moe-expert-parallel-size": ("expert", "whole"),
     "use-tp-pp-dp-mapping": ("stages_first", "switch"),
     "overlap-grad-reduce": ("overlap_reduce", "switch"),
     "overlap-param-gather": ("overlap_gather", "switch"),
@@ -136,6 +140,20 @@ FLAGS: Mapping[str, tuple[str, Use]] = {
     "fp16.enabled": ("fp16", "switch"),
     "deepspeed-config": ("config", "text"),
     "job.config-file": ("config", "text"),
+    # what changes time or memory, and no rule: a note says so
+    **dict.fromkeys(
+        (
+            "fp8-param-gather", "keep-fp8-transpose-cache", "use-precision-aware-optimizer", "main-grads-dtype",
+            "main-params-dtype", "exp-avg-dtype", "exp-avg-sq-dtype", "grad-reduce-in-bf16", "cp-comm-type",
+            "hierarchical-context-parallel-sizes", "recompute-modules", "num-distributed-optimizer-instances",
+            "moe-expert-capacity-factor", "moe-pad-expert-input-to-capacity", "overlap-moe-expert-parallel-comm",
+            "moe-shared-expert-overlap", "window-size", "activation-checkpoint.selective-ac-option",
+            "parallelism.enable-async-tensor-parallel", "parallelism.context-parallel-rotate-method",
+            "training.dtype", "training.mixed-precision-param", "training.mixed-precision-reduce",
+            "distribute-saved-activations", "delay-wgrad-compute", "fsdp-double-buffer",
+        ),
+        ("", "noted"),
+    ),
     # names that speak of the layout and do not change it
     **dict.fromkeys(
         (
@@ -152,8 +170,11 @@ FLAGS: Mapping[str, tuple[str, Use]] = {
             "zero-optimization.allgather-partitions", "zero-optimization.allgather-bucket-size", "master-port",
             "zero-optimization.round-robin-gradients", "ckpt-fully-parallel-save", "ckpt-fully-parallel-load",
             "stage3-max-live-parameters", "stage3-max-reuse-distance", "stage3-prefetch-bucket-size", "sub-group-size",
-            "stage3-param-persistence-threshold", "stage3-gather-16bit-weights-on-model-save", "selective-ac-option",
-            "parallelism.enable-async-tensor-parallel", "parallelism.disable-loss-parallel", "eval-micro-batch-size",
+            "stage3-param-persistence-threshold", "stage3-gather-16bit-weights-on-model-save",
+            "no-pipeline-parallel", "deepspeed-activation-checkpointing", "moe-loss-coeff", "create-moe-param-group",
+            "parallelism.disable-loss-parallel", "fp8-amax-history-len", "fp8-amax-compute-algo", "fp8-recipe",
+            "apply-layernorm-1p", "no-position-embedding", "overlap-param-gather-with-optimizer-step",
+            "eval-micro-batch-size",
             "accumulate-allreduce-grads-in-fp32", "no-gradient-accumulation-fusion", "log-num-zeros-in-grad",
         ),
         ("", "unused"),
@@ -240,17 +261,30 @@ class Launch:
         values: by field of `FLAGS`.
         flags: name of the flag that set each field, as it was written.
         unused: names of flags that are not used.
+        noted: flags with their values that change time or memory, and are evaluated as if they were not there.
         dialect: whose rules hold: `megatron`, `torchtitan` or `deepspeed`.
     """
 
     values: Mapping[str, Any]
     flags: Mapping[str, str]
     unused: tuple[str, ...]
+    noted: tuple[str, ...]
     dialect: str
 
     def whole(self, field: str, default: int) -> int:
         """A number, or what the tool takes where nothing is said."""
         return int(self.values.get(field, default))
+
+    def but(self, field: str, value: int) -> Launch:
+        """The same with a field that the user adds.
+
+        Raises:
+            InputError: a flag says something else.
+        """
+        if self.values.get(field, value) != value:
+            text, said = f"{self.flag(field)} says {self.values[field]}", str(value)
+            raise InputError([Problem(text, path=f"--set {field}", value=said, allowed=str(self.values[field]))])
+        return replace(self, values={**self.values, field: value})
 
     def has(self, field: str) -> bool:
         """Whether a flag sets the field to anything but false."""
@@ -272,13 +306,17 @@ def read_launch(files: Sequence[Path]) -> Launch:
     values: dict[str, Any] = {}
     flags: dict[str, str] = {}
     unused: dict[str, None] = {}
+    noted: dict[str, None] = {}
     problems: list[Problem] = []
     for setting in settings:
         name = _key(setting.flag)
         field, use = FLAGS.get(name, ("", "text"))
         if not field:
-            off = setting.value.lower() in ("false", "none", "off")
-            if use != "unused" and not off and STRUCTURAL & set(re.split(r"[.-]", name)):
+            off = setting.value.lower() in ("false", "none", "off", "[]")
+            if use == "noted" and not off:
+                noted.setdefault(f"{setting.flag} {setting.value}".strip())
+                continue
+            if use == "text" and not off and STRUCTURAL & set(re.split(r"[.-]", name)):
                 text = "this flag may change the layout and is not read"
                 problems.append(Problem(text, setting.file, None, setting.flag, setting.value or None, "left out"))
             unused.setdefault(setting.flag)
@@ -299,7 +337,7 @@ def read_launch(files: Sequence[Path]) -> Launch:
         problems.append(Problem(text, str(files[0]), None, flags["config"], config, "the file beside this one"))
     if problems:
         raise InputError(problems)
-    return Launch(values, flags, tuple(unused), _dialect(settings))
+    return Launch(values, flags, tuple(unused), tuple(noted), _dialect(settings))
 
 
 def _dialect(settings: Iterable[Setting]) -> str:
@@ -381,44 +419,55 @@ def _of_words(words: Sequence[str], file: str) -> Iterator[Setting]:
             value = words[index]
         if not sign and use != "switch":
             first = index
-            while index < len(words) and not words[index].startswith("--") and (index == first or use == "unused"):
+            while (
+                index < len(words)
+                and not words[index].startswith("--")
+                and (index == first or use in ("unused", "noted"))
+            ):
                 index += 1
             value = " ".join(words[first:index])
         yield Setting(flag, value, file)
 
 
-_ASSIGNED = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
-_VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)(?:\[[@*]\])?(?::?-([^}]*))?\}|\$([A-Za-z_]\w*)")
-_SUM = re.compile(r"\$\(\((.*?)\)\)")
+_ASSIGNED = re.compile(r"([A-Za-z_]\w*)(\+?)=(.*)", re.DOTALL)
+_VARIABLE = re.compile(r"\$\{(\w+)(?:\[[@*]\])?(?::?-([^}]*))?\}|\$(\w+)")
+_SUM = re.compile(r"\$\(\(((?:[^()]|\([^()]*\))*)\)\)")
 
 
 def _words(text: str, file: str) -> list[str]:
     """Words of the commands of a script, with the variables and arrays that it sets; nothing is run."""
     try:
-        tokens = shlex.split(re.sub(r"\\\r?\n", " ", text), comments=True)
+        lines = re.sub(r"^[ \t]*#.*$", "", text, flags=re.MULTILINE)  # a comment does not go on behind its backslash
+        lines = _SUM.sub(lambda match: f"$(({''.join(match[1].split())}))", lines)
+        tokens = shlex.split(re.sub(r"\\[ \t]*\r?\n", " ", lines), comments=True)
     except ValueError as error:
         raise InputError([Problem(f"quotes that do not match: {error}", file)]) from None
     variables: dict[str, list[str]] = {}
     in_use: set[str] = set()
     words: list[str] = []
-    index = 0
+    index = length = 0
     while index < len(tokens):
         token = tokens[index]
         index += 1
-        if (name := _name_of(token)) in variables:
-            in_use.add(name)
+        in_use |= {match[1] or match[3] for match in _VARIABLE.finditer(token)}
         match = None if token.startswith("--") else _ASSIGNED.fullmatch(token)
         if match is None:
-            words += _expanded(token, variables)
-        elif match[2].startswith("("):
-            items = [match[2][1:]]
+            added = _expanded(token, variables)
+            words += added
+            if (length := length + sum(map(len, added))) > MAX_TEXT_BYTES:
+                raise InputError([Problem("variables too long", file, allowed=f"{MAX_TEXT_BYTES} characters")])
+        elif match[3].startswith("("):
+            items = [match[3][1:]]
             while not items[-1].endswith(")") and index < len(tokens):
                 items.append(tokens[index])
                 index += 1
             items[-1] = items[-1].removesuffix(")")
-            variables[match[1]] = [word for item in filter(None, items) for word in _expanded(item, variables)]
+            before = variables.get(match[1], []) if match[2] else []
+            added = [word for item in filter(None, items) for word in _expanded(item, variables)]
+            variables[match[1]] = [*before, *added]
         else:
-            variables[match[1]] = [" ".join(_expanded(match[2], variables))]
+            before = variables.get(match[1], []) if match[2] else []
+            variables[match[1]] = ["".join([*before, " ".join(_expanded(match[3], variables))])]
     listed = [name for name, items in variables.items() if any(item.startswith("--") for item in items)]
     if not any(word.startswith("--") for word in words):  # flags alone, without a command
         return [word for name in listed for item in variables[name] for word in shlex.split(item)]
@@ -432,10 +481,16 @@ def _name_of(token: str) -> str:
 
 
 def _expanded(token: str, variables: Mapping[str, list[str]]) -> list[str]:
-    """A word with its variables; one that is a variable alone may be several words."""
-    whole = _VARIABLE.fullmatch(token)
-    if whole is not None and (whole[1] or whole[3]) in variables:
-        return [part for word in variables[whole[1] or whole[3]] for part in shlex.split(word)]
+    """A word with its variables; one that is a variable alone may be several words.
+
+    Raises:
+        InputError: variables in variables make it longer than any launch is.
+    """
+    names = [match[1] or match[3] for match in _VARIABLE.finditer(token)]
+    if len(token) + sum(len(word) for name in names for word in variables.get(name, ())) > MAX_WORD:
+        raise InputError([Problem("variables too long", path=", ".join(names[:3]), allowed=f"{MAX_WORD} characters")])
+    if (name := _name_of(token)) in variables:
+        return [part for word in variables[name] for part in shlex.split(word)]
 
     def value(match: re.Match[str]) -> str:
         name = match[1] or match[3]
@@ -470,6 +525,6 @@ def _sum(text: str) -> str | None:
         raise ValueError
 
     try:
-        return str(value(ast.parse(text.strip(), mode="eval").body))
+        return str(value(ast.parse(text.strip(), mode="eval").body)) if len(text) <= MAX_SUM else None
     except (SyntaxError, ValueError, ZeroDivisionError, RecursionError):
         return None

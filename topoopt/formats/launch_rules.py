@@ -19,6 +19,7 @@ from topoopt.formats.launch import Launch
 
 SHOWN = 6
 VOCABULARY_UNIT = 128
+MAX_LAYOUT = 20_000
 SHARDING = {"no_shard": 0, "optim": 1, "optim_grads": 2, "optim_grads_params": 3}
 SCHEDULES = {
     "1f1b": PipelineSchedule.ONE_F_ONE_B,
@@ -36,14 +37,15 @@ class Sizes:
     """Sizes of a model that rules speak of, from the launch or from the instance beside it.
 
     Attributes:
-        layers, heads, kv_heads, experts: of the model; 1 expert: dense.
+        layers, experts: of the model; 1 expert: dense.
+        heads, kv_heads: numbers of heads of all kinds of layers.
         length: tokens of a sequence.
         gpus: N.
     """
 
     layers: int
-    heads: int
-    kv_heads: int
+    heads: tuple[int, ...]
+    kv_heads: tuple[int, ...]
     experts: int
     length: int
     gpus: int
@@ -81,7 +83,8 @@ def model_section(launch: Launch) -> dict[str, Any] | str | None:
         if field not in values
     ]
     if "vocabulary" not in values and "padded_vocabulary" not in values:
-        problems.append(Problem("missing: rows of the embedding", path=launch.flag("vocabulary"), allowed="a number"))
+        allowed = "a number, or --set vocabulary=..."
+        problems.append(Problem("missing: rows of the embedding", path=launch.flag("vocabulary"), allowed=allowed))
     norm, positions = values.get("normalization", "LayerNorm"), values.get("position_type", "learned_absolute")
     if positions not in ("rope", "none", "learned_absolute"):
         allowed = "rope, none, learned_absolute"
@@ -334,11 +337,13 @@ class _Divided:
 
     def _model(self) -> None:
         s, t, c, x = self.sizes, self.tensor, self.context, self.expert
-        if s.heads % t:
-            self.broken("tensor", f"tensor {t} does not divide the {s.heads} heads", t, f"divisors of {s.heads}")
-        if s.kv_heads % t and t % s.kv_heads:
-            text = f"tensor {t} is neither a divisor nor a multiple of the {s.kv_heads} heads of keys and values"
-            self.broken("tensor", text, t, f"divisors or multiples of {s.kv_heads}")
+        for heads in s.heads:
+            if heads % t:
+                self.broken("tensor", f"tensor {t} does not divide the {heads} heads", t, f"divisors of {heads}")
+        for heads in s.kv_heads:
+            if heads % t and t % heads:
+                text = f"tensor {t} is neither a divisor nor a multiple of the {heads} heads of keys and values"
+                self.broken("tensor", text, t, f"divisors or multiples of {heads}")
         if c > 1 and s.length % (2 * c):
             text = f"a sequence of {s.length} tokens does not divide into 2 x context = {2 * c} parts"
             self.broken("context", text, c, f"2c divides {s.length}")
@@ -351,10 +356,10 @@ class _Divided:
     def _layers(self) -> tuple[int, tuple[int, ...]]:
         """Runs of layers of a stage, and the layers of each in the order of the model; empty: even."""
         launch, total, p = self.launch, self.sizes.layers, self.pipeline
-        ways = [field for field in ("layers_per_chunk", "chunks", "layout") if field in launch.values]
-        if len(ways) > 1:
-            flags = " and ".join(launch.flag(field) for field in ways)
-            self.broken(ways[1], f"{flags} both say how stages are divided", len(ways), "one of them")
+        choices = [field for field in ("layers_per_chunk", "chunks", "layout") if field in launch.values]
+        if len(choices) > 1:
+            flags = " and ".join(launch.flag(field) for field in choices)
+            self.broken(choices[1], f"{flags} both say how stages are divided", len(choices), "one of them")
         if "layout" in launch.values:
             return self._layout()
         if launch.dialect == "torchtitan":
@@ -374,12 +379,12 @@ class _Divided:
         of_stage = slots // p
         chunks = launch.whole("chunks", 1)
         if "layers_per_chunk" in launch.values:
-            each = launch.whole("layers_per_chunk", 1)
-            if each < 1 or of_stage % each:
-                text = f"{of_stage} layers of a stage do not divide by {each} of a chunk"
-                self.broken("layers_per_chunk", text, each, f"divisors of {of_stage}")
+            of_chunk = launch.whole("layers_per_chunk", 1)
+            if of_chunk < 1 or of_stage % of_chunk:
+                text = f"{of_stage} layers of a stage do not divide by {of_chunk} of a chunk"
+                self.broken("layers_per_chunk", text, of_chunk, f"divisors of {of_stage}")
                 return 1, ()
-            chunks = of_stage // each
+            chunks = of_stage // of_chunk
         if chunks < 1 or of_stage % chunks:
             text = f"{of_stage} layers of a stage do not divide into {chunks} chunks"
             self.broken("chunks", text, chunks, f"divisors of {of_stage}")
@@ -443,8 +448,8 @@ class _Divided:
             )
             self.broken("layers_per_chunk", text, launch.whole("layers_per_chunk", 1), f"multiples of {p} stages")
             return 1, ()
-        each, more = divmod(slots, stages)
-        layers = [each + (stage < more) for stage in range(stages)]
+        least, more = divmod(slots, stages)
+        layers = [least + (stage < more) for stage in range(stages)]
         layers[0] -= first
         layers[-1] -= last
         if min(layers) < 0:
@@ -511,10 +516,10 @@ class _Divided:
         if name is None or self.pipeline == 1:
             several = chunks > 1 and self.pipeline > 1
             return PipelineSchedule.INTERLEAVED if several else PipelineSchedule.ONE_F_ONE_B
-        if (found := SCHEDULES.get(name.lower())) is None:
+        if (schedule := SCHEDULES.get(name.lower())) is None:
             self.broken("schedule", "no such schedule here", name, ", ".join(SCHEDULES))
             return PipelineSchedule.ONE_F_ONE_B
-        return found
+        return schedule
 
     def _zero(self, data: int) -> int:
         launch, shared = self.launch, data * self.context > 1
@@ -537,9 +542,11 @@ class _Divided:
         return zero if shared else 0
 
     def _recompute(self) -> Recompute:
-        name = str(
-            self.launch.values.get("recompute", "selective" if self.launch.has("recompute_activations") else "none")
+        launch = self.launch
+        usual = (
+            "full" if launch.has("recompute_all") else "selective" if launch.has("recompute_activations") else "none"
         )
+        name = str(launch.values.get("recompute", usual))
         if name not in RECOMPUTED:
             self.broken("recompute", "no such recomputation here", name, ", ".join(RECOMPUTED))
         return RECOMPUTED.get(name, Recompute.NONE)
@@ -564,11 +571,12 @@ def _stages(text: str) -> list[str] | None:
     """Stages of a layout, repetitions written out; None: it is none."""
 
     def written(match: re.Match[str]) -> str:
-        return (match[1] or match[3] or "") * int(match[2] or match[4] or 0)
+        part, times = match[1] or match[3] or "", int(match[2] or match[4] or 0)
+        return part * times if len(part) * times <= MAX_LAYOUT else "?"
 
     for _ in range(8):
-        text, count = _REPEATED.subn(written, text)
-        if not count or len(text) > 100_000:
+        text, count = _REPEATED.subn(written, text[:MAX_LAYOUT])
+        if not count:
             break
     text = text.replace(",", "").rstrip("|")
     return text.split("|") if re.fullmatch(r"[EtmL|]+", text) else None

@@ -18,6 +18,7 @@ from topoopt.core.collective import CollectiveOp
 from topoopt.core.data import MAX_SERVERS
 from topoopt.core.errors import InputError, Problem
 from topoopt.files.issues import value_text
+from topoopt.files.link_attributes import number_of
 from topoopt.files.untrusted import refusal
 from topoopt.formats.importer import Imported
 from topoopt.formats.schedules import collective_named
@@ -66,12 +67,9 @@ def unit_notes(rates: Iterable[tuple[str, Fraction]], unit: str) -> tuple[str, .
 
 
 def exact(text: object) -> Fraction | None:
-    """A number as it is written, not negative; None for anything else."""
-    try:
-        value = Fraction(str(text).strip()) if len(str(text)) <= 40 else Fraction(-1)
-    except (ValueError, ZeroDivisionError):
-        return None
-    return value if 0 <= value <= 10**18 else None
+    """A number as it is written, not negative; None for anything else, and beyond 10^18."""
+    value = None if "_" in str(text) else number_of(text)
+    return value if value is not None and value >= 0 else None
 
 
 def chosen_collective(name: str) -> CollectiveOp:

@@ -83,7 +83,8 @@ def read_config_db(file: Path) -> tuple[frozenset[Pair], tuple[str, ...]]:
     if problems:
         raise InputError(problems[:50])
     others = {str(key) for key in data} - {CONNECTS}
-    others |= {f"{CONNECTS}.*.{key}" for entry in table.values() for key in entry if key not in ("a_side", "b_side")}
+    entries = [entry for entry in table.values() if isinstance(entry, dict)]
+    others |= {f"{CONNECTS}.*.{key}" for entry in entries for key in entry if key not in ("a_side", "b_side")}
     return frozenset(pairs), (f"not compared, of {file.name}: {', '.join(sorted(others))}",) if others else ()
 
 
@@ -144,8 +145,8 @@ def _present(against: Path, switches: int) -> tuple[dict[int, frozenset[Pair]], 
     """Cross-connects of `ocs1.json`, ... in a folder, or of the one switch in a file, and what was not read."""
     if against.is_dir():
         read = {switch: read_config_db(against / f"ocs{switch}.json") for switch in range(1, switches + 1)}
-        notes = dict.fromkeys(note for _, notes in read.values() for note in notes)
-        return {switch: pairs for switch, (pairs, _) in read.items()}, tuple(notes)
+        unread = tuple(dict.fromkeys(note for _, notes in read.values() for note in notes))
+        return {switch: pairs for switch, (pairs, _) in read.items()}, unread
     if switches > 1:
         allowed = f"a folder with ocs1.json to ocs{switches}.json"
         raise refuse("one file for several optical switches", path="--against", value=str(against), allowed=allowed)

@@ -142,6 +142,9 @@ def _intervals(source: int, flows: Sequence[_PartFlow]) -> list[tuple[_PartFlow,
     return taken
 
 
+FINEST = 10**6
+"""Parts of a chunk to which volumes are read."""
+
 MOST_PARTS = 10**9
 WHAT = "a TE-CCL schedule (JSON with 7-Flows)"
 FIELDS: FieldTable = {
@@ -295,7 +298,10 @@ def _flows(lines: list[Any], file: str) -> ChunkFlows:
 def _volume(text: str) -> Fraction | None:
     """Part of a chunk, rounded as files round; None beyond any sense."""
     volume = Fraction(text)
-    return volume.limit_denominator(10_000) if 0 < volume <= 10**6 else None
+    near = volume.limit_denominator(10_000)
+    if abs(near - volume) * FINEST > Fraction(1, 2):  # no such fraction, written with as many digits as files have
+        near = Fraction(round(volume * FINEST), FINEST)
+    return near if 0 < near <= 10**6 else None
 
 
 def _demands(document: Mapping[str, Any], file: str) -> Ints:

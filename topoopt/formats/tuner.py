@@ -281,6 +281,8 @@ def _export(target: str, lines: Sequence[TunerLine], notes: Sequence[str], figur
     elif untouched:
         more.append(f"no lines for {', '.join(untouched)}: RCCL keeps its defaults there")
     all_notes = (*notes, *more)
+    if any(line.ranks > 0 for line in lines):
+        more.append("lines are of the ranks that they name: groups of other sizes match none of them")
     text = "\n".join((HEAD, *(line.text() for line in lines), ""))
     files = ((FILE_NAMES[target], text.encode()), (NOTES_FILE, notes_bytes("Table of a tuner", all_notes)))
     return Export(files, tuple(line.text() for line in lines), all_notes, figures)

@@ -90,7 +90,7 @@ Sizes = Annotated[
     typer.Option(
         "--bytes",
         metavar="SIZES",
-        help="Sizes of the whole vector with their units, parted by commas; 1MB:8GB doubles from first to last, "
+        help="Sizes of the whole vector with their units, parted by commas; 1MB:8GB doubles up to the last, "
         "1MB:8GB:4 takes four times the one before.",
     ),
 ]
@@ -196,9 +196,9 @@ def sizes_of(text: str, option: str = "--bytes") -> tuple[int, ...]:
         if len(ends) > 3 or factor < 2 or bounds[0] > bounds[-1] or bounds[-1] > bounds[0] * factor**MOST_SIZES:
             allowed = f"FIRST:LAST or FIRST:LAST:FACTOR, at most {MOST_SIZES} sizes that rise by a whole factor above 1"
             raise InputError([Problem("not a range of sizes", path=option, value=part.strip(), allowed=allowed)])
-        while bounds[0] <= bounds[-1]:
-            sizes.add(bounds[0])
-            bounds = [bounds[0] * factor, bounds[-1]]
-            if len(ends) == 1:
-                break
+        size = bounds[0]
+        while size < bounds[-1]:
+            sizes.add(size)
+            size *= factor
+        sizes.add(bounds[-1])
     return tuple(sorted(sizes))

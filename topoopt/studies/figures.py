@@ -221,19 +221,6 @@ def _bars(figure: Figure, rows: Rows, factors: Sequence[str], study: StudyFile) 
     return _drawing(figure, text, svg(bar_chart(marks, names, [name for name, _ in groups], x, up), text))
 
 
-def _distribution(figure: Figure, rows: Rows, factors: Sequence[str], study: StudyFile) -> Drawing:
-    """Cumulative distribution of y, one line for each value of `series`."""
-    y = figure.y or study.compare.value
-    column, groups = _series(figure, rows, study, "method")
-    marks: list[Mark] = []
-    for name, peers in groups:
-        values = sorted(((value, row) for row in peers if (value := number_of(row, y)) is not None), key=lambda p: p[0])
-        for rank, (value, row) in enumerate(values[:MOST_POINTS], start=1):
-            tip = f"{name}\n{number(value)} or less: {rank} of {len(values)}"
-            marks.append(_mark(value, rank / len(values), tip, row, name))
-    return _over_numbers(figure, marks, y, "part of the runs", f"distribution of {y}, by {column}", "step-after")
-
-
 def _profile(figure: Figure, rows: Rows, factors: Sequence[str], study: StudyFile) -> Drawing:
     """Performance profile (Dolan and More, 2002): part of all cases a method solves within a factor of the best."""
     steps = performance_profile(compared(rows, factors, study.compare))
@@ -291,7 +278,6 @@ KINDS: Mapping[str, Callable[[Figure, Rows, Sequence[str], StudyFile], Drawing]]
     "scatter": _scatter,
     "box": _box,
     "bars": _bars,
-    "distribution": _distribution,
     "performance-profile": _profile,
     "across": _across,
     "heat-map": _matrix,

@@ -31,7 +31,7 @@ ON_INSTANCES = ("report", "compare", "reconfigure")
 
 Command = Literal["describe topology", "cost", "report", "compare", "reconfigure"]
 Statistic = Literal["mean", "median", "min", "max", "count", "p99"]
-FigureKind = Literal["lines", "scatter", "box", "bars", "distribution", "performance-profile", "across", "heat-map"]
+FigureKind = Literal["lines", "scatter", "box", "bars", "performance-profile", "across", "heat-map"]
 
 Cell = str | int | float | bool | None
 """A value that can stand in a cell of the table of results."""

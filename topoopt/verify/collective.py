@@ -199,8 +199,9 @@ def arguments(problem: CollectiveProblem) -> Mapping[Argument, Derivation]:
 
 
 def _proven_first(argument: Argument, problem: CollectiveProblem, certificates: Limits) -> float:
+    """The bound of the first certificate; nothing where that is of another argument."""
     if not certificates or certificates[0].argument is not argument:
-        raise ValueError(f"no certificate of {argument} comes first")
+        return math.inf if problem.objective == "throughput" else 0.0
     return proven_value(problem, certificates)
 
 
@@ -392,7 +393,8 @@ def tree_units(problem: CollectiveProblem, lengths: Sequence[int], symmetries: S
     total = 0
     for members in problem.members:
         for root in dict(zip(orbit[members].tolist(), members.tolist(), strict=True)).values():
-            if orbit[root] in cost:
+            number = int(orbit[root])
+            if number in cost:
                 continue
             between = network.with_members(members)
             distance = _distances(between, own, members, relaying=False, infinite=OUT_OF_REACH)[members].T
@@ -401,9 +403,9 @@ def tree_units(problem: CollectiveProblem, lengths: Sequence[int], symmetries: S
                 directions.append(distance)
             if collective is not CollectiveOp.ALLGATHER:
                 directions.append(distance.T)
-            cost[orbit[root]] = sum(least_arborescence(matrix, index) for matrix in directions)
-        each = [cost[number] for number in orbit[members].tolist()]
-        total += min(each) if collective is CollectiveOp.ALLREDUCE else sum(each)
+            cost[number] = sum(least_arborescence(matrix, index) for matrix in directions)
+        of_roots = [cost[number] for number in orbit[members].tolist()]
+        total += min(of_roots) if collective is CollectiveOp.ALLREDUCE else sum(of_roots)
     if not 0 < total < OUT_OF_REACH:
         raise ValueError("no ranks are apart by these lengths, or a rank is out of reach")
     return Fraction(capacity, total)
@@ -511,7 +513,9 @@ def all_to_all_units(
                 raise ValueError("a rank out of reach")
             distance += int(matrix.sum())
         else:
-            distance += sum(sum(distances(between, rank, lengths, relaying=relaying).values()) for rank in own.tolist())
+            distance += sum(
+                int(sum(distances(between, rank, lengths, relaying=relaying).values())) for rank in own.tolist()
+            )
     if distance <= 0:
         raise ValueError("no ranks are apart by these lengths")
     return Fraction(capacity) / Fraction(distance)

@@ -134,6 +134,7 @@ def test_refusals(tmp_path: Path) -> None:
     assert run("validate", routing)[0] == 2
 
 
+@pytest.mark.quick
 def test_the_checker_names_false_robustness(tmp_path: Path) -> None:
     """A worst theta beside its routings, no routings, a routing less, traffic lost, a nominal theta below the bound."""
     fields = {"kind": "topology", "servers": 5, "degree": 2, "links": "unidirectional", "demand": {"family": "uniform"}}

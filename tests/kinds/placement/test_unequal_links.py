@@ -85,7 +85,10 @@ def test_local_search_counts_what_links_cost(seed: int) -> None:
     for _ in range(200):
         one, other = rng.integers(0, 4, 2).tolist()
         if one != other and rng.random() < 0.5:
-            state.swap(one, other)
+            after = list(state.group)
+            if state.swap(one, other):
+                after[one], after[other] = after[other], after[one]
+            assert state.group == after
         block = int(rng.integers(search.graph.size))
         if other != state.slot[block] and state.fits(block, other):
             state.move(block, other)

@@ -8,11 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.support.llm_cases import strategy, training
+from tests.support.llm_cases import stage_figures, strategy, training
 from tests.support.pipeline_lanes import checked_makespan
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.parallelism import Overlap, ParallelStrategy, PipelineSchedule, StageCosts
-from topoopt.kinds.llm_training.figures import stage_figures
 from topoopt.simulate.llm_training.costs import GroupRates
 from topoopt.simulate.llm_training.step import strategy_orders, strategy_times
 from topoopt.simulate.llm_training.strategies import columns_of, strategy_problems

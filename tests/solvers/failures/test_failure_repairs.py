@@ -27,6 +27,7 @@ from solvers.network.routes import balanced_routes
 from tests.support.failure_cases import (
     MEGABYTE,
     UNIDIRECTIONAL,
+    BusiestLink,
     circulant,
     circulant_job,
     circulant_rings,
@@ -100,7 +101,7 @@ def test_lend_takes_a_link_without_allreduce() -> None:
     asked.model_parallel_bytes[0, 3] = 5e5
     rings = circulant_rings(6, (1,))
     traffic = PlanTraffic(topology, balanced_routes(topology, asked.model_parallel_bytes), rings, asked)
-    evaluator = JobEvaluator(cluster(6, 4), traffic, None)
+    evaluator = BusiestLink(cluster(6, 4), traffic)
     failure = Failure(links=((0, 1),))
     damage = damage_of(traffic, after(topology, failure))
     plan = RING_REPAIRS["lend"](damage)
@@ -121,22 +122,22 @@ def test_links_that_carry_nothing_are_not_missed() -> None:
     asked = demand(8, MEGABYTE)
     routes = balanced_routes(circulant(8, (1,)))
     traffic = PlanTraffic(topology, routes, circulant_rings(8, (1,)), asked)
-    outcome = JobEvaluator(cluster(8, 4), traffic, None).outcome(Failure(links=((0, 3),)))
+    outcome = BusiestLink(cluster(8, 4), traffic).outcome(Failure(links=((0, 3),)))
     assert outcome.repair == "none needed"
     assert outcome.trials == ()
-    assert outcome.value == JobEvaluator(cluster(8, 4), traffic, None).nominal
+    assert outcome.value == BusiestLink(cluster(8, 4), traffic).nominal
 
 
 def test_cut_off_server_is_told() -> None:
     """A path of three servers without its last link: four ordered pairs are cut off and nothing is delivered."""
     topology = of_links(3, 2, [(0, 1), (1, 2)])
     asked = demand(3, 0.0, 1.0)
-    evaluator = JobEvaluator(cluster(3, 2), PlanTraffic(topology, balanced_routes(topology), (), asked), None)
+    evaluator = BusiestLink(cluster(3, 2), PlanTraffic(topology, balanced_routes(topology), (), asked))
     outcome = evaluator.outcome(Failure(links=((1, 2),)))
     assert (outcome.disconnected_pairs, outcome.diameter, outcome.value) == (4, None, None)
     assert outcome.repair == "impossible"
     without = replace(asked, model_parallel_bytes=np.array([[0, 1.0, 0], [1.0, 0, 0], [0, 0, 0]]))
-    evaluator = JobEvaluator(cluster(3, 2), PlanTraffic(topology, balanced_routes(topology), (), without), None)
+    evaluator = BusiestLink(cluster(3, 2), PlanTraffic(topology, balanced_routes(topology), (), without))
     outcome = evaluator.outcome(Failure(links=((1, 2),)))  # the server cut off has no traffic
     assert (outcome.disconnected_pairs, outcome.value) == (4, evaluator.nominal)
 
@@ -145,7 +146,7 @@ def test_a_failed_server_forwards_nothing() -> None:
     """In a ring of six, what passed through server 0 goes the other way round; own traffic of server 0 stays."""
     topology = circulant(6, (1,))
     asked = demand(6, 0.0, MEGABYTE)
-    evaluator = JobEvaluator(cluster(6, 2), PlanTraffic(topology, balanced_routes(topology), (), asked), None)
+    evaluator = BusiestLink(cluster(6, 2), PlanTraffic(topology, balanced_routes(topology), (), asked))
     failure = Failure(servers=(0,))
     repair = evaluator.repair(failure)
     assert repair[1] is not None
@@ -185,7 +186,7 @@ def test_parallel_links_fail_one_by_one() -> None:
     asked = demand(2, MEGABYTE)
     rings = (GroupRings((0, 1), circulant_rings(2, (1,))[0].rings[:1]),)
     rings = (replace(rings[0], rings=(replace(rings[0].rings[0], share=1.0),)),)
-    evaluator = JobEvaluator(cluster(2, 2), PlanTraffic(topology, balanced_routes(topology), rings, asked), None)
+    evaluator = BusiestLink(cluster(2, 2), PlanTraffic(topology, balanced_routes(topology), rings, asked))
     outcome = evaluator.outcome(Failure(links=((0, 1),)))
     assert outcome.broken_rings == 0
     assert outcome.value == pytest.approx(2 * evaluator.nominal)
@@ -254,7 +255,7 @@ def test_a_spare_link_never_makes_a_failure_worse(n: int, seed: int) -> None:
     links = [*there, apart[int(rng.integers(len(apart)))]]
     richer = of_links(n, 5, links)
     traffic = replace(plain.traffic, topology=richer)
-    more = JobEvaluator(cluster(n, 5), traffic, None)
+    more = BusiestLink(cluster(n, 5), traffic)
     for index in rng.choice(len(links) - 1, 4, replace=False):
         failure = Failure(links=(links[int(index)],))
         before, now = plain.outcome(failure).value, more.outcome(failure).value

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solvers.failures.job import JobEvaluator
 from solvers.failures.repairs import PlanTraffic
 from solvers.failures.robust import NetworkEvaluator
 from solvers.failures.surviving import (
@@ -26,7 +25,7 @@ from solvers.failures.surviving import (
 )
 from solvers.failures.worst import badness, fewest_links, sample_failures, worst_failure
 from solvers.network.routes import balanced_routes
-from tests.support.failure_cases import UNIDIRECTIONAL, circulant, circulant_job, cluster, demand, of_links
+from tests.support.failure_cases import UNIDIRECTIONAL, BusiestLink, circulant, circulant_job, cluster, demand, of_links
 from topoopt.core.errors import InputError
 from topoopt.core.failures import Failure
 
@@ -182,7 +181,7 @@ def test_draws_are_of_different_parts() -> None:
 def test_two_and_three_servers() -> None:
     """The smallest networks: two servers on one link lose everything, a triangle loses nothing but a hop."""
     pair = of_links(2, 1, [(0, 1)])
-    lost = JobEvaluator(cluster(2, 1), PlanTraffic(pair, balanced_routes(pair), (), demand(2, 0.0, 1.0)), None)
+    lost = BusiestLink(cluster(2, 1), PlanTraffic(pair, balanced_routes(pair), (), demand(2, 0.0, 1.0)))
     assert lost.outcome(Failure(links=((0, 1),))).value is None
     triangle = circulant_job(3, (1,))
     outcome = triangle.outcome(Failure(links=((0, 1),)))

@@ -26,6 +26,8 @@ CHOICES = (
     FabricChoice("torus-2d", "long", shape=(8, 2)),
     FabricChoice("fat-tree", "spread", oversubscription=1.5, ecmp="spread"),
     FabricChoice("full-fat-tree", "sprayed", ecmp="sprayed"),
+    FabricChoice("fat-tree", "wide", radix=12),
+    FabricChoice("oversubscribed-fat-tree", "wide racks", oversubscription=3.0, radix=8),
     FabricChoice("oversubscribed-fat-tree", "few racks, spread", ecmp="spread"),
     FabricChoice(
         "oversubscribed-fat-tree", "few cores, sprayed", oversubscription=3.0, layer="aggregation", ecmp="sprayed"

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.llm_cases import strategy, training
+from tests.support.llm_cases import stage_figures, strategy, training
 from tests.support.smallest import problem_of
 from topoopt.core.parallelism import PassKind, PipelineSchedule
-from topoopt.kinds.llm_training.figures import stage_figures
 from topoopt.kinds.pipeline import solve
 from topoopt.simulate.llm_training.strategies import stage_layers
 from topoopt.verify.llm_training.iteration import iteration_of, pass_ends

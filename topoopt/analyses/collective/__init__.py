@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import gc
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -24,9 +24,10 @@ from topoopt.core.proofs import StopReason
 from topoopt.page import options
 from topoopt.page.output import EXIT_OF_STOP, Output
 from topoopt.page.render import TerminalTable
-from topoopt.page.text import counted
+from topoopt.page.text import byte_size, counted, number
 
 if TYPE_CHECKING:
+    from topoopt.analyses.collective.bounds import BoundRow
     from topoopt.analyses.collective.search import AllReduceCost, TopologyFront
 
 
@@ -158,7 +159,8 @@ def audit(
 def lines_of(document: object) -> list[str]:
     assert isinstance(document, dict)
     recomputed, bound, claimed = document["recomputed"], document["bound"], document["claimed"]
-    lines = [f"verdict: {document['verdict']}", *(f"- {reason}" for reason in document["reasons"])]
+    extent = ", semantics only" if document["extent"] == "semantics only" else ""
+    lines = [f"verdict: {document['verdict']}{extent}", *(f"- {reason}" for reason in document["reasons"])]
     lines.append(
         f"{document['collective']} of {counted(document['ranks'], 'rank')}, {counted(document['messages'], 'message')}"
         + (f", {document['relayed_messages']} of them passed on" if document["relayed_messages"] else "")
@@ -329,24 +331,28 @@ def bound(
     topology: Annotated[
         str,
         typer.Argument(
-            help="Instance of kind collective, network file (.graphml, .csv, .txt: links with rates, nodes with "
-            "roles), or a section as in instance files: 'preset: dgx-a100, boxes: 2'."
+            metavar="MACHINE",
+            help="Name of a preset, instance of kind collective, network file (.graphml, .csv, .txt: links with rates, "
+            "nodes with roles), or a section as in instance files: 'preset: dgx-a100, boxes: 2'.",
         ),
     ],
     collective: options.Collective = None,
+    sizes: options.Sizes = None,
     time_limit: options.TimeLimit = None,
     settings: options.Settings = None,
     as_json: options.Json = False,
 ) -> None:
     """Best rate of AllGather, AllReduce and All-to-All on a network, and the cut that limits it.
 
-    Of all collectives unless --collective names one. Settings: `breadth_first`, breadth-first broadcasts as well;
-    `rate_attribute`, the attribute or column of links in a network file that is their rate.
+    Of all collectives unless --collective names one. With --bytes a table: size, least time, algorithm and bus
+    bandwidth as nccl-tests states them, and what limits them. Settings: `breadth_first`, breadth-first broadcasts as
+    well; `rate_attribute`, the attribute or column of links in a network file that is their rate.
     """
     output = Output.choose(as_json)
 
     def command() -> int:
         from topoopt.analyses.collective.bounds import (
+            bound_rows,
             bounds_answer,
             breadth_first_figures,
             network_argument,
@@ -361,6 +367,7 @@ def bound(
             allowed = ", ".join(BOUNDED)
             raise InputError([Problem("no bound for it", path="--collective", value=collective, allowed=allowed)])
         notes: list[str] = []
+        vectors = None if sizes is None else options.sizes_of(sizes)
         network = network_argument(topology, notes.append, given.get("rate_attribute"))
         pairs, reduced = None if collective is None else collective == "all-to-all", collective in (None, "allreduce")
         with attended(output, time_limit) as run:
@@ -369,8 +376,14 @@ def bound(
         document = {"ranks": len(network.ranks), **bounds.document(), **({"notes": notes} if notes else {})}
         if breadth_first:
             document |= breadth_first_figures(network)
+        rows = [] if vectors is None else bound_rows(network, bounds, vectors, collective)
+        if rows:
+            document["rows"] = [vars(row) for row in rows]
 
         def show(console: Console) -> None:
+            if rows:
+                console.print(_bound_table(rows))
+            limits = {row.collective: row.limited_by for row in rows}
             lines = [
                 f"AllGather, ReduceScatter: at most {float(bounds.allgather_rate):.6g} GB/s (ratio {bounds.ratio}): "
                 f"{bounds.words}"
@@ -387,6 +400,7 @@ def bound(
             if breadth_first:
                 factor = document["bandwidth_factor"] or "differs from rank to rank"
                 lines.append(f"breadth-first broadcasts: {document['steps']} steps, bandwidth factor {factor}")
+            lines += [f"{name} is limited by: {text}" for name, text in limits.items()]
             for line in (*lines, *early_end(bounds.stopped_by), *(f"note: {note}" for note in notes)):
                 console.print(line, markup=False, highlight=False, soft_wrap=True)
 
@@ -394,3 +408,16 @@ def bound(
         return EXIT_OF_STOP.get(bounds.stopped_by, 0)
 
     output.run(command)
+
+
+def _bound_table(rows: Sequence[BoundRow]) -> TerminalTable:
+    """The least times by collective and size."""
+    from topoopt.kinds.collective.figures import time_text
+
+    table = TerminalTable("collective", title="least time of any schedule", max_rows=len(rows))
+    for heading in ("size", "time", "algbw, GB/s", "busbw, GB/s"):
+        table.add_column(heading, justify="right")
+    for row in rows:
+        rates = (number(row.algbw_gbytes_per_s), number(row.busbw_gbytes_per_s))
+        table.add_row(row.collective, byte_size(row.bytes), time_text(row.time_us), *rates)
+    return table

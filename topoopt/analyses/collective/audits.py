@@ -362,6 +362,7 @@ def audit(program: ChunkProgram, network: RatedNetwork | None, settings: AuditSe
     verdict, reasons = _verdict(findings, settings)
     document = {
         "verdict": verdict,
+        "extent": "semantics only" if network is None else "semantics and time",
         "reasons": list(reasons),
         "claimed": {name: getattr(declared, name) for name in ("vector_bytes", "time_us", "algbw_gbytes_per_s")},
         **figures,
@@ -404,6 +405,11 @@ def _order_notes(program: ChunkProgram, execution: Execution) -> list[str]:
             f"{execution.through_others} accesses of ranks to their memory are in order only because of messages with "
             "other ranks; runtimes that run parts of a large vector at once are known to break that (MSCCL)"
         )
+    if execution.orders_differ:
+        notes.append(
+            f"ranks add {counted(execution.orders_differ, 'part')} of the vector in different orders: their sums of "
+            "floating-point numbers may differ in the last bits"
+        )
     if not program.exact:
         notes.append("the file does not say which bytes are sent: only who can know of whom was examined")
     return notes
@@ -442,5 +448,5 @@ def audit_answer(document: Mapping[str, Any]) -> str:
     elif bound is not None:
         text += f"; no schedule exceeds {precise(bound['algbw_gbytes_per_s'])} GB/s (proven), its own rate is not known"
     else:
-        text += "; how fast it is was not examined"
+        text += "; semantics only, how fast it is was not examined"
     return f"{text}."

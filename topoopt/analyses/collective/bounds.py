@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -11,19 +11,22 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
+from solvers.collective.best_rates import limiting, pair_bound
 from solvers.collective.breadth_first import step_loads
-from solvers.collective.limits import all_to_all_bound, allreduce_rate, ratio_cut
 from solvers.stop import Stop
+from topoopt.core.arrays import Ints
+from topoopt.core.collective import CollectiveOp, CollectiveProblem, bus_factor
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.proofs import StopReason
-from topoopt.core.rated_network import RatedNetwork
+from topoopt.core.rated_network import PRESETS, RatedNetwork
 from topoopt.files.documents import parse_yaml
 from topoopt.files.fields import FileModel
 from topoopt.files.findings import Findings, within
+from topoopt.files.graph_files import IMPORTED
 from topoopt.files.rated_sections import FileNetwork, RatedSection, network_of
 from topoopt.kinds.collective.figures import rate_sentence
 from topoopt.page.text import counted, precise
-from topoopt.verify.collective import all_to_all_units, allgather_ratio, allreduce_units
+from topoopt.verify.collective import all_to_all_units, bandwidth_us, slowest_message_us
 
 Note = Callable[[str], None]
 
@@ -41,7 +44,7 @@ def network_argument(text: str, note: Note, rate_attribute: str | None = None) -
 
     Args:
         text: an instance file of kind collective, a GraphML file, a table of links, or a section as in instance files:
-            `{preset: dgx-a100, boxes: 2}`, `family: torus, dims: [4, 4]`.
+            `{preset: dgx-a100, boxes: 2}`, `family: torus, dims: [4, 4]`; or the name of a preset.
         note: takes what is worth telling of how a file was read.
         rate_attribute: of links in a network file.
 
@@ -49,8 +52,10 @@ def network_argument(text: str, note: Note, rate_attribute: str | None = None) -
         InputError: neither, or everything wrong with it.
     """
     path = Path(text)
+    if text in PRESETS and not _is_file(text):
+        text = f"preset: {text}"
     inline = ":" in text and not _is_file(text)
-    if not inline and path.suffix.lower() in NETWORK_FILES:
+    if not inline and path.suffix.lower() in (*NETWORK_FILES, *IMPORTED):
         section = FileNetwork(file=path.name, rate_attribute=rate_attribute)
         return within("topology", lambda: network_of(section, path.parent, note=note))
     if rate_attribute is not None:
@@ -100,12 +105,13 @@ class NetworkBounds:
     Attributes:
         ratio: ranks over rate of the limiting cut, 1 / (GB/s); an AllGather of M bytes takes (M/N) ratio.
         allgather_rate: N / ratio, GB/s of the whole vector.
-        allreduce_rate: upper bound X on the rate of AllReduce, which trees reach where there are no switches; None
-            where it was not asked for, or an interrupt came before.
+        allreduce_rate: upper bound X on the rate of AllReduce, which trees reach; None where it was not asked for, or
+            an interrupt came before.
         all_to_all_lambda: upper bound on the rate of every ordered pair, GB/s; None where it was not asked for.
         all_to_all_reached: rate of every ordered pair that flows reach, GB/s: the same where linear programming tells.
         cut: names of the nodes of the limiting set, and the cut in words.
         stopped_by: what ended the search for better bounds of AllReduce and All-to-All.
+        links: kinds of links that limit each collective, in words.
     """
 
     ratio: Fraction
@@ -116,6 +122,7 @@ class NetworkBounds:
     cut: tuple[str, ...]
     words: str
     stopped_by: StopReason
+    links: Mapping[CollectiveOp, str]
 
     @property
     def allreduce_gain(self) -> float | None:
@@ -153,30 +160,97 @@ def network_bounds(
         all_to_all: whether to bound that too; None: where the network is not too large.
         allreduce: whether to solve the program of AllReduce.
     """
-    unit = network.unit_gbytes_per_s
-    _, cut = ratio_cut(network)
-    nodes = np.flatnonzero(cut).tolist()
-    ratio = allgather_ratio(network, nodes) / unit
+    unit, ranks = network.unit_gbytes_per_s, len(network.ranks)
+
+    def problem(collective: CollectiveOp) -> CollectiveProblem:
+        return CollectiveProblem("bound", network, collective, 10**9)
+
+    gathered = problem(CollectiveOp.ALLGATHER)
+    certificates = limiting(gathered, stop)
+    nodes = certificates[-1]["nodes"].tolist()
+    rate = Fraction(10**6) / bandwidth_us(gathered, certificates)
+    words = rate_sentence(network, nodes)
+    links = {CollectiveOp.ALLGATHER: words, CollectiveOp.REDUCE_SCATTER: words}
     if all_to_all is None:
-        all_to_all = len(network.ranks) * len(network.arcs) <= MOST_PAIR_COLUMNS
+        all_to_all = ranks * len(network.arcs) <= MOST_PAIR_COLUMNS
     if stop.reason() is StopReason.INTERRUPTED:
         all_to_all = allreduce = False
-    rate = reached = None
+    pairs = reached = both = None
     if all_to_all:
-        lengths, pair_rate = all_to_all_bound(network, stop)
-        rate = float(all_to_all_units(network, lengths.tolist(), relaying=True) * unit)
-        reached = min(pair_rate * float(unit), rate)
-    both = allreduce_units(network, allreduce_rate(network, cut, stop).proof) * unit if allreduce else None
+        sent = problem(CollectiveOp.ALL_TO_ALL)
+        lengths, pair_rate = pair_bound(sent, stop)
+        pairs = float(all_to_all_units(network, lengths.tolist(), relaying=True) * unit)
+        reached = min(pair_rate * float(unit), pairs)
+        links[CollectiveOp.ALL_TO_ALL] = longest_links(network, lengths)
+    if allreduce:
+        summed = problem(CollectiveOp.ALLREDUCE)
+        proof = limiting(summed, stop)
+        both = Fraction(10**6) / bandwidth_us(summed, proof)
+        links[CollectiveOp.ALLREDUCE] = longest_links(network, proof[0]["lengths"])
     return NetworkBounds(
-        ratio,
-        len(network.ranks) / ratio,
-        both,
+        ranks / rate,
         rate,
+        both,
+        pairs,
         reached,
         tuple(network.names[node] for node in nodes),
-        rate_sentence(network, nodes),
+        words,
         stop.reason() or StopReason.CONVERGED,
+        links,
     )
+
+
+def longest_links(network: RatedNetwork, lengths: Ints) -> str:
+    """What the links of a proof are: those whose rates times lengths are most, by the ends and the rate."""
+    weight = lengths * network.units.astype(np.float64)
+    counts: dict[tuple[str, str, float], list[float]] = {}
+    for arc in np.flatnonzero(weight > 0).tolist():
+        tail, head = network.arcs[arc].tolist()
+        ends = tuple("a switch" if network.is_switch[node] else "a rank" for node in (tail, head))
+        counts.setdefault((*ends, float(network.gbytes_per_s[arc])), []).append(float(weight[arc]))  # type: ignore[arg-type]
+    (tail, head, rate), own = max(counts.items(), key=lambda item: sum(item[1]))
+    return f"{counted(len(own), 'link')} of {precise(rate)} GB/s from {tail} to {head}"
+
+
+def bound_rows(network: RatedNetwork, bounds: NetworkBounds, sizes: Sequence[int], only: str | None) -> list[BoundRow]:
+    """Return a row for each collective and size: the least time, and what is measured at best.
+
+    Args:
+        network: whose latencies count.
+        bounds: of its rates.
+        sizes: bytes of the vector; in an All-to-All of what every rank sends.
+        only: the collective that is asked for; None: all that are bounded.
+    """
+    ranks = len(network.ranks)
+    rates: dict[CollectiveOp, float | None] = {
+        CollectiveOp.ALLREDUCE: None if bounds.allreduce_rate is None else float(bounds.allreduce_rate),
+        CollectiveOp.ALLGATHER: float(bounds.allgather_rate),
+        CollectiveOp.REDUCE_SCATTER: float(bounds.allgather_rate),
+        CollectiveOp.ALL_TO_ALL: None if bounds.all_to_all_lambda is None else ranks * bounds.all_to_all_lambda,
+    }
+    rows = []
+    for collective, rate in rates.items():
+        if rate is None or only not in (None, collective.value):
+            continue
+        slowest = slowest_message_us(CollectiveProblem("bound", network, collective, 1))
+        for size in sizes:
+            time_us = max(size / rate / 1e3 + float(network.latency_us.min()), slowest)
+            algbw = size / time_us / 1e3
+            busbw = algbw * bus_factor(collective, ranks)
+            rows.append(BoundRow(collective.value, size, time_us, algbw, busbw, bounds.links[collective]))
+    return rows
+
+
+@dataclass(frozen=True)
+class BoundRow:
+    """The least time of a collective of one size, the bandwidths as nccl-tests states them, and what limits them."""
+
+    collective: str
+    bytes: int
+    time_us: float
+    algbw_gbytes_per_s: float
+    busbw_gbytes_per_s: float
+    limited_by: str
 
 
 def breadth_first_figures(network: RatedNetwork) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -65,7 +66,7 @@ FIELDS: FieldTable = {
     "gpus[].channels[].channel_type": ("used", "memory, port or switch"),
     "gpus[].channels[].connected_to[]": ("used", "ranks at the other end"),
     "gpus[].channels[].buffer_type": ("used", "buffer of a switch channel"),
-    "gpus[].channels[].buff": ("used", "the same in older plans"),
+    "gpus[].channels[].buff": ("used", "the same, as other versions of the DSL call it"),
     "gpus[].channels[].rank_groups[].ranks[]": ("used", "ranks at a switch"),
     "gpus[].channels[].rank_groups[][]": ("used", "ranks at a switch"),
     "gpus[].channels[].rank_groups[].size": ("noted", "how many, which the list of ranks says"),
@@ -76,7 +77,7 @@ FIELDS: FieldTable = {
     "gpus[].threadblocks[].id": ("used", "thread block"),
     "gpus[].threadblocks[].channels[].channel_type": ("used", "kind of channels"),
     "gpus[].threadblocks[].channels[].channel_ids[]": ("used", "which of the rank"),
-    "gpus[].threadblocks[].channels[].buff": ("noted", "buffer, which the channel of the rank states"),
+    "gpus[].threadblocks[].channels[].buff": ("noted", "buffer of a switch channel, which the rank's channel says"),
     "gpus[].threadblocks[].remote_buffer_refs[].access_channel_type": ("used", "kind of channels"),
     "gpus[].threadblocks[].remote_buffer_refs[].remote_buffer_ids[]": ("used", "which of the rank"),
     **{f"{OPERATION}{field}": row for field, row in OPERATION_FIELDS.items()},
@@ -227,10 +228,10 @@ def _rank(gpu: Mapping[str, Any], ranks: int, parts: int) -> PlanRank:
     for channel in gpu.get("channels", ()):
         kind = str(channel["channel_type"])
         if kind == "switch":
-            buffer_type = channel["buffer_type"] if "buffer_type" in channel else channel["buff"]
             for group in channel["rank_groups"]:
                 members = group["ranks"] if isinstance(group, Mapping) else group
-                switches.append((_letter(buffer_type), tuple(_whole(rank, ranks - 1) for rank in members)))
+                letter = _letter(channel["buffer_type"] if "buffer_type" in channel else channel["buff"])
+                switches.append((letter, tuple(_whole(rank, ranks - 1) for rank in members)))
         else:
             connected.setdefault(kind, []).extend(_whole(rank, ranks - 1) for rank in channel["connected_to"])
     remote = [(_whole(buffer["rank"], ranks - 1), _letter(buffer["type"])) for buffer in gpu.get("remote_buffers", ())]
@@ -335,8 +336,9 @@ def read_schedule(path: Path, options: ScheduleOptions) -> ChunkProgram:
         else:
             builder.required.append((here, label, whose))
     meetings = Meetings()
+    actions: dict[tuple[int, int], list[int]] = {}
     for rank, block_of_rank in enumerate(plan.ranks):
-        for block in block_of_rank.blocks:
+        for position, block in enumerate(block_of_rank.blocks):
             _check_block(builder, rank, block.number, block.channels, len(block.operations))
             before = None
             for number, operation in enumerate(block.operations):
@@ -344,8 +346,11 @@ def read_schedule(path: Path, options: ScheduleOptions) -> ChunkProgram:
                 if before is not None:
                     builder.edges.append((action, before))
                 before = action
+                actions.setdefault((rank, position), []).append(action)
                 _operation(builder, plan, cell, meetings, rank, operation, action)
     _meet(builder, plan, meetings)
+    for rank, block_of_rank in enumerate(plan.ranks):
+        _in_step(builder, [actions.get((rank, k), []) for k in range(len(block_of_rank.blocks))], block_of_rank.blocks)
     return builder.built(plan.name, plan.collective, plan.chunks, per_share=plan.collective in SHARED)
 
 
@@ -482,31 +487,22 @@ def _meet(builder: ProgramBuilder, plan: ExecutionPlan, meetings: Meetings) -> N
         builder.edges.extend(zip(acquired[free:], released, strict=False))
         if len(acquired) > free + len(released):
             builder.defect("deadlock", f"{_at(builder, acquired[-1])} waits for ever for semaphore {number}")
-    for rank, of_rank in enumerate(plan.ranks):
-        _keep_step(builder, meetings, rank, of_rank)
     _barriers(builder, meetings)
 
 
-def _keep_step(builder: ProgramBuilder, meetings: Meetings, rank: int, of_rank: PlanRank) -> None:
-    """Blocks of a thread-block group meet at each `nop`: slices of unlike ranges are in order by that alone."""
-    if not any("tbg_info" in operation.given for block in of_rank.blocks for operation in block.operations):
-        return
-    groups: dict[int, dict[int, list[int]]] = defaultdict(dict)
-    actions = {builder.location(action): action for action in range(len(builder.actions.table()))}
-    for block in of_rank.blocks:
-        sizes = {
-            operation.given["tbg_info"]["tbg_size"] for operation in block.operations if "tbg_info" in operation.given
-        }
-        size = max(sizes, default=1)
-        numbers = [number for number, operation in enumerate(block.operations) if operation.name == "nop"]
-        if size > 1 and numbers:
-            groups[size][block.number] = [actions[rank, block.number, number] for number in numbers]
-    for size, blocks in groups.items():
-        if len(blocks) != size or len({len(nops) for nops in blocks.values()}) > 1:
-            continue
-        for turn in zip(*blocks.values(), strict=True):
-            meetings.barriers[rank, -size].extend([nop, size] for nop in turn)
-        builder.notes.append("blocks of a thread-block group (tbg_info) are taken to keep step at every nop")
+def _in_step(builder: ProgramBuilder, actions: Sequence[Sequence[int]], blocks: Sequence[PlanBlock]) -> None:
+    """Order the blocks of a group, which share the range of every operation, as if they ran in step."""
+    groups: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    for number, block in enumerate(blocks):
+        if any("tbg_info" in operation.given for operation in block.operations):
+            groups[tuple(operation.name for operation in block.operations)].append(number)
+    for group in groups.values():
+        for first, second in itertools.permutations(group, 2):
+            builder.edges.extend(zip(actions[first][1:], actions[second], strict=False))
+        if len(group) > 1:
+            builder.notes.append(
+                "blocks of a thread-block group are taken to run in step: the file has no order of them"
+            )
 
 
 def _barriers(builder: ProgramBuilder, meetings: Meetings) -> None:

@@ -44,6 +44,7 @@ from topoopt.core.topology import Topology
 from topoopt.files import codec
 from topoopt.files.demand_files import ServerNames
 from topoopt.files.documents import Document, canonical_sha256
+from topoopt.files.fields import PositiveBytes
 from topoopt.files.findings import Findings, within
 from topoopt.files.issues import Issue
 from topoopt.files.results import LIMITS, solution_kind
@@ -95,8 +96,8 @@ class TransferStatement:
     """guaranteed rate; default: 0"""
     max_gbps: Gbps | None = None
     """largest useful rate; default: any"""
-    bytes: Annotated[int, Ge(1), Le(MAX_BYTES)] | None = None
-    """size of the transfer"""
+    bytes: PositiveBytes | None = None
+    """size of the transfer, such as 1 GB"""
     gbytes: Annotated[float, Gt(0), Le(MAX_BYTES / 1e9)] | None = None
     """the same in 10^9 bytes"""
 

@@ -85,7 +85,7 @@ class CollectiveFigures:
     @property
     def busbw_gbytes_per_s(self) -> float:
         """The same times what a rank must send and receive of the vector at least (as benchmarks state it)."""
-        return self.algbw_gbytes_per_s * bus_factor(self.problem.collective, len(self.problem.network.ranks))
+        return self.algbw_gbytes_per_s * bus_factor(self.problem.collective, len(self.problem.members[0]))
 
     @cached_property
     def objective(self) -> Objective:
@@ -201,6 +201,13 @@ def crossing_links(problem: CollectiveProblem, nodes: Sequence[int]) -> list[int
     if problem.collective in BACKWARD:
         inside = ~inside
     return np.flatnonzero(inside[network.arcs[:, 0]] & ~inside[network.arcs[:, 1]]).tolist()
+
+
+def ranks_text(problem: CollectiveProblem) -> str:
+    """Say how many ranks take part, in how many process groups."""
+    if not problem.groups:
+        return counted(len(problem.network.ranks), "rank")
+    return f"{counted(len(problem.groups), 'process group')} of {counted(len(problem.groups[0]), 'rank')}"
 
 
 def time_text(microseconds: float) -> str:

@@ -50,7 +50,7 @@ FAMILIES: dict[str, Callable[[CollectiveProblem, Stop], Plans]] = {
     "all-to-all-paths": by_paths,
     "time-expanded": by_program,
 }
-QUICK = ("forest", "all-to-all-paths", "bfb", "shortest", "rings")
+QUICK = ("bfb", "forest", "all-to-all-paths", "shortest", "rings")
 """Families that `auto` tries; where bytes alone count, none after one that is at the bound."""
 
 MET = 1e-4

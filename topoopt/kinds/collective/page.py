@@ -17,6 +17,7 @@ from topoopt.kinds.collective.figures import (
     cut_of,
     cut_sentence,
     limit_sentence,
+    ranks_text,
     time_text,
 )
 from topoopt.page.blocks import Block, Column, Fact, Page, Plot, Section, Side, Swatch, Table
@@ -62,7 +63,7 @@ def answer(result: CollectiveResult) -> str:
     best = possible_improvement(result, "schedule", BETTER[result.objective.unit])
     return rejection(result.check) or (
         f"{problem.collective} of {byte_size(problem.vector_bytes)} "
-        f"over {counted(len(problem.network.ranks), 'rank')} takes {time_text(figures.time_us)} "
+        f"over {ranks_text(problem)} takes {time_text(figures.time_us)} "
         f"in {counted(figures.steps, 'step')}, {number(figures.algbw_gbytes_per_s)} GB/s; {best}."
     )
 
@@ -72,7 +73,7 @@ def page(result: CollectiveResult) -> Page:
     figures: CollectiveFigures = result.figures
     problem, cut = figures.problem, cut_of(result.certificates)
     network = problem.network
-    limit = cut_sentence(problem, cut) if cut else "the links are full of what all pairs send each other"
+    limit = cut_sentence(problem, cut) if cut else limit_sentence(problem, result.certificates)
     swatches = [Swatch(*row) for row in utilisation_legend()] + (
         [Swatch("cut", "links of the limiting cut")] if cut else []
     )

@@ -26,6 +26,7 @@ UNITS = {"B": 1, **{f"{letter}B": 1000 ** (power + 1) for power, letter in enume
 UNITS |= {f"{letter}iB": 1024 ** (power + 1) for power, letter in enumerate("KMGT")} | {"kiB": 1024}
 
 LatencyUs = Annotated[float, Ge(0), Le(1e6)]
+MemberRank = Annotated[int, Ge(0), Lt(MAX_SERVERS)]
 SizeText = Annotated[str, Pattern(r"^[0-9]+(\.[0-9]+)? ?(B|[kKMGT]i?B)$"), Len(0, 40)]
 
 
@@ -85,6 +86,12 @@ class CollectiveInstance:
     switches: SwitchStatement = SwitchStatement()
     relaying: bool = True
     """ranks pass on what is not for them, or not from them"""
+    members: tuple[MemberRank, ...] | None = None
+    """ranks that take part, by their numbers; the others only forward; by default all take part"""
+    groups: (
+        Annotated[tuple[Annotated[tuple[MemberRank, ...], Len(2, MAX_SERVERS)], ...], Len(1, MAX_SERVERS)] | None
+    ) = None
+    """process groups that run the collective at once, each on a vector of its own: disjoint and of one size"""
     objective: Literal["time", "throughput", "latency", "pareto"] = "time"
     """least time, most bytes a second without latencies, fewest steps, or least time by size"""
     limits: ScheduleLimits = ScheduleLimits()
@@ -128,6 +135,11 @@ def resolve(document: Document) -> CollectiveProblem:
         network = findings.attempt(
             lambda: within(where, lambda: network_of(section, folder, latency_us, findings.note)), (where,)
         )
+    groups: tuple[tuple[int, ...], ...] = ()
+    if network is not None:
+        findings.add(_group_issues(instance, len(network.ranks)))
+        if not findings.issues:
+            network, groups = _with_groups(instance, network)
     if network is not None and instance.root >= len(network.ranks):
         findings.add([Issue(("root",), "no such rank", str(instance.root), f"0 to {len(network.ranks) - 1}")])
     findings.refuse(document)
@@ -144,6 +156,7 @@ def resolve(document: Document) -> CollectiveProblem:
         multicast=instance.switches.multicast,
         relaying=instance.relaying,
         objective=instance.objective,
+        groups=groups,
         trees_per_root=instance.limits.trees_per_root,
         steps=instance.limits.steps,
         search=instance.search,
@@ -154,9 +167,55 @@ def resolve(document: Document) -> CollectiveProblem:
     )
 
 
+def _group_issues(instance: CollectiveInstance, ranks: int) -> list[Issue]:
+    """What is wrong with members and process groups."""
+    issues = []
+    rows = [("members", instance.members)] if instance.members is not None else []
+    rows += [(f"groups.{index}", group) for index, group in enumerate(instance.groups or ())]
+    for path, members in rows:
+        where = tuple(int(part) if part.isdecimal() else part for part in path.split("."))
+        if len(members) < 2 or len(set(members)) < len(members) or max(members) >= ranks:
+            allowed = f"two or more different ranks from 0 to {ranks - 1}"
+            issues.append(Issue(where, "not a group of ranks", str(list(members)), allowed))
+    if instance.groups is None:
+        return issues
+    everyone = [rank for group in instance.groups for rank in group]
+    if len(set(everyone)) < len(everyone) or len(set(map(len, instance.groups))) > 1:
+        text = "process groups that share a rank, or are of different sizes"
+        issues.append(Issue(("groups",), text, f"{len(instance.groups)} groups", "disjoint groups of one size"))
+    barred = {
+        "members": instance.members is not None,
+        "collective": instance.collective in ROOTED,
+        "switches": instance.switches.multicast,
+        "relaying": not instance.relaying,
+        "limits": instance.limits.trees_per_root is not None,
+    }
+    for path, given in barred.items():
+        if given:
+            allowed = "groups with relaying, and without members, a root, multicast or trees_per_root"
+            issues.append(Issue((path,), "does not go with groups", str(getattr(instance, path)), allowed))
+    return issues
+
+
+def _with_groups(
+    instance: CollectiveInstance, network: RatedNetwork
+) -> tuple[RatedNetwork, tuple[tuple[int, ...], ...]]:
+    """The network whose ranks are the members, and the nodes of every process group, ascending."""
+    nodes = network.ranks
+    if instance.members is not None:
+        return network.with_members(nodes[list(instance.members)]), ()
+    groups = tuple(tuple(sorted(nodes[list(group)].tolist())) for group in instance.groups or ())
+    if not groups:
+        return network, ()
+    return network.with_members([node for group in groups for node in group]), groups
+
+
 def _identity(instance: CollectiveInstance, network: RatedNetwork) -> str:
     """Return the hash of an instance with its defaults written out; files count by content, not by name."""
     document = codec.plain(instance)
+    for name in ("members", "groups"):
+        if document[name] is None:
+            del document[name]
     if isinstance(instance.topology, FileNetwork):
         rows = [[*arc, units] for arc, units in zip(network.arcs.tolist(), network.units.tolist(), strict=True)]
         document["topology"] = {

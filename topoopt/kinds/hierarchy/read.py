@@ -39,7 +39,7 @@ from topoopt.core.hierarchy import (
 from topoopt.core.search_settings import SearchSettings
 from topoopt.files import codec
 from topoopt.files.documents import Document, canonical_sha256
-from topoopt.files.fields import FileModel, Label
+from topoopt.files.fields import FileModel, Label, or_text
 from topoopt.files.findings import Findings
 from topoopt.files.issues import Issue, Path, nearest_text, value_text
 from topoopt.workloads.language_models import (
@@ -61,7 +61,8 @@ Speed = Annotated[float, Field(gt=0, le=1e9)]
 Price = Annotated[float, Field(gt=0, le=1e9)]
 Money = Annotated[float, Field(gt=0, le=1e18)]
 TimeNs = Annotated[float, Field(ge=0, le=1e18)]
-SizeBytes = Annotated[float, Field(gt=0, le=1e18)]
+_SIZE = Annotated[float, Field(gt=0, le=1e18)]
+SizeBytes = Annotated[_SIZE, or_text(_SIZE)]
 Ranks = Annotated[int, Field(ge=1, le=MAX_RANKS)]
 Side = Annotated[float, Field(ge=-1e12, le=1e12)]
 

@@ -171,11 +171,6 @@ class StageFigures:
         return row.end_s - forward[row.stage] - inputs[back] - weights[back]
 
 
-def stage_figures(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> StageFigures:
-    """Return the stages of a strategy on an ideal switch."""
-    return StageFigures(problem, strategy, GroupRates.of(problem, columns_of([strategy], problem.model.layers)))
-
-
 @dataclass(frozen=True, eq=False)
 class RailFigures:
     """A strategy on rails whose circuits are reconfigured inside its steps."""
@@ -313,18 +308,9 @@ class PodFigures:
         return self.candidates_s[self.first]
 
     @cached_property
-    def _volume(self) -> tuple[float, tuple[int, ...]]:
-        seconds, circuits = by_volume(self.graph)
-        return seconds, tuple(circuits.tolist())
-
-    @property
     def volume_s(self) -> float:
         """Of an iteration over circuits by volume alone."""
-        return self._volume[0]
-
-    @property
-    def volume_counts(self) -> tuple[int, ...]:
-        return self._volume[1]
+        return by_volume(self.graph)[0]
 
     @property
     def circuits_total(self) -> int:

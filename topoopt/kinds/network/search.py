@@ -307,6 +307,8 @@ def by_orbits(problem: TopologyProblem, effort: Effort) -> Search:
         InfeasibleError: so many links join no graph. LimitError: the limit came before there was one.
     """
     space = open_space(problem)
+    limited = effort.stop.deadline is not None and not circulants_only(problem)
+    start = _start(problem, effort) if limited else None
     bounds = (space.bound, quick_bound(problem))
     budget = effort.search.budget
     scale = 1.0 if budget is None else budget / default_proposals(problem.servers)
@@ -328,6 +330,7 @@ def by_orbits(problem: TopologyProblem, effort: Effort) -> Search:
             bound=max(bound.value for bound in bounds),
             stop=effort.stop,
             on_incumbent=lambda best: effort.keep(lambda: searched(best())),
+            start=start,
         )
     )
 

@@ -25,10 +25,10 @@ SEARCH_SHARE, PROOF_SHARE = 0.7, 0.5
 FIRST_ROUNDS, ROUNDS = 150, 1200
 """Rounds of the search before a first proof, and in all; fewer where a round is long."""
 
-ROUND_WORK = 50_000_000
+ROUND_WORK = 160_000_000
 """Servers cubed times rounds."""
 
-PROOF_S = 20.0
+PROOF_S = 60.0
 """Seconds of a proof where there is no limit."""
 
 PROVEN = 2e-6

@@ -78,7 +78,7 @@ FULL_S = 10.0
 def exhaustive_proof(
     problem: PlacementProblem, value: float, bounds: Iterable[Bound], stop: Stop
 ) -> tuple[tuple[Bound, ...], tuple[Certificate, ...]]:
-    """Return what a search through everything proves, where a claim meets the value or the problem is small.
+    """Return what a search through everything proves, of contiguous pipelines, of small problems, or of claims met.
 
     Nothing is searched where a verified bound meets the value.
 
@@ -87,7 +87,8 @@ def exhaustive_proof(
     At most one bound, and its certificate.
     """
     if isinstance(problem.objective, Throughput):
-        few = len(problem.devices) ** len(problem.colocated()) <= FEW_ASSIGNMENTS
+        few = problem.objective.stages == "contiguous"
+        few = few or len(problem.devices) ** len(problem.colocated()) <= FEW_ASSIGNMENTS
     else:
         few = len(problem.operators) <= FEW_OPERATORS
     closed = [bound for bound in bounds if meets(value, bound.value, Tolerance.TIMES_ROUNDED_DOWN)]
@@ -192,6 +193,11 @@ def auto(problem: PlacementProblem, effort: Effort) -> Placed:
         return slices(problem, effort)
     stop = at_most(effort.stop, DEFAULT_S)
     search = _heuristic(problem, effort, stop)
+    contiguous = search.graph.costs.uniform and search.settings.stages == "contiguous"
+    if contiguous and search.best is not None and not search.closed():
+        placed = _placed(search, (), StopReason.CONVERGED, "slices", stop)  # a walk over ideals is quick where it ends
+        if any(meets(search.value, bound.value, Tolerance.TIMES_ROUNDED_DOWN) for bound in placed.bounds):
+            return placed
     bounds: tuple[Bound, ...] = ()
     few = search.graph.devices**search.graph.size <= FEW_ASSIGNMENTS
     if (few or not search.graph.costs.uniform) and not search.closed():

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 from annotated_types import Ge, Le, Len
 from pydantic import Field
 
-from topoopt.core.data import MAX_BYTES, MAX_SERVERS, STRICT, FileName, Gbps, Label, Pattern, SchemaVersion
+from topoopt.core.data import MAX_SERVERS, STRICT, FileName, Gbps, Label, Pattern, SchemaVersion
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.job import CoOptimisation
 from topoopt.core.placement import (
@@ -33,6 +33,7 @@ from topoopt.core.placement import (
 from topoopt.core.search_settings import SearchSettings
 from topoopt.files import codec
 from topoopt.files.documents import Document, canonical_sha256
+from topoopt.files.fields import Bytes
 from topoopt.files.findings import Findings
 from topoopt.files.issues import MAX_LISTED, Issue, Path, nearest_text, value_text
 from topoopt.files.job_document import topological_order
@@ -56,7 +57,6 @@ SHOWN_NAMES = 8
 JOB_CLASS = "server"
 """Device class of the servers of a job."""
 
-Bytes = Annotated[int, Ge(0), Le(MAX_BYTES)]
 ClassName = Annotated[str, Len(1, 50), Pattern(r"^[a-z][a-z0-9_-]*$")]
 Cost = Annotated[float, Ge(0), Le(MAX_MS)]
 LatencyUs = Annotated[float, Ge(0), Le(1e6)]

@@ -261,7 +261,7 @@ def least_tree(cost: Floats, root: int) -> Int32s:
     """
 
 def pack_trees(
-    nodes: int, tail: Int32s, head: Int32s, capacity: Ints, count: Ints, most: int
+    nodes: int, tail: Int32s, head: Int32s, capacity: Ints, count: Ints, most: int, flat: bool
 ) -> tuple[Int32s, Ints, Int32s]:
     """Arborescences that whole capacities carry: roots, counts, parents int32[batches, nodes]; none if they do not fit.
 
@@ -270,4 +270,5 @@ def pack_trees(
         capacity: int64[m], of arcs.
         count: int64[nodes], arborescences from every rank.
         most: batches at most; more count as if they did not fit.
+        flat: arcs from the shallowest nodes come first; else those that most trees can take, for fewer batches.
     """

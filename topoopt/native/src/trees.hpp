@@ -243,7 +243,8 @@ struct GrowingTrees {
     Index root;
     std::int64_t count;
     std::vector<Index> into, height;  // into: -1 where not reached, and at the root
-    Index reached = 1;
+    Index reached = 1, level = 0;
+    std::vector<bool> refused = {};  // arcs that cannot join any more
 
     bool has(Index v) const { return v == root || into[v] >= 0; }
 };
@@ -261,7 +262,7 @@ class TreePacking {
     std::vector<GrowingTrees> aside;
     TreeFlow flow{0};
     std::vector<Index> root_arc;
-    bool stale = true;
+    bool stale = true, flat;
     std::int64_t due = 0;  // trees of the batches that have not begun
 
     void rebuild() {  // arcs of the graph, then from the source to every root, then the batches put aside
@@ -276,15 +277,16 @@ class TreePacking {
         stale = false;
     }
 
-    // The arc with most units to spare, of these the one from the shallowest node; -1: none.
-    Index best_arc(const GrowingTrees &now, const std::vector<bool> &refused) const {
+    // The arc with most units to spare, of these the one from the shallowest node, or the other way round; -1: none.
+    Index best_arc(const GrowingTrees &now) const {
         Index best = -1;
         for (Index v = 0; v < nodes; ++v) {
             if (!now.has(v)) continue;
             for (Index arc : out[v]) {
-                if (refused[arc] || left[arc] <= 0 || now.has(head[arc])) continue;
+                if (now.refused[arc] || left[arc] <= 0 || now.has(head[arc])) continue;
                 auto key = [&](Index at) {
-                    return std::tuple(-std::min(left[at], now.count), now.height[tail[at]], -left[at]);
+                    std::int64_t units = -std::min(left[at], now.count), depth = now.height[tail[at]];
+                    return flat ? std::tuple(depth, units, -left[at]) : std::tuple(units, depth, -left[at]);
                 };
                 if (best < 0 || key(arc) < key(best)) best = arc;
             }
@@ -304,43 +306,83 @@ class TreePacking {
         return units;
     }
 
+    void join(GrowingTrees &now, Index arc) {
+        look_at_stop();
+        std::int64_t units = spare(now, arc);
+        now.refused[arc] = units <= 0;
+        if (units <= 0) return;
+        if (units < now.count) {
+            aside.push_back(now);
+            aside.back().count -= units;
+            now.count = units;
+            stale = true;
+        }
+        left[arc] -= units;
+        if (!stale) flow.start[2 * arc] = left[arc];
+        now.into[head[arc]] = arc;
+        now.height[head[arc]] = now.height[tail[arc]] + 1;
+        ++now.reached;
+    }
+
     bool grow(GrowingTrees &now) {
-        std::vector<bool> refused(tail.size);
+        now.refused.assign(tail.size, false);  // one that was refused may fit the rest of a batch
         while (now.reached < nodes) {
-            look_at_stop();
-            Index arc = best_arc(now, refused);
+            Index arc = best_arc(now);
             if (arc < 0) return false;
-            std::int64_t units = spare(now, arc);
-            if (units <= 0) {
-                refused[arc] = true;
-                continue;
-            }
-            if (units < now.count) {
-                aside.push_back(now);
-                aside.back().count -= units;
-                now.count = units;
-                stale = true;
-            }
-            left[arc] -= units;
-            if (!stale) flow.start[2 * arc] = left[arc];
-            now.into[head[arc]] = arc;
-            now.height[head[arc]] = now.height[tail[arc]] + 1;
-            ++now.reached;
+            join(now, arc);
         }
         return true;
+    }
+
+    GrowingTrees begun(Index root) {
+        GrowingTrees batch{root, waiting[root], std::vector<Index>(nodes, -1), std::vector<Index>(nodes)};
+        batch.refused.assign(tail.size, false);
+        due -= waiting[root];
+        waiting[root] = 0;
+        return batch;
     }
 
   public:
     std::vector<GrowingTrees> done;
 
-    TreePacking(Index nodes, Int32s tail, Int32s head, Ints capacity, Ints count)
+    TreePacking(Index nodes, Int32s tail, Int32s head, Ints capacity, Ints count, bool flat)
         : nodes(nodes), tail(tail), head(head), left(capacity.begin(), capacity.end()),
-          waiting(count.begin(), count.end()), out(nodes), root_arc(nodes) {
+          waiting(count.begin(), count.end()), out(nodes), root_arc(nodes),
+          flat(flat) {
         for (Index arc = 0; arc < tail.size; ++arc) out[tail[arc]].push_back(arc);
         for (std::int64_t own : count) due += own;
     }
 
+    // All batches in turns, those first whose next arc begins at the least depth, and of these those that reach least.
+    bool run_flat(Index most) {
+        for (Index root = 0; root < nodes; ++root)
+            if (waiting[root] > 0) aside.push_back(begun(root));
+        while (!aside.empty()) {
+            auto next = std::min_element(aside.begin(), aside.end(), [](const GrowingTrees &a, const GrowingTrees &b) {
+                return std::tuple(a.level, a.reached, a.root) < std::tuple(b.level, b.reached, b.root);
+            });
+            GrowingTrees now = std::move(*next);
+            if (next != aside.end() - 1) *next = std::move(aside.back());
+            aside.pop_back();
+            stale = true;
+            if (now.reached == nodes) {
+                if (Index(done.size()) == most) return false;
+                done.push_back(std::move(now));
+                continue;
+            }
+            Index arc = best_arc(now);
+            if (arc < 0) return false;
+            if (now.height[tail[arc]] > now.level) now.level = now.height[tail[arc]];
+            else join(now, arc);
+            aside.push_back(std::move(now));
+        }
+        std::stable_sort(done.begin(), done.end(),
+                         [](const GrowingTrees &a, const GrowingTrees &b) { return a.root < b.root; });
+        return true;
+    }
+
     bool run(Index most) {
+        if (flat) return run_flat(most);
         for (Index root = 0; root < nodes || !aside.empty();) {
             if (Index(done.size()) == most) return false;
             GrowingTrees now;
@@ -352,10 +394,7 @@ class TreePacking {
                 ++root;
                 continue;
             } else {
-                std::vector<Index> none(nodes, -1), flat(nodes);
-                now = {root, waiting[root], std::move(none), std::move(flat)};
-                due -= waiting[root];
-                waiting[root] = 0;
+                now = begun(root);
                 if (!stale) flow.start[root_arc[root]] = 0;
             }
             if (!grow(now)) return false;
@@ -367,14 +406,14 @@ class TreePacking {
 
 // Roots, counts, and int32[batches, nodes], parents of the trees of a packing; no batches: they do not fit.
 inline std::tuple<std::vector<std::int32_t>, std::vector<std::int64_t>, Matrix<std::int32_t>>
-pack_trees(Index nodes, Int32s tail, Int32s head, Ints capacity, Ints count, Index most) {
+pack_trees(Index nodes, Int32s tail, Int32s head, Ints capacity, Ints count, Index most, bool flat) {
     require_network(nodes, tail, head);
     require_size(capacity, tail.size, "capacity");
     require_size(count, nodes, "count");
     require_units(capacity, "capacity");
     sum_of_units(count, "count");
     require(0 <= most && most <= (1 << 20), "most", "a number of batches from 0 to 1048576 is needed");
-    TreePacking packing(nodes, tail, head, capacity, count);
+    TreePacking packing(nodes, tail, head, capacity, count, flat);
     if (!packing.run(most)) packing.done.clear();
     Index batches = Index(packing.done.size());
     std::vector<std::int32_t> root(batches);

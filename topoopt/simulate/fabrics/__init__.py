@@ -46,6 +46,7 @@ class FabricOptions:
         layer: switches that are oversubscribed, one of `LAYERS`, where the fabric leaves it open.
         shape: servers along each axis of a torus; None: the most even shape there is.
         ecmp: paths of a pair in a fat-tree, one of `ECMP`.
+        radix: ports of a switch of a fat-tree, an even number; None: the least that holds the servers.
         book: prices behind the rate of equal cost.
         pairs: int64[m], ordered pairs of servers (source * n + target), ascending and distinct, that need a route;
             None: all. A fabric may route more.
@@ -61,6 +62,7 @@ class FabricOptions:
     layer: str = LAYERS[0]
     shape: tuple[int, ...] | None = None
     ecmp: str = ECMP[0]
+    radix: int | None = None
     book: PriceBook = field(default_factory=default_price_book, repr=False)
     pairs: Ints | None = field(default=None, compare=False, repr=False)
 
@@ -227,7 +229,7 @@ FABRICS: Mapping[str, ListedFabric] = PlugIns(
 """Fabrics by name; a new one is one module and one line here, and its counting rule in `topoopt.costs`."""
 
 
-SETTINGS = ("nic_gbps", "oversubscription", "layer", "shape", "ecmp")
+SETTINGS = ("nic_gbps", "oversubscription", "layer", "shape", "ecmp", "radix")
 """Fields of a choice that not every fabric has."""
 
 _OTHER_NAMES = {"fat_tree_gbps": "nic_gbps"}
@@ -283,6 +285,7 @@ def options_of(
         fat_tree_gbps=choice.nic_gbps,
         oversubscription=choice.oversubscription,
         shape=choice.shape,
+        radix=choice.radix,
         book=default_price_book() if book is None else book,
     )
     if choice.layer is not None:

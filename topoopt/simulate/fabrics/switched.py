@@ -11,6 +11,7 @@ import numpy as np
 from topoopt.core.arrays import Draws, Int32s, Ints, bytes_per_ms
 from topoopt.core.clos import fat_tree_arity
 from topoopt.core.cluster import Cluster
+from topoopt.core.errors import InputError, Problem
 from topoopt.costs.bills import cost_equivalent_fat_tree_gbps
 from topoopt.simulate.fabrics import (
     LAYERS,
@@ -68,6 +69,20 @@ Uplinks = tuple[int, float]
 """Links up from one switch: how many are there, and the part of a NIC's rate that each has."""
 
 
+def arity_of(cluster: Cluster, options: FabricOptions) -> int:
+    """Ports of a switch of a fat-tree of the cluster.
+
+    Raises:
+        InputError: three tiers of switches of the radix that is set do not hold the servers.
+    """
+    least = fat_tree_arity(cluster.servers)
+    if options.radix is not None and options.radix < least:
+        most = options.radix**3 // 4
+        text = f"three tiers of switches of {options.radix} ports hold {most} of {cluster.servers} servers"
+        raise InputError([Problem(text, path="radix", value=str(options.radix), allowed=f"{least} or more")])
+    return least if options.radix is None else options.radix
+
+
 def tree_network(
     cluster: Cluster,
     groups: Sequence[Group],
@@ -82,12 +97,13 @@ def tree_network(
     Rings of a group are in list order. Of the k/2 links up from a switch the first `count` are there.
     """
     n = cluster.servers
-    k = fat_tree_arity(n)
+    k = arity_of(cluster, options)
     half = k // 2
     first_rack, first_aggregation, first_core = n, n + k * half, n + 2 * k * half
 
     host = np.arange(n)
-    pod, i, j = (axis.ravel() for axis in np.meshgrid(np.arange(k), np.arange(half), np.arange(half), indexing="ij"))
+    pods = np.arange(k if options.radix is None else ceil(n / half**2))
+    pod, i, j = (axis.ravel() for axis in np.meshgrid(pods, np.arange(half), np.arange(half), indexing="ij"))
     wired, upper = j < rack[0], j < aggregation[0]
     ends = [
         (host, first_rack + host // half),
@@ -163,7 +179,7 @@ def nic_gbps(cluster: Cluster, options: FabricOptions) -> float:
 
 def fat_tree(cluster: Cluster, groups: Sequence[Group], options: FabricOptions) -> Network:
     """All links are there; an oversubscription ratio r divides the rate of those between racks and aggregation by r."""
-    half = fat_tree_arity(cluster.servers) // 2
+    half = arity_of(cluster, options) // 2
     return tree_network(
         cluster,
         groups,
@@ -193,8 +209,8 @@ def _describe_full(cluster: Cluster, options: FabricOptions) -> str:
     return f"k-ary fat-tree with ECMP ({options.ecmp}), one NIC of {total:g} Gbit/s, full bisection"
 
 
-FAT_TREE = ListedFabric(fat_tree, _describe_fat_tree, ("fat_tree_gbps", "oversubscription", "ecmp"), nic_gbps)
-FULL_FAT_TREE = ListedFabric(full_fat_tree, _describe_full, ("ecmp",))
+FAT_TREE = ListedFabric(fat_tree, _describe_fat_tree, ("fat_tree_gbps", "oversubscription", "ecmp", "radix"), nic_gbps)
+FULL_FAT_TREE = ListedFabric(full_fat_tree, _describe_full, ("ecmp", "radix"))
 
 
 RATIO = 2.0
@@ -207,7 +223,7 @@ def _ratio(options: FabricOptions) -> float:
 
 def oversubscribed_fat_tree(cluster: Cluster, groups: Sequence[Group], options: FabricOptions) -> Network:
     """Only `options.layer` is oversubscribed, the other layer has all its links."""
-    half, ratio = fat_tree_arity(cluster.servers) // 2, _ratio(options)
+    half, ratio = arity_of(cluster, options) // 2, _ratio(options)
     count = ceil(half / ratio * (1 - 1e-12))
     few, all_of_them = (count, half / (ratio * count)), (half, 1.0)
     at_rack = options.layer == LAYERS[0]
@@ -229,5 +245,5 @@ def _describe_oversubscribed_fat_tree(cluster: Cluster, options: FabricOptions) 
 
 
 OVERSUBSCRIBED_FAT_TREE = ListedFabric(
-    oversubscribed_fat_tree, _describe_oversubscribed_fat_tree, ("oversubscription", "layer", "ecmp")
+    oversubscribed_fat_tree, _describe_oversubscribed_fat_tree, ("oversubscription", "layer", "ecmp", "radix")
 )

@@ -362,6 +362,7 @@ class RequestedFabric:
         layer: `rack` or `aggregation`.
         shape: sides of a torus; None: the most even ones.
         ecmp: paths of a pair in a fat-tree: `HASHED`, `SPREAD` or `SPRAYED`.
+        radix: ports of a switch of a fat-tree; None: the least even number that holds the servers.
     """
 
     kind: str
@@ -370,6 +371,7 @@ class RequestedFabric:
     layer: str
     shape: tuple[int, ...] | None
     ecmp: str = HASHED
+    radix: int | None = None
 
 
 def requested_fabric(choice: FabricChoice, settings: BaselineSettings) -> RequestedFabric:
@@ -381,7 +383,8 @@ def requested_fabric(choice: FabricChoice, settings: BaselineSettings) -> Reques
     elif choice.fabric == "oversubscribed-fat-tree":
         ratio = 2.0 if ratio is None else ratio
     full = 1.0 if ratio is None else ratio
-    return RequestedFabric(choice.fabric, nic, full, choice.layer or RACK, choice.shape, choice.ecmp or HASHED)
+    layer, ecmp = choice.layer or RACK, choice.ecmp or HASHED
+    return RequestedFabric(choice.fabric, nic, full, layer, choice.shape, ecmp, choice.radix)
 
 
 Law = Callable[[Ints, FabricGraph, RequestedFabric, Cluster], str]

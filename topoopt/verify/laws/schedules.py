@@ -168,15 +168,15 @@ def results_arrive(problem: CollectiveProblem, schedule: CollectiveSchedule) -> 
     own = np.arange(len(blocks.units), dtype=np.int64) * nodes
     if problem.collective is CollectiveOp.ALL_TO_ALL:
         arrived = np.isin(own + blocks.target, held) | (blocks.owner == blocks.target)
-        for block in np.flatnonzero(~arrived):
+        for block in np.flatnonzero(~arrived).tolist():
             yield f"block {block} does not reach rank {blocks.target[block]}"
         return
     cells = np.unique(np.concatenate((held, own + blocks.owner)))
     cells = cells[np.isin(cells % nodes, ranks)]
     counts = np.bincount(cells // nodes, minlength=len(blocks.units))
     for block in np.flatnonzero(counts < len(ranks)).tolist():
-        for rank in np.setdiff1d(ranks, cells[cells // nodes == block] % nodes).tolist():
-            yield f"rank {rank} never gets block {block}"
+        for missing in np.setdiff1d(ranks, cells[cells // nodes == block] % nodes).tolist():
+            yield f"rank {missing} never gets block {block}"
 
 
 def of_group(schedule: CollectiveSchedule, members: Ints) -> CollectiveSchedule:
@@ -277,9 +277,9 @@ def step_traffic(network: RatedNetwork, schedule: CollectiveSchedule, *, multica
             arc = column[sends.route[send]]
             np.add.at(units, (sends.step[send], arc), schedule.blocks.units[sends.block[send]])
     loads = units[:, :m].astype(np.float64)
-    for hop in range(m, len(parts)):
-        for arc, part in parts[hop]:
-            loads[:, arc] += units[:, hop] * part
+    for carried, own in zip(units.T[m:], parts[m:], strict=True):
+        for number, part in own:
+            loads[:, number] += carried * part
     return loads, latency
 
 
@@ -484,11 +484,13 @@ class Execution:
         defects: laws that are broken, in the order in which they are looked at.
         order: of the actions.
         through_others: accesses of a rank that only messages of other ranks keep in order.
+        orders_differ: parts of the vector whose sums are added up in different orders for different ranks.
     """
 
     defects: tuple[Defect, ...]
     order: Order
     through_others: int
+    orders_differ: int = 0
 
 
 def execute(program: ChunkProgram) -> Execution:
@@ -503,9 +505,9 @@ def execute(program: ChunkProgram) -> Execution:
         return Execution(tuple(defects), order, 0)
     if not program.exact:
         return Execution((*defects, *_knowledge(program, order)), order, 0)
-    wrong = _run(program, order)
+    wrong, orders_differ = _run(program, order)
     races, through_others = accesses(program, order)
-    return Execution((*defects, *races, *wrong), order, through_others)
+    return Execution((*defects, *races, *wrong), order, through_others, orders_differ)
 
 
 class _Values:
@@ -516,12 +518,17 @@ class _Values:
         self.number: dict[tuple[int, int], int] = {}
         self.sums: dict[tuple[int, int], int] = {}
         self.wrong: list[str] = [""]
+        self.orders: dict[tuple[int, int], int] = {}
 
     def of(self, label: int, ranks: int) -> int:
         number = self.number.setdefault((label, ranks), len(self.values))
         if number == len(self.values):
             self.values.append((label, ranks))
         return number
+
+    def order(self, first: int, second: int) -> int:
+        """Number of the order of additions of a sum of two values, which are added in either order alike."""
+        return self.orders.setdefault((min(first, second), max(first, second)), -1 - len(self.orders))
 
     def bad(self, why: str) -> int:
         self.wrong.append(why)
@@ -549,35 +556,45 @@ def _lowest(ranks: int) -> int:
     return (ranks & -ranks).bit_length() - 1
 
 
-def _run(program: ChunkProgram, order: Order) -> list[Defect]:
+def _run(program: ChunkProgram, order: Order) -> tuple[list[Defect], int]:
+    """What is wrong, and how many parts of the vector are summed in different orders for different ranks."""
     values = _Values()
-    held = [NOTHING] * program.cells
+    held, added_as = [NOTHING] * program.cells, [0] * program.cells
     for cell, label, rank in program.start.tolist():
         held[cell] = values.of(label, 1 << rank)
+        added_as[cell] = rank
     begin = np.searchsorted(program.moves[:, 0], np.arange(len(program.places) + 1)).tolist()
     to, source = program.moves[:, 1].tolist(), program.moves[:, 2].tolist()
     empty: list[tuple[int, int]] = []
     for action in order.actions.tolist():
         low, high = begin[action], begin[action + 1]
         if high == low + 1 and held[source[low]] != NOTHING:
-            held[to[low]] = held[source[low]]
+            held[to[low]], added_as[to[low]] = held[source[low]], added_as[source[low]]
             continue
         fresh: dict[int, int] = {}
+        orders: dict[int, int] = {}
         for row in range(low, high):
             value, cell = held[source[row]], to[row]
             if value == NOTHING:
                 empty.append((action, source[row]))
                 value = values.bad(f"{program.place(action)} takes what is not there")
+            own = added_as[source[row]]
+            orders[cell] = values.order(orders[cell], own) if cell in orders else own
             fresh[cell] = (
                 value if cell not in fresh else values.joined(fresh[cell], value, lambda at=action: program.place(at))  # type: ignore[misc]
             )
         for cell, value in fresh.items():
-            held[cell] = value
+            held[cell], added_as[cell] = value, orders[cell]
     taken = _several(
         "causality",
         (f"{program.place(action)} takes {program.cell(cell)}, where nothing is yet" for action, cell in empty),
     )
-    return [*taken, *_several("result", _wrong_results(program, values, held))]
+    sums: dict[int, set[int]] = {}
+    for cell, label, rank in program.expected.tolist():
+        if rank == ALL_RANKS:
+            sums.setdefault(label, set()).add(added_as[cell])
+    differ = sum(len(kinds) > 1 for kinds in sums.values())
+    return [*taken, *_several("result", _wrong_results(program, values, held))], differ
 
 
 def _wrong_results(program: ChunkProgram, values: _Values, held: list[int]) -> Iterable[str]:

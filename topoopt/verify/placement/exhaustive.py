@@ -6,14 +6,6 @@ its loads alone are not below the limit (loads only grow), or the mean over the 
 work is not. A tensor counts when the last group it joins has its device. Of devices whose exchange changes no figure of
 the instance the first one is used first, except where the order of devices is that of stages.
 
-Pipelines with contiguous stages over equal links. What stands in the first j stages is a set of co-located groups with
-all that they need (an order ideal); a stage is the difference of two such sets, one within the other. What it sends and
-receives depends on this difference alone if all transfers cost the same, so its load on a device does too. A pipeline
-is a path from the empty set to all groups: one step a device, each device once, the largest load as small as can be.
-GPipe adds the largest forward load to the largest backward load. Among pipelines whose forward loads are below a cap
-the least backward load is computed; a better pipeline than the incumbent has forward loads below the value less that,
-which is the next cap, until no pipeline is below it.
-
 Schedules. Transfers are taken to have the links to themselves, which no schedule beats: the value is exact where
 nothing is shared (`none`), and a lower bound for every other sharing. Some best schedule starts each operator as soon
 as its inputs and its device allow; all of these are built by adding operators in the order of their starts, for many
@@ -22,18 +14,13 @@ partial schedules at once. One is dropped if
 * an operator that has not ended, with the fastest path behind it, does not end below the limit;
 * the devices have no time left for the work that is to come;
 * it is another one with the names of like devices, or of operators that start at once, exchanged.
-
-References
-----------
-Tarnawski et al.: Efficient Algorithms for Device Placement of DNN Graph Operators, NeurIPS 2020 (ideals).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
-from itertools import chain, combinations, product
-from math import prod
+from itertools import chain, combinations
 
 import numpy as np
 
@@ -41,21 +28,13 @@ from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.placement import PlacementProblem, Throughput
 from topoopt.core.proofs import Argument, Tolerance
 from topoopt.verify.placement.bounds import order_edges, transfer_table
+from topoopt.verify.placement.pipelines import MAX_SETS, least_pipeline
 
 BATCH = 1 << 16
 """Partial assignments extended at once."""
 
 MAX_ASSIGNMENTS = 2_000_000
 """Partial assignments looked at, seconds; 10 groups on 4 devices have 1.4 million, however bad the value."""
-
-MAX_SETS = 3000
-"""Sets that nothing leads into, seconds; where there are more, nothing is derived."""
-
-MAX_STATES = 64
-"""Ways to have used so many devices of each class."""
-
-MAX_CAPS = 60
-"""Caps on forward loads looked at, two walks over the sets each."""
 
 MAX_SCHEDULES = 60_000
 """Partial schedules with equally many operators; where there are more, nothing is derived."""
@@ -247,159 +226,6 @@ def least_load(problem: PlacementProblem, settings: Throughput, value: float, ma
         best = min(best, float(case.value(rows, case.left[:, -1]).min(initial=np.inf)))
         limit = min(limit, best)
     return best
-
-
-# Pipelines.
-
-
-def _closed_sets(groups: int, edges: set[tuple[int, int]], most: int) -> list[frozenset[int]]:
-    """All sets of groups that hold whatever their members need, smaller ones first."""
-    needs: list[set[int]] = [{g} for g in range(groups)]
-    grown = True
-    while grown:
-        grown = False
-        for before, after in edges:
-            if not needs[before] <= needs[after]:
-                needs[after] |= needs[before]
-                grown = True
-    steps = {frozenset(own) for own in needs}
-    level, ideals = {frozenset[int]()}, [frozenset[int]()]
-    seen = set(ideals)
-    while level:
-        level = {ideal | step for ideal in level for step in steps if not step <= ideal} - seen
-        seen |= level
-        if len(seen) > most:
-            raise ValueError(f"more than {most} sets of operators that nothing leads into")
-        ideals += level
-    return sorted(ideals, key=lambda ideal: (len(ideal), sorted(ideal)))
-
-
-def _equal_links(problem: PlacementProblem) -> bool:
-    host = np.array([entry.host for entry in problem.devices])
-    paid = ~np.eye(len(host), dtype=bool) & ~np.logical_and.outer(host, host)
-    return all(len(set(transfer_table(problem, size)[paid].tolist())) <= 1 for size in (0, 10**9))
-
-
-class _PipelineTables:
-    """Tables of one problem by kind of device: sums over closed sets, of which those of a stage are differences."""
-
-    def __init__(self, problem: PlacementProblem, settings: Throughput, max_sets: int) -> None:
-        groups = problem.colocated()
-        group_of = {i: g for g, members in enumerate(groups) for i in members}
-        kinds = [(entry.class_index, entry.memory_bytes, entry.host) for entry in problem.devices]
-        self.kinds = list(dict.fromkeys(kinds))
-        self.counts = [kinds.count(kind) for kind in self.kinds]
-        if prod(count + 1 for count in self.counts) > MAX_STATES:
-            raise ValueError(f"more than {MAX_STATES} ways to use the devices")
-        self.phases, self.overlapped = 2 if settings.schedule == "gpipe" else 1, settings.communication == "overlapped"
-        work, size_bytes = np.zeros((self.phases, len(groups), len(self.kinds))), np.zeros(len(groups), dtype=np.int64)
-        for i, operator in enumerate(problem.operators):
-            phase = int(operator.backward) % self.phases
-            work[phase, group_of[i]] += [operator.times_ms[kind[0]] for kind in self.kinds]
-            size_bytes[group_of[i]] += operator.memory_bytes
-        ends, self.cost = self._tensors(problem, group_of, len(groups))
-        edges = {(group_of[a], group_of[b]) for a, b in order_edges(problem)}
-        self.sets = _closed_sets(len(groups), edges, max_sets)
-        member = np.zeros((len(self.sets), len(groups)))
-        for row, ideal in zip(member, self.sets, strict=True):
-            row[sorted(ideal)] = 1.0
-        able = np.isfinite(work)
-        self.member = member.astype(bool)
-        self.least = (member @ work.min(axis=2).T).sum(axis=1)
-        self.work = member @ np.where(able, work, 0.0)
-        self.lame = member @ ~able.all(axis=0)
-        self.bytes = member.astype(np.int64) @ size_bytes
-        self.ends = (member @ ends.T).astype(np.int16)
-        self.size = ends.sum(axis=1).astype(np.int16)
-
-    def _tensors(self, problem: PlacementProblem, group_of: dict[int, int], groups: int) -> tuple[Floats, Floats]:
-        """float64[tensors, groups], 1 where a tensor ends; float64[tensors, phases], ms of its transfer."""
-        host = [entry.host for entry in problem.devices]
-        payer = host.index(False) if False in host else 0
-        other = next((d for d in range(len(host)) if d != payer), payer)
-        rows, costs = [], []
-        for tensor in problem.tensors:
-            ends = {group_of[tensor.producer], *(group_of[user] for user in tensor.consumers)}
-            if len(ends) > 1:
-                rows.append([g in ends for g in range(groups)])
-                cost = [0.0] * self.phases
-                phase = int(problem.operators[tensor.producer].backward) % self.phases
-                cost[phase] = float(transfer_table(problem, tensor.size_bytes)[payer, other])
-                costs.append(cost)
-        table = np.array(rows, dtype=np.float64).reshape(len(rows), groups)
-        return table, np.array(costs).reshape(len(rows), self.phases)
-
-    def stages(self, at: int, limit: float) -> tuple[Ints, Floats]:
-        """Sets int64[stages] within which a set is, and float64[phases, stages, kinds] loads of what they have more.
-
-        Loads are inf where a stage cannot be; stages of more work than the limit are left out.
-        """
-        later: Ints = at + 1 + np.flatnonzero(self.least[at + 1 :] < self.least[at] + limit)
-        later = later[~(self.member[at] & ~self.member[later]).any(axis=1)]
-        inside = self.ends[later] - self.ends[at]
-        sent = ((inside > 0) & (inside < self.size)) @ self.cost
-        held = self.bytes[later] - self.bytes[at]
-        table: Floats = self.work[:, later] - self.work[:, at, None]
-        for q, (_, capacity, host) in enumerate(self.kinds):
-            own = np.zeros_like(sent.T) if host else sent.T
-            table[:, :, q] = np.maximum(table[:, :, q], own) if self.overlapped else table[:, :, q] + own
-            if capacity is not None:
-                table[:, held > capacity, q] = np.inf
-        table[:, self.lame[later] - self.lame[at] > 0] = np.inf
-        return later, table
-
-
-def least_pipeline(problem: PlacementProblem, settings: Throughput, value: float, max_sets: int = MAX_SETS) -> float:
-    """Least objective of all contiguous pipelines, ms, or the value of a known one if nothing is better.
-
-    What is better by less than rounding counts as equal.
-
-    Raises
-    ------
-    ValueError
-        Links differ, stages need not be contiguous, passes count apart, or there are too many sets.
-    """
-    if settings.stages != "contiguous" or not _equal_links(problem):
-        raise ValueError("not a contiguous pipeline over equal links")
-    case = _PipelineTables(problem, settings, max_sets)
-    limit = value * (1 - Tolerance.ROUNDING.relative)
-    steps = [case.stages(at, limit) for at in range(len(case.sets) - 1)]
-    if case.phases == 1:
-        return min(value, _least_peak(case.counts, [(later, loads[0]) for later, loads in steps], limit))
-    best, cap = value, limit
-    for _ in range(MAX_CAPS):
-        peak = _least_peak(case.counts, [(t, np.where(f < cap, b, np.inf)) for t, (f, b) in steps], limit)
-        if not peak < limit:
-            return best
-        if limit - peak < cap:
-            cap = limit - peak
-            continue
-        cap = _least_peak(case.counts, [(t, np.where(b <= peak, f, np.inf)) for t, (f, b) in steps], limit)
-        best = min(best, cap + peak)
-        limit = min(limit, best)
-    raise ValueError(f"more than {MAX_CAPS} caps of forward loads")
-
-
-def _least_peak(counts: list[int], steps: list[tuple[Ints, Floats]], limit: float) -> float:
-    """Least of the largest loads of all pipelines, infinite where none is below the limit.
-
-    Parameters
-    ----------
-    counts : devices of each kind.
-    steps : for each set but the last the larger ones, int64[stages], and float64[stages, kinds], the loads between.
-    limit : what no load may reach.
-    """
-    states = list(product(*(range(count + 1) for count in counts)))
-    best = {state: np.full(len(steps) + 1, np.inf) for state in states}
-    best[states[0]][0] = 0.0
-    for at, (later, table) in enumerate(steps):
-        for state in [state for state in states if best[state][at] < limit]:
-            for q, count in enumerate(counts):
-                if state[q] < count:
-                    after = best[(*state[:q], state[q] + 1, *state[q + 1 :])]
-                    reached = np.maximum(table[:, q], best[state][at])
-                    after[later] = np.where(reached < limit, np.minimum(after[later], reached), after[later])
-    return float(min(reached[-1] for reached in best.values()))
 
 
 # Schedules.

@@ -582,7 +582,7 @@ def fat_tree(
     has all k/2, their rate divided by r.
     """
     n = cluster.servers
-    k = 2
+    k = requested.radix or 2
     while k**3 < 4 * n:
         k += 2
     half = k // 2

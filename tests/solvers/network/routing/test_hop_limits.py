@@ -218,4 +218,10 @@ def test_damage_to_the_split_is_found() -> None:
         replace(flow, by_hop=np.full_like(flow.by_hop, np.nan)),
     ):
         assert check_hops(topology, damaged, 2)
-    assert check_hops(topology, flow, 1)
+    for damaged, hops in (
+        (flow, 1),
+        (replace(flow, by_hop=flow.by_hop[:, :2]), 2),
+        (replace(flow, by_hop=flow.flow), 2),
+    ):
+        (text,) = check_hops(topology, damaged, hops)
+        assert "the flow by hops has shape" in text
