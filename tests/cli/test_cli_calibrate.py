@@ -75,7 +75,9 @@ def test_a_known_truth_is_found_again(tmp_path: Path) -> None:
     assert mean(abs(row["error"]) for row in result["rows"]) < 0.03
     assert 1.05 < numbers["own_runs"] < 1.16
     again = {name: value for name, value in numbers.items() if name != "own_runs"}
-    assert all(STEP_EFFICIENCIES[name].value * 0.8 < value < STEP_EFFICIENCIES[name].value for name, value in again.items())
+    assert all(
+        STEP_EFFICIENCIES[name].value * 0.8 < value < STEP_EFFICIENCIES[name].value for name, value in again.items()
+    )
 
 
 def test_fitted_numbers_go_into_an_instance(tmp_path: Path) -> None:
