@@ -190,7 +190,7 @@ def _zeros(problem: LlmTrainingProblem, shape: StrategyShape) -> list[float]:
 
 def _recomputations(problem: LlmTrainingProblem) -> list[Recompute]:
     pinned = tuple(Recompute) if problem.space.recompute is None else problem.space.recompute
-    same = problem.formats.flash and Recompute.NONE in pinned
+    same = problem.formats.flash and not problem.device.reached.again and Recompute.NONE in pinned
     return [recompute for recompute in pinned if not (same and recompute is Recompute.SELECTIVE)]
 
 

@@ -24,6 +24,7 @@ from tests.benchmarks.bench_scale import GOAL_S, scale_figures
 from tests.benchmarks.bench_shards import shard_figures
 from tests.benchmarks.bench_shared import shared_figures
 from tests.benchmarks.bench_solve import solve_figures
+from tests.benchmarks.bench_step_times import step_time_figures
 from tests.benchmarks.bench_studies import study_figures
 from tests.benchmarks.bench_together import together_figures
 from tests.benchmarks.bench_topology import topology_figures
@@ -68,6 +69,7 @@ def main(arguments: list[str]) -> int:
     # Minutes each, the first a solve of each model: only when asked for.
     large = {f"scale-{n}": partial(scale_figures, n) for n in GOAL_S}
     large["topology-proof"] = topology_proof_figures
+    large["step-times"] = step_time_figures
     large["parallel-circuits"] = parallel_circuit_figures
     sizes = {f"topology-search-{n}": partial(topology_search_figures, n) for n, *_ in SKEWED}
     usual, groups = list(groups), {**groups, **large, **sizes}

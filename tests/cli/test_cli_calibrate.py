@@ -1,150 +1,172 @@
-"""`topoopt calibrate`: the shipped efficiencies from the shipped runs, a known truth found again, refusals."""
+"""`topoopt llm calibrate`: a row for each run, shipped numbers beside fitted ones, refusals and reasons."""
 
 from __future__ import annotations
 
 import csv
-from dataclasses import astuple, replace
+import math
 from pathlib import Path
 from statistics import mean
+from typing import Any
 
 import pytest
 
 from tests.support.cli_cases import refusals, run
-from tests.support.paths import INSTANCES
-from topoopt.analyses.calibrate import USUAL, errors_of, fitted, predicted_s, read_runs, summary
-from topoopt.files.documents import parse_document
-from topoopt.kinds.llm_training.read import read_llm_training
+from tests.support.paths import INSTANCES, SHARED_DATA
+from topoopt.workloads.step_efficiencies import GENERATIONS, HALF_WIDTHS, STEP_EFFICIENCIES, half_width
 from topoopt.workloads.training_devices import TRAINING_DEVICES
 
-FOLDER = INSTANCES / "llm-training"
-HEADER = "source,run,seconds,tensor,pipeline,micro_batch"
+RUNS = INSTANCES / "llm-training" / "runs.csv"
+TRAIN = SHARED_DATA / "measured_runs" / "train.csv"
+HEADER = "id,model,device,gpus,tp,pp,mbs,gbs,seq,step_s"
 
 
-@pytest.mark.parametrize(
-    ("device", "fitted", "held_out"),
-    [("a100", 13, 12), ("h100", 9, 7)],
-)
-def test_shipped_efficiencies_come_from_every_second_published_run(device: str, fitted: int, held_out: int) -> None:
-    """At most 10 % error in the mean, and 20 % at worst, on the runs held out; no run at all is further off."""
-    words = ("llm", "calibrate", FOLDER / f"{device}.yaml", FOLDER / f"runs-{device}.csv", "--json")
-    found = run(*words).json
-    shipped = astuple(TRAINING_DEVICES[device].reached)
-    assert list(found["efficiencies"].values()) == pytest.approx(shipped, rel=0.02)
-    assert (found["fitted"]["runs"], found["held_out"]["runs"]) == (fitted, held_out)
-    assert found["held_out"]["mean_percent"] < 10
-    assert max(abs(one["error_percent"]) for one in found["runs"]) < 20
-    fit, held = (
-        [abs(one["model_s"] / one["measured_s"] - 1) for one in found["runs"] if one["held_out"] is back]
-        for back in (False, True)
-    )
-    assert found["answer"] == (
-        f"Fitted to {fitted} runs, the model of {device} is off by {100 * mean(held):.1f} % in the mean, "
-        f"{100 * max(held):.1f} % at worst, on {held_out} runs held back, "
-        f"and by {100 * mean(fit):.1f} % on those fitted."
-    )
+def _table(path: Path, *lines: str, header: str = HEADER) -> Path:
+    path.write_text("\n".join((header, *lines)) + "\n")
+    return path
 
 
-@pytest.mark.parametrize(("times", "worst"), [(0.5, 19.7), (2.0, 11.4)])
-def test_the_goal_is_met_with_half_or_twice_the_usual_cost_of_an_expert(
-    times: float, worst: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It is drawn to what others measured, on other GPUs: at most 20 % at worst all the same, as the page says."""
-    usual, spread, most = USUAL["expert_us"]
-    monkeypatch.setitem(USUAL, "expert_us", (times * usual, spread, most))
-    problem = read_llm_training(parse_document(FOLDER / "h100.yaml"))
-    runs = read_runs(FOLDER / "runs-h100.csv", problem)
-    reached = fitted([one for one in runs if not one.held_out])
-    errors = summary(errors_of([one for one in runs if one.held_out], reached))
-    assert errors["mean_percent"] < 10
-    assert errors["worst_percent"] == pytest.approx(worst, abs=0.1)
+def _estimate(path: Path, line: str) -> dict[str, Any]:
+    (row,) = run("llm", "calibrate", _table(path, line), "--keep", "--json").json["rows"]
+    return dict(row)
 
 
-def test_a_device_without_runs_of_its_own_is_judged_with_what_it_has() -> None:
-    """One run of H800s, with the efficiencies of H100s: DeepSeek-V3 at 19.9 s (arXiv:2412.19437)."""
-    words = ("llm", "calibrate", FOLDER / "h800.yaml", FOLDER / "runs-h800.csv")
-    assert run(*words, "--json").code == 2
-    found = run(*words, "--keep", "--json").json
-    assert [one["measured_s"] for one in found["runs"]] == [19.9]
-    assert found["held_out"]["worst_percent"] < 20
-    off = f"{100 * abs(found['runs'][0]['model_s'] / 19.9 - 1):.1f} %"
-    assert found["answer"] == (
-        f"With the efficiencies of the instance the model of h800 is off by {off} in the mean, {off} at worst, "
-        "on 1 run."
-    )
+def test_shipped_numbers_on_published_runs() -> None:
+    """A row each, in the order of the table; within 10 % in the mean, as published models of experts and all."""
+    with RUNS.open(newline="") as file:
+        stated = list(csv.DictReader(file))
+    result = run("llm", "calibrate", RUNS, "--keep", "--json").json
+    rows = result["rows"]
+    assert [row["id"] for row in rows] == [row["id"] for row in stated]
+    assert [row["measured_s"] for row in rows] == [float(row["step_s"]) for row in stated]
+    assert all(row["error"] == row["estimate_s"] / row["measured_s"] - 1 for row in rows)
+    assert mean(abs(row["error"]) for row in rows) < 0.10
+    assert result["numbers"] == []
+    inside = sum(row["low_s"] <= row["measured_s"] <= row["high_s"] for row in rows)
+    assert result["summary"]["inside"] == inside
+    assert f"{inside} of 42 are inside their intervals" in result["answer"]
+
+
+def test_every_row_of_the_measured_table_has_an_estimate_or_a_reason() -> None:
+    if not TRAIN.is_file():
+        pytest.skip(f"{TRAIN} is not there")
+    rows = run("llm", "calibrate", TRAIN, "--keep", "--json").json["rows"]
+    estimated = [row for row in rows if row["reason"] is None]
+    assert len(rows) == 639
+    assert len(estimated) >= 581
+    assert all((row["estimate_s"] is None) == bool(row["reason"]) for row in rows)
+    errors = [abs(row["error"]) for row in estimated if row["error"] is not None]
+    assert mean(errors) < 0.08
+    inside = mean(row["low_s"] <= row["measured_s"] <= row["high_s"] for row in estimated if row["measured_s"])
+    assert 0.85 <= inside <= 0.97
 
 
 def test_a_known_truth_is_found_again(tmp_path: Path) -> None:
-    """Times made with other efficiencies: what is fitted to half of them gives the other half to 2 %."""
-    instance = FOLDER / "h100.yaml"
-    problem = read_llm_training(parse_document(instance))
-    runs = read_runs(FOLDER / "runs-h100.csv", problem)
-    truth = replace(TRAINING_DEVICES["h100"].reached, products=0.7, scale_up=0.5, chunk_us=200.0, iteration_ms=150.0)
-    with (FOLDER / "runs-h100.csv").open(newline="") as file:
+    """Runs that all take 1.15 times as long as estimated: the factor is found, within its prior of 8 %."""
+    kept = run("llm", "calibrate", RUNS, "--keep", "--json").json["rows"]
+    with RUNS.open(newline="") as file:
         rows = list(csv.DictReader(file))
-    made = tmp_path / "runs.csv"
-    with made.open("w", newline="") as file:
+    path = tmp_path / "runs.csv"
+    with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, rows[0])
         writer.writeheader()
-        for row, one in zip(rows, runs, strict=True):
-            writer.writerow({**row, "seconds": predicted_s(one, truth)})
-    before = run("llm", "calibrate", instance, made, "--keep", "--json").json
-    after = run("llm", "calibrate", instance, made, "--json").json
-    assert after["held_out"]["mean_percent"] < 2
-    assert before["held_out"]["mean_percent"] > 2 * after["held_out"]["mean_percent"]
+        writer.writerows({**row, "step_s": 1.15 * one["estimate_s"]} for row, one in zip(rows, kept, strict=True))
+    result = run("llm", "calibrate", path, "--json").json
+    numbers = {number["name"]: number["value"] for number in result["numbers"]}
+    assert mean(abs(row["error"]) for row in result["rows"]) < 0.03
+    assert 1.05 < numbers["own_runs"] < 1.16
+    again = {name: value for name, value in numbers.items() if name != "own_runs"}
+    assert all(
+        STEP_EFFICIENCIES[name].value * 0.8 < value < STEP_EFFICIENCIES[name].value for name, value in again.items()
+    )
 
 
-def test_fitted_efficiencies_go_into_an_instance(tmp_path: Path) -> None:
-    words = ("llm", "calibrate", FOLDER / "a100.yaml", FOLDER / "runs-a100.csv")
-    found = run(*words, "--keep", "--json").json["efficiencies"]
-    path = tmp_path / "own.yaml"
-    path.write_text((FOLDER / "a100.yaml").read_text() + f"efficiencies: {found}\n")
+def test_fitted_numbers_go_into_an_instance(tmp_path: Path) -> None:
+    instance = INSTANCES / "llm-training" / "a100.yaml"
     options = ("--set", "tensor=8,pipeline=2", "--json")
-    base = run("llm", "evaluate", FOLDER / "a100.yaml", *options).json
+    base = run("llm", "evaluate", instance, *options).json
+    path = tmp_path / "own.yaml"
+    path.write_text(instance.read_text() + "efficiencies: {own_runs: 1.1}\n")
     own = run("llm", "evaluate", path, *options).json
-    assert own["iteration_time_s"] == base["iteration_time_s"]
-    path.write_text(path.read_text().replace(f"'products': {found['products']}", "'products': 0.4"))
-    assert run("llm", "evaluate", path, *options).json["iteration_time_s"] > base["iteration_time_s"]
+    assert own["iteration_time_s"] == pytest.approx(1.1 * base["iteration_time_s"])
+    path.write_text(instance.read_text() + "efficiencies: {products_a10: 0.5}\n")
+    refused = run("llm", "evaluate", path, *options)
+    assert refused.code == 2
+    assert refusals(refused.json)
 
 
-def test_text_names_every_run() -> None:
-    words = ("llm", "calibrate", FOLDER / "h800.yaml", FOLDER / "runs-h800.csv", "--keep")
-    result = run(*words)
-    assert result.code == 0
-    assert "held out: 1 run," in result.stdout
-    assert "fitted: 0" not in result.stdout
-    assert "products" in result.stdout
+def test_a_device_without_runs_has_twice_the_interval(tmp_path: Path) -> None:
+    """MI355X: efficiencies of MI300X, more of a peak; twice the half width, and the answer says of what."""
+    line = "{},llama3.1-8b,{},8,1,1,1,64,8192,"
+    fitted = _estimate(tmp_path / "a.csv", line.format("a", "mi300x"))
+    other = _estimate(tmp_path / "b.csv", line.format("b", "mi355x"))
+    assert other["estimate_s"] < fitted["estimate_s"]
+    widths = [math.log(row["high_s"] / row["estimate_s"]) for row in (fitted, other)]
+    assert widths[1] == pytest.approx(2 * widths[0])
+    width = half_width("mi355x", "megatron-bridge", "dense")
+    assert "no run of a mi355x" in width.reason
+
+
+def test_every_device_has_efficiencies_and_every_set_a_width() -> None:
+    assert set(GENERATIONS) == set(TRAINING_DEVICES)
+    assert set(HALF_WIDTHS) >= {"all", "dense", "experts"}
+    fitted = [number for number in STEP_EFFICIENCIES.values() if number.prior > 0]
+    assert len(fitted) == 38
+    assert all(number.spread > 0 and number.least <= number.value <= number.most for number in fitted)
+
+
+def test_more_replicas_of_the_same_work_take_longer(tmp_path: Path) -> None:
+    """8B on 8 and on 128 H100, two sequences a device: 1 to 5 % more (torchtitan measured 2.3 %)."""
+    small, large = (
+        _estimate(tmp_path / "t.csv", f"titan-a,llama3.1-8b,h100-sxm-96-hbm2e-500w,{n},1,1,2,{2 * n},8192,")
+        for n in (8, 128)
+    )
+    assert 1.01 < large["estimate_s"] / small["estimate_s"] < 1.05
+    assert small["estimate_s"] == pytest.approx(16 * 8192 / 8 / 6667, rel=0.15)
 
 
 @pytest.mark.parametrize(
-    ("text", "where"),
+    ("line", "reason"),
     [
-        ("", None),
-        ("source,run\na,b\n", "seconds"),
-        (f"{HEADER},speed\na,b,1,8,1,1,2\n", None),
-        (f"{HEADER}\na,b,0,8,1,1\n", "seconds"),
-        ("source,run,seconds,gradient_bytes\na,b,1,3\n", "gradient_bytes"),
-        (f"{HEADER}\na,b,nan,8,1,1\n", "seconds"),
-        (f"{HEADER}\na,b,1,3,1,1\n", "tensor"),
-        (f"{HEADER}\na,b,1,8,x,1\n", "pipeline"),
-        (f"{HEADER}\na,b,1,8,1\n", None),
-        (f"{HEADER},gpus\na,b,1,8,1,1,12\n", "gpus"),
-        (f"{HEADER},model\na,b,1,8,1,1,gpt-9\n", "model"),
+        ("a,llama3.1-8b,h100,8,1,1,1,,8192,", "the batch is not stated"),
+        ("a,llama3.1-8b,h100,8,,1,1,8,8192,1", "the layout is not stated"),
+        ("a,llama3.1-8b,h100,8,1,1,1,8,,1", "the length of a sequence is not stated"),
+        ("a,gpt-9,h100,8,1,1,1,8,8192,1", "no model gpt-9"),
+        ("a,llama3.1-8b,h1000,8,1,1,1,8,8192,1", "no device h1000"),
+        ("a,llama3.1-8b,h100,8,3,1,1,8,8192,1", "do not divide 8 devices"),
+        ("a,llama3.1-8b,h100,8,x,1,1,8,8192,1", "tp is 'x', no positive number"),
+        ("a,llama3.1-8b,h100,8,1,1,4,8,8192,1", "smaller than replicas x micro-batch"),
+        ("a,llama3.1-8b,h100,8,1", "5 cells for 10 columns"),
     ],
 )
-def test_tables_that_are_refused(tmp_path: Path, text: str, where: str | None) -> None:
-    """Exit code 2, with the file, the line and the column."""
+def test_rows_without_an_estimate_say_why(tmp_path: Path, line: str, reason: str) -> None:
+    row = _estimate(tmp_path / "runs.csv", line)
+    assert reason in row["reason"]
+    assert [row[name] for name in ("estimate_s", "low_s", "high_s", "measured_s", "error")] == [None] * 5
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "number of runs"),
+        ("id,model\na,b\n", "missing column"),
+        (f"{HEADER},speed\n" + "a," * 10 + "1\n", "no such column"),
+        ("id,id,model,device,gpus\na,a,b,c,d\n", "column twice"),
+    ],
+)
+def test_tables_that_are_refused(tmp_path: Path, text: str, words: str) -> None:
+    """Exit code 2, with the file."""
     path = tmp_path / "runs.csv"
     path.write_text(text)
-    result = run("llm", "calibrate", FOLDER / "h100.yaml", path, "--json")
+    result = run("llm", "calibrate", path, "--json")
     assert result.code == 2
     assert refusals(result.json)
-    problem = result.json["problems"][0]
-    assert problem["file"] == str(path)
-    assert where in (None, problem["path"])
+    problems = result.json["problems"]
+    assert all(problem["file"] == str(path) for problem in problems)
+    assert any(words in problem["message"] for problem in problems)
 
 
-def test_all_bad_lines_are_told(tmp_path: Path) -> None:
-    path = tmp_path / "runs.csv"
-    path.write_text(f"{HEADER}\na,b,-1,8,1,1\na,c,1,7,1,1\na,d,1,8,1,1\n")
-    result = run("llm", "calibrate", FOLDER / "h100.yaml", path, "--json")
-    assert {problem["line"] for problem in result.json["problems"]} == {2, 3}
+def test_nothing_to_fit_is_refused(tmp_path: Path) -> None:
+    path = _table(tmp_path / "runs.csv", "a,llama3.1-8b,h100,8,1,1,1,8,8192,")
+    assert run("llm", "calibrate", path, "--json").code == 2
+    text = run("llm", "calibrate", path, "--keep").stdout
+    assert "1 run estimated, none of them measured" in text

@@ -27,7 +27,7 @@ CALLS = [
     "solve instances/llm-training/direct-connect-64.yaml -o OUT",
     "llm evaluate instances/llm-training/llama3-70b-64.yaml --set tensor=8,pipeline=4",
     "llm evaluate instances/llm-training/small-16.yaml --set tensor=8,pipeline=2 --fabrics direct-connect",
-    "llm calibrate instances/llm-training/a100.yaml instances/llm-training/runs-a100.csv --keep",
+    "llm calibrate instances/llm-training/runs.csv --keep",
     "compare instances/tiny-8.yaml --fabrics all --budget 1",
     "compare instances/llm-training/small-16.yaml --fabrics ideal-switch,torus-2d,random-regular",
     "compare instances/networks/uniform-5-2.yaml --methods kautz,totient",

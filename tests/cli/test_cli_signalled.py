@@ -30,7 +30,7 @@ COMMANDS: dict[str, str] = {
     "reconfigure": f"reconfigure {TINY} --delays 10us,1ms --budget 50",
     "import": f"import job {TINY} --set objective=throughput -o OUT/placement.yaml",
     "llm evaluate": f"llm evaluate {MODEL} --set tensor=8",
-    "llm calibrate": f"llm calibrate {MODEL.parent / 'a100.yaml'} {MODEL.parent / 'runs-a100.csv'}",
+    "llm calibrate": f"llm calibrate {MODEL.parent / 'runs.csv'}",
     "export --to lp": f"export {NETWORK} --to lp --set formulation=joint_topology -o OUT/model.lp",
 }
 

@@ -47,7 +47,7 @@ CALLED = {
     "explain": "@/network/solution.json",
     "export": "@/tiny/solution.json --to patch-list -o OUT/patches",
     "llm evaluate": f"{MODEL} --set tensor=1",
-    "llm calibrate": f"{TRAINING}/a100.yaml {TRAINING}/runs-a100.csv",
+    "llm calibrate": f"{TRAINING}/runs.csv",
     "compare --fabrics": f"fat-tree,ideal-switch {TINY} --budget 50",
     "resilience": "@/network/solution.json -o OUT/failures.csv",
     "reconfigure": f"{TINY} --delays 10us,1ms --budget 50",

@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.support.paths import INSTANCES
 from tests.support.read_back.plan_files import read_ns3_topology
-from topoopt.analyses.calibrate import read_runs
+from topoopt.analyses.measured_runs import read_runs
 from topoopt.files.graph_files import read_graph
 from topoopt.formats.chakra.read import read_comm_groups
 from topoopt.formats.dnn_partitioning import read_expert_split
@@ -54,7 +54,7 @@ NS3 = "4 1 3\n3\n0 3 400Gbps 0.0005ms 0\n1 3 400Gbps 0.0005ms 0\n2 3 100Gbps 1us
 def originals() -> dict[str, bytes]:
     """One of every sort."""
     return {
-        "runs.csv": _first("llm-training/runs-a100.csv"),
+        "runs.csv": _first("llm-training/runs.csv"),
         "jobs.csv": _first("shared/trace-16.csv"),
         "links.csv": b"tail,head,rate\n0,1,25\n1,0,25\n1,s,12.5\ns,0,0.5\n",
         "rated.graphml": RATED.encode(),
@@ -76,7 +76,7 @@ def _problem(name: str) -> Any:
 
 
 READERS: dict[str, Callable[[Path], object]] = {
-    "runs.csv": lambda path: read_runs(path, _problem("llm-training/a100.yaml")),
+    "runs.csv": read_runs,
     "jobs.csv": lambda path: read_trace(path, _problem("shared/trace-16.yaml").classes),
     "links.csv": lambda path: read_graph(path, "rates"),
     "rated.graphml": lambda path: read_graph(path, "rates"),

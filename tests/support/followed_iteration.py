@@ -36,7 +36,8 @@ class PassExchanges:
         problem, strategy = build.problem, build.strategy
         self._build = build
         columns = columns_of([strategy], problem.model.layers)
-        self._traffic = layer_traffic(problem, columns, problem.model.kinds[0])
+        every = [layer_traffic(problem, columns, kind) for kind in problem.model.kinds]
+        self._traffic, self._crossing = every[0], [float(own.expert_crossing[0]) for own in every]
 
     def after(self, kind: int, stage: int, computed: dict[int, int], part: float) -> dict[int, int]:
         """The tasks that end a part of the pass on each server."""
@@ -46,9 +47,12 @@ class PassExchanges:
         overlap, back = build.problem.overlap, kind != FORWARD
         layers = part * float(build.stages.layers[stage])
         tensor = float(traffic.tensor[1][0] + traffic.tensor[2][0]) if back else float(traffic.tensor[0][0])
-        ends = self._ring(F.TENSOR, layers * (1.0 - overlap.tensor) * tensor, computed)
+        tensor *= (1.0 - overlap.tensor) / build.problem.device.reached.tensor
+        ends = self._ring(F.TENSOR, layers * tensor, computed)
         ends = self._ring(F.CONTEXT, layers * float(traffic.context[1 if back else 0][0]), ends)
-        crossing = part * float(build.stages.layers[stage]) * (1.0 - overlap.expert) * float(traffic.expert_crossing[0])
+        layers_of_kinds = build.stages.kinds[:, stage].tolist()
+        crossing = sum(count * sent for count, sent in zip(layers_of_kinds, self._crossing, strict=True))
+        crossing *= part * (1.0 - overlap.expert)
         return self._exchange(crossing, ends, part * float(build.stages.expert[stage]))
 
     def _ring(self, family: F, each: float, computed: dict[int, int]) -> dict[int, int]:
@@ -87,7 +91,7 @@ class ReplicaSync:
         self._reduced, self._gathered, self._layers = layer_sync(problem, strategy, stages, build.rates)
         replicas, of_experts = np.array([float(strategy.replicas)]), np.array([float(strategy.expert_replicas)])
         zero, size = np.array([float(strategy.zero)]), problem.formats.gradient_bytes
-        layers = self._layers
+        layers = self._layers * problem.device.reached.data  # bytes of what takes longer than they would
         self._bytes = {
             F.DATA: [part / layers for part in data_bytes(stages.dense_weights, replicas, zero, size, np.ones(1))],
             F.EXPERT_DATA: [
@@ -219,7 +223,7 @@ def _passes(build: ExplicitServers, orders: PassOrders) -> None:
 def _wire(build: ExplicitServers, began: dict[Pass, int], done: dict[Pass, int]) -> None:
     """What passes wait for, and transfers between servers."""
     p, count = build.strategy.pipeline, build.stages.layers.size
-    hop = build.hop_bytes()
+    hop = build.hop_bytes() * build.problem.device.reached.hop
     for (server, kind, micro_batch, stage), end in done.items():
         if kind == WEIGHTS:
             continue

@@ -14,7 +14,7 @@ from topoopt.core.llm_training_plan import TrafficFamily as F
 from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.routing import GroupRings, PathTable, Ring
 from topoopt.core.workload import TaskGraph, TaskKind
-from topoopt.simulate.llm_training.costs import layer_traffic
+from topoopt.simulate.llm_training.costs import hop_bytes
 from topoopt.simulate.llm_training.links import BlockGroups, FamilyGroups, PlacedNetwork
 from topoopt.simulate.llm_training.step import group_rates, stage_times
 from topoopt.simulate.llm_training.strategies import columns_of
@@ -148,8 +148,7 @@ class ExplicitServers:
     def hop_bytes(self) -> float:
         """Bytes that a rank sends to the next stage."""
         columns = columns_of([self.strategy], self.problem.model.layers)
-        traffic = layer_traffic(self.problem, columns)
-        return float(traffic.hop[0])
+        return float(hop_bytes(self.problem, columns)[0])
 
     def compute_costs(self, *, split: bool) -> list[Floats]:
         """Seconds of the passes of each kind, without tokens to experts."""

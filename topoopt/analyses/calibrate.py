@@ -1,16 +1,9 @@
-"""`topoopt llm calibrate`: efficiencies of a GPU are fitted to measured iterations, and judged on runs that were held
-back.
-"""
+"""`topoopt llm calibrate`: measured runs beside their estimates; a few numbers are fitted to them."""
 
 from __future__ import annotations
 
-import csv
-import io
 import math
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple, dataclass, fields, replace
-from itertools import product
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,392 +11,138 @@ import numpy as np
 import typer
 from rich.console import Console
 
-from topoopt.analyses.evaluate import chosen_strategy
-from topoopt.core.arrays import MIB, Floats
-from topoopt.core.errors import InputError, Problem
-from topoopt.core.llm_training import LlmTrainingProblem, ReachedRates
-from topoopt.core.parallelism import ParallelStrategy, PipelineSchedule, Recompute
-from topoopt.files.issues import nearest_text, value_text
-from topoopt.files.reader_fields import FieldTable, used
-from topoopt.files.untrusted import read_text
+from topoopt.analyses.measured_runs import TableRow, TableRun, read_runs
+from topoopt.analyses.step_fit import fitted, run_weights, shipped
 from topoopt.page import options
 from topoopt.page.output import Output
 from topoopt.page.render import TerminalTable
 from topoopt.page.text import counted, percent
-from topoopt.simulate.llm_training.strategies import columns_of, strategy_problems
-from topoopt.simulate.llm_training.times import iteration_times
-from topoopt.workloads.language_models import LANGUAGE_MODELS
+from topoopt.workloads.step_efficiencies import GENERATIONS, STEP_EFFICIENCIES, half_width
+
+OWN_SPREAD = 0.08
+"""Of the factor of a table's own runs, on logarithms."""
 
 
 def calibrate(
-    file: Annotated[Path, typer.Argument(help="Instance of kind llm-training: GPU, rates of the cluster, defaults.")],
-    measured: Annotated[Path, typer.Argument(help="Table of runs (CSV): source, run, seconds, and what differs.")],
-    keep: Annotated[bool, typer.Option("--keep", help="Judge the efficiencies of the instance, fit none.")] = False,
+    table: Annotated[Path, typer.Argument(help="Table of measured runs (CSV): a run a row, with its layout.")],
+    keep: Annotated[bool, typer.Option("--keep", help="Judge the shipped numbers, fit none.")] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Fit the efficiencies of a GPU to measured iterations, and say how far off they are on runs held back."""
+    """Estimate measured runs; fit a factor, products and attention of their devices to them, near the shipped values.
+
+    A row has an id, a model and a device by name, devices (gpus), the layout (tp, pp, vp, cp, ep, dp), mbs, gbs, seq,
+    precision, recompute, nic_gbps, software, and what was measured (step_s or tokens_s_gpu).
+    """
     output = Output.choose(as_json)
 
     def command() -> int:
         from topoopt.core.errors import InputError, Problem
-        from topoopt.files.documents import parse_document
-        from topoopt.kinds.llm_training.read import read_llm_training
 
-        problem = read_llm_training(parse_document(file))
-        runs = read_runs(measured, problem)
-        taken = [run for run in runs if not run.held_out]
-        if not taken and not keep:
-            text = "all runs are held out; nothing is left to fit (--keep judges them alone)"
-            raise InputError([Problem(text, str(measured), None, "held_out")])
-        reached = problem.device.reached if keep else fitted(taken)
-        errors = errors_of(runs, reached)
-
-        def summaries(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-            parts = (("fitted", False), ("held_out", True))
-            return {name: summary([row for row in rows if row["held_out"] == held]) for name, held in parts}
-
-        document = {
-            "device": problem.cluster.device,
-            "efficiencies": efficiencies(reached),
-            **summaries(errors),
-            "sources": {
-                source: summaries([row for row in errors if row["source"] == source])
-                for source in dict.fromkeys(run.source for run in runs)
-            },
-            "runs": errors,
-        }
+        rows = read_runs(table)
+        measured = [row.run for row in rows if row.run is not None and row.run.measured_s is not None]
+        if not measured and not keep:
+            text = "no run has both an estimate and a time: nothing can be fitted (--keep estimates all)"
+            raise InputError([Problem(text, str(table))])
+        values, numbers = (shipped(), []) if keep else fit_few(measured)
+        answers = [row_document(row, values) for row in rows]
+        document: dict[str, Any] = {"numbers": numbers, "rows": answers, "summary": summary(answers)}
         output.result(document, lambda console: _show(console, document), answer(document, kept=keep))
         return 0
 
     output.run(command)
 
 
+def few_names(runs: Sequence[TableRun]) -> list[str]:
+    """Numbers that a table of runs can tell: a factor, and products and attention of its devices and formats."""
+    names = ["own_runs"]
+    for generation in dict.fromkeys(GENERATIONS[run.device].name for run in runs):
+        formats = {(run.problem.formats.fp8, run.problem.formats.fp4) for run in runs}
+        candidates = [f"products_{generation}", f"attention_{generation}"]
+        candidates += [f"fp8_{generation}"] if any(eight for eight, _ in formats) else []
+        candidates += [f"fp4_{generation}"] if any(four for _, four in formats) else []
+        names += [name for name in candidates if name in STEP_EFFICIENCIES and STEP_EFFICIENCIES[name].spread > 0]
+    return names
+
+
+def fit_few(runs: Sequence[TableRun]) -> tuple[dict[str, float], list[dict[str, Any]]]:
+    """Values of all numbers, and those that were fitted as a document; the shipped values are the prior."""
+    values, names = shipped(), few_names(runs)
+    spreads = np.array([STEP_EFFICIENCIES[name].spread or OWN_SPREAD for name in names])
+    centres = np.log([values[name] for name in names])
+    _, result, spread = fitted(runs, values, names, centres, spreads, run_weights(runs))
+    numbers: list[dict[str, Any]] = [
+        {"name": name, "value": float(f"{result[name]:.4g}"), "spread": round(float(size), 4), "shipped": values[name],
+         "meaning": STEP_EFFICIENCIES[name].meaning}
+        for name, size in zip(names, spread, strict=True)
+    ]  # fmt: skip
+    return {**values, **{item["name"]: item["value"] for item in numbers}}, numbers
+
+
+def row_document(row: TableRow, values: Mapping[str, float]) -> dict[str, Any]:
+    """A row of the answer; without an estimate the reason."""
+    empty = dict.fromkeys(("estimate_s", "low_s", "high_s", "measured_s", "error"))
+    if row.run is None:
+        return {"id": row.name, **empty, "reason": row.reason, "like": None}
+    run = row.run
+    seconds = run.seconds(values)
+    width = half_width(run.device, run.software, run.kind)
+    measured = run.measured_s
+    return {
+        "id": row.name,
+        "estimate_s": seconds,
+        "low_s": seconds * math.exp(-width.of_log),
+        "high_s": seconds * math.exp(width.of_log),
+        "measured_s": measured,
+        "error": None if measured is None else seconds / measured - 1.0,
+        "reason": None,
+        "like": width.runs,
+    }
+
+
+def summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Rows with and without an estimate; mean and worst error of those measured, and how many intervals hold them."""
+    judged = [row for row in rows if row["error"] is not None]
+    sizes = [abs(row["error"]) for row in judged]
+    return {
+        "estimated": sum(row["reason"] is None for row in rows),
+        "without_estimate": sum(row["reason"] is not None for row in rows),
+        "measured": len(sizes),
+        "mean_error": sum(sizes) / len(sizes) if sizes else None,
+        "worst_error": max(sizes, default=None),
+        "inside": sum(row["low_s"] <= row["measured_s"] <= row["high_s"] for row in judged),
+    }
+
+
 def _show(console: Console, document: dict[str, Any]) -> None:
-    console.print(f"efficiencies of {document['device']}:", markup=False, highlight=False)
-    for name, value in document["efficiencies"].items():
-        console.print(f"  {name}: {value:g}", markup=False, highlight=False)
-    table = TerminalTable("source", "run", "", "measured, s", "model, s", "error, %")
-    for run in document["runs"]:
-        held = "held out" if run["held_out"] else "fitted"
-        seconds = (f"{run['measured_s']:.4g}", f"{run['model_s']:.4g}", f"{run['error_percent']:+.1f}")
-        table.add_row(run["source"], run["run"], held, *seconds)
+    for number in document["numbers"]:
+        text = f"{number['name']}: {number['value']:g} ± {percent(number['spread'])} (shipped {number['shipped']:g})"
+        console.print(f"  {text}: {number['meaning']}", markup=False, highlight=False)
+    table = TerminalTable("run", "estimate, s", "low, s", "high, s", "measured, s", "error, %")
+    for row in document["rows"]:
+        if row["reason"] is None:
+            seconds = (_number(row[name]) for name in ("estimate_s", "low_s", "high_s", "measured_s"))
+            table.add_row(row["id"], *seconds, "" if row["error"] is None else f"{100 * row['error']:+.1f}")
     console.print(table)
-    for name, words in (("fitted", "fitted"), ("held_out", "held out")):
-        part = document[name]
-        if not part["runs"]:
-            continue
-        text = f"{words}: {counted(part['runs'], 'run')}, error {part['mean_percent']:.1f} % in the mean"
-        console.print(f"{text}, {part['worst_percent']:.1f} % at worst", markup=False, highlight=False)
+    for row in document["rows"]:
+        if row["reason"] is not None:
+            console.print(f"no estimate of {row['id']}: {row['reason']}", markup=False, highlight=False)
 
 
-MOST_RUNS = 10_000
-MOST_CHOICES = 64
-
-
-@dataclass(frozen=True)
-class MeasuredRun:
-    """One row.
-
-    Attributes:
-        source, name: as the table says.
-        problem: the instance with what the row changes.
-        strategies: what was run, or what it was the fastest of.
-        seconds: of an iteration.
-        held_out: judges the fit only.
-    """
-
-    source: str
-    name: str
-    problem: LlmTrainingProblem
-    strategies: tuple[ParallelStrategy, ...]
-    seconds: float
-    held_out: bool
-
-
-def _flag(text: str) -> bool:
-    if text not in ("0", "1"):
-        raise ValueError
-    return text == "1"
-
-
-def _positive(text: str) -> float:
-    value = float(text)
-    if not (0 < value < math.inf):
-        raise ValueError
-    return value
-
-
-def _part(text: str) -> float:
-    value = float(text)
-    if not 0 <= value <= 1:
-        raise ValueError
-    return value
-
-
-def _whole(text: str) -> int:
-    value = int(text)
-    if not 0 <= value <= 2**30:
-        raise ValueError
-    return value
-
-
-def _gradient_bytes(text: str) -> int:
-    value = int(text)
-    if value not in (2, 4):
-        raise ValueError
-    return value
-
-
-def _model(text: str) -> str:
-    if text not in LANGUAGE_MODELS:
-        raise ValueError
-    return text
-
-
-WHOLE = "a whole number"
-STRATEGY: Mapping[str, tuple[Callable[[str], Any], str]] = {
-    **dict.fromkeys(
-        ("tensor", "context", "pipeline", "chunks", "data", "expert", "expert_tensor", "zero", "micro_batch"),
-        (_whole, WHOLE),
-    ),
-    "sequence": (_flag, "0, 1"),
-    "schedule": (PipelineSchedule, ", ".join(PipelineSchedule)),
-    "recompute": (Recompute, ", ".join(Recompute)),
-}
-"""Columns that are parts of a strategy: how a cell is read, and what is allowed."""
-
-OTHERS: Mapping[str, tuple[Callable[[str], Any], str]] = {
-    "source": (str, "text"),
-    "run": (str, "text"),
-    "seconds": (_positive, "a positive number"),
-    "held_out": (_flag, "0, 1"),
-    "model": (_model, ", ".join(LANGUAGE_MODELS)),
-    "gpus": (_whole, WHOLE),
-    "sequences": (_whole, WHOLE),
-    "length": (_whole, WHOLE),
-    "fp8": (_flag, "0, 1"),
-    "fp8_dispatch": (_flag, "0, 1"),
-    "gradient_bytes": (_gradient_bytes, "2, 4"),
-    "tiled_attention": (_flag, "0, 1"),
-    "hidden_tensor": (_part, "0 to 1"),
-    "hidden_expert": (_part, "0 to 1"),
-    "hidden_data": (_flag, "0, 1"),
-    "hidden_pipeline": (_flag, "0, 1"),
-}
-"""All other columns."""
-
-FIELDS: FieldTable = {
-    **{name: used(allowed) for name, (_, allowed) in OTHERS.items()},
-    **{name: used(f"{allowed}; several, parted by bars: the fastest") for name, (_, allowed) in STRATEGY.items()},
-}
-"""What a column may hold; an empty cell is as the instance says."""
-
-NEEDED = ("source", "run", "seconds")
-
-
-def read_runs(path: Path, problem: LlmTrainingProblem) -> tuple[MeasuredRun, ...]:
-    """All rows.
-
-    Raises:
-        InputError: everything wrong with the table.
-    """
-    file = str(path)
-    rows = list(csv.reader(io.StringIO(read_text(file, 4 * MIB))))
-    header = rows[0] if rows else []
-    columns = (*OTHERS, *STRATEGY)
-    problems = [
-        Problem("no such column", file, 1, None, value_text(name), nearest_text(name, columns))
-        for name in header
-        if name not in columns
-    ]
-    problems += [Problem("missing column", file, 1, name) for name in NEEDED if name not in header]
-    problems += [Problem("column twice", file, 1, name) for name, times in Counter(header).items() if times > 1]
-    if not 1 < len(rows) <= MOST_RUNS + 1:
-        problems.append(Problem("number of runs", file, None, None, str(max(0, len(rows) - 1)), f"1 to {MOST_RUNS}"))
-    if problems:
-        raise InputError(problems)
-    runs: list[MeasuredRun] = []
-    seen: Counter[str] = Counter()
-    for line, row in enumerate(rows[1:], start=2):
-        if not any(row):
-            continue
-        try:
-            run = _run(dict(zip(header, row, strict=False)), len(header) == len(row), problem, seen)
-        except InputError as error:
-            problems += [replace(message, file=file, line=line) for message in error.problems]
-            continue
-        runs.append(run)
-    if problems:
-        raise InputError(problems)
-    return tuple(runs)
-
-
-def _run(cells: dict[str, str], whole: bool, problem: LlmTrainingProblem, seen: Counter[str]) -> MeasuredRun:
-    if not whole:
-        raise InputError([Problem("not as many cells as columns")])
-    problems: list[Problem] = []
-    values: dict[str, Any] = {}
-    choices: dict[str, list[Any]] = {}
-    for name, text in cells.items():
-        reader, allowed = OTHERS[name] if name in OTHERS else STRATEGY[name]
-        try:
-            if text.strip() and name in STRATEGY:
-                choices[name] = [reader(choice.strip()) for choice in text.split("|")]
-            elif text.strip():
-                values[name] = reader(text.strip())
-        except ValueError:
-            problems.append(Problem("no such value", path=name, value=value_text(text), allowed=allowed))
-    problems += [Problem("empty", path=name) for name in NEEDED if name not in values and not problems]
-    if problems:
-        raise InputError(problems)
-    own = _changed(problem, values)
-    if math.prod(map(len, choices.values())) > MOST_CHOICES:
-        raise InputError([Problem("too many choices", allowed=f"at most {MOST_CHOICES}")])
-    tried = [chosen_strategy(own, dict(zip(choices, choice, strict=True))) for choice in product(*choices.values())]
-    fitting = tuple(choice for choice in tried if not strategy_problems(own, choice))
-    if not fitting:
-        raise InputError(strategy_problems(own, tried[0]))
-    source = values["source"]
-    seen[source] += 1
-    held_out = values.get("held_out", seen[source] % 2 == 0)
-    return MeasuredRun(source, values["run"], own, fitting, values["seconds"], held_out)
-
-
-def _changed(problem: LlmTrainingProblem, values: Mapping[str, Any]) -> LlmTrainingProblem:
-    """The instance with what a row says.
-
-    Raises:
-        InputError: GPUs that fill no servers.
-    """
-    gpus, size = values.get("gpus", problem.cluster.gpus), problem.cluster.gpus_per_server
-    if gpus < 1 or (gpus > size and gpus % size):
-        raise InputError([Problem("no whole servers", path="gpus", value=str(gpus), allowed=f"multiples of {size}")])
-    inner = min(gpus, size)
-    cluster = replace(
-        problem.cluster,
-        servers=gpus // inner,
-        gpus_per_server=inner,
-        degree=max(1, problem.cluster.degree * inner // size),
-    )
-    batch, formats, overlap = problem.batch, problem.formats, problem.overlap
-    return replace(
-        problem,
-        model=LANGUAGE_MODELS[values["model"]] if "model" in values else problem.model,
-        cluster=cluster,
-        batch=replace(
-            batch, sequences=values.get("sequences", batch.sequences), length=values.get("length", batch.length)
-        ),
-        formats=replace(
-            formats,
-            fp8=values.get("fp8", formats.fp8),
-            fp8_dispatch=values.get("fp8_dispatch", formats.fp8_dispatch),
-            gradient_bytes=values.get("gradient_bytes", formats.gradient_bytes),
-            flash=values.get("tiled_attention", formats.flash),
-        ),
-        overlap=replace(
-            overlap,
-            tensor=values.get("hidden_tensor", overlap.tensor),
-            expert=values.get("hidden_expert", overlap.expert),
-            data=values.get("hidden_data", overlap.data),
-            pipeline=values.get("hidden_pipeline", overlap.pipeline),
-        ),
-    )
-
-
-SPREAD = 0.05
-"""Of measured times, on logarithms."""
-
-USUAL: dict[str, tuple[float, float, float]] = {
-    "products": (0.75, 0.15, 0.95),
-    "fp8_products": (0.6, 0.15, 0.95),
-    "half_gflops": (2.0, 0.8, 1e6),
-    "attention": (0.5, 0.25, 0.85),
-    "memory": (0.8, 0.1, 0.95),
-    "scale_up": (0.7, 0.15, 0.95),
-    "network": (0.8, 0.15, 0.95),
-    "pass_us": (30.0, 0.7, 1e6),
-    "expert_us": (67.0, 0.8, 1e6),
-    "chunk_us": (100.0, 0.8, 1e6),
-    "iteration_ms": (100.0, 1.0, 1e6),
-}
-"""Usual value of each efficiency, its spread on logarithms, and the most it can be.
-
-That of `expert_us` is two products of 33 us each: eight small ones, started one by one, were measured to take 0.267 ms
-where the products themselves take a part of it (Transformer Engine, pull request 3134).
-"""
-
-SIGNIFICANT = 4
-
-
-def predicted_s(run: MeasuredRun, reached: ReachedRates) -> float:
-    """Seconds of the fastest of the strategies of a run."""
-    problem = replace(run.problem, device=replace(run.problem.device, reached=reached))
-    columns = columns_of(run.strategies, problem.model.layers)
-    return float(iteration_times(problem, columns).min())
-
-
-def fitted(runs: Sequence[MeasuredRun]) -> ReachedRates:
-    """Efficiencies that fit the runs best, of four digits; `runs` are those that are not held out."""
-    from scipy.optimize import least_squares
-
-    usual, spread, most = (np.array(column) for column in zip(*USUAL.values(), strict=True))
-    start = np.log(usual)
-
-    def residuals(point: Floats) -> Floats:
-        reached = ReachedRates(*np.exp(point).tolist())
-        ratios = [np.log(predicted_s(run, reached) / run.seconds) / SPREAD for run in runs]
-        return np.concatenate((ratios, (point - start) / spread))
-
-    bounds = (np.full(len(start), -np.inf), np.log(most))
-    fit = least_squares(residuals, start, bounds=bounds, diff_step=1e-4)
-    return ReachedRates(*(float(f"{value:.{SIGNIFICANT}g}") for value in np.exp(fit.x).tolist()))
-
-
-def errors_of(runs: Sequence[MeasuredRun], reached: ReachedRates) -> list[dict[str, Any]]:
-    """Measured and modelled time of every run, and by how many per cent the model is above."""
-    rows = []
-    for run in runs:
-        seconds = predicted_s(run, reached)
-        rows.append(
-            {
-                "source": run.source,
-                "run": run.name,
-                "held_out": run.held_out,
-                "measured_s": run.seconds,
-                "model_s": seconds,
-                "error_percent": 100.0 * (seconds / run.seconds - 1.0),
-            }
-        )
-    return rows
-
-
-def summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, float | int]:
-    """Runs, mean and worst error in per cent."""
-    sizes = [abs(row["error_percent"]) for row in rows]
-    return {"runs": len(sizes), "mean_percent": sum(sizes) / max(1, len(sizes)), "worst_percent": max(sizes, default=0)}
-
-
-def efficiencies(reached: ReachedRates) -> dict[str, float]:
-    return dict(zip((part.name for part in fields(reached)), astuple(reached), strict=True))
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.4g}"
 
 
 def answer(document: Mapping[str, Any], *, kept: bool) -> str:
-    """The errors of the figures of `topoopt llm calibrate`.
+    """Errors in one sentence.
 
     Args:
-        kept: the efficiencies are those of the instance; none was fitted.
+        kept: the numbers are those shipped; none was fitted.
     """
-    fitted, held_out = document["fitted"], document["held_out"]
-    if kept:
-        off = _off(summary(document["runs"]))
-        return f"With the efficiencies of the instance the model of {document['device']} is off by {off}."
-    device = f"Fitted to {counted(fitted['runs'], 'run')}, the model of {document['device']} is off by"
-    if held_out["runs"]:
-        return f"{device} {_off(held_out)} held back, and by {percent(fitted['mean_percent'] / 100)} on those fitted."
-    return f"{device} {_off(fitted)} it was fitted to; none was held back."
-
-
-def _off(errors: Mapping[str, Any]) -> str:
-    """Mean and worst error, and of how many runs."""
-    mean, worst = (percent(errors[name] / 100) for name in ("mean_percent", "worst_percent"))
-    return f"{mean} in the mean, {worst} at worst, on {counted(errors['runs'], 'run')}"
+    told = document["summary"]
+    without = f"; {counted(told['without_estimate'], 'row')} without an estimate" if told["without_estimate"] else ""
+    if not told["measured"]:
+        return f"{counted(told['estimated'], 'run')} estimated, none of them measured{without}."
+    off = f"{percent(told['mean_error'])} in the mean, {percent(told['worst_error'])} at worst"
+    numbers = "With the shipped numbers" if kept else f"With {counted(len(document['numbers']), 'fitted number')}"
+    inside = f"{told['inside']} of {told['measured']} are inside their intervals"
+    return f"{numbers} {counted(told['measured'], 'run')} are off by {off}; {inside}{without}."

@@ -18,6 +18,7 @@ from topoopt.core.errors import InfeasibleError, InputError, Problem
 from topoopt.core.llm_training import LlmTrainingProblem, StepEstimate
 from topoopt.core.llm_training_plan import PHOTONIC_RAILS, POD_CIRCUITS, RankedStrategy
 from topoopt.core.parallelism import ParallelStrategy, PipelineSchedule, Recompute, StrategySpace
+from topoopt.kinds.llm_training.interval import interval_of, outside_measured
 from topoopt.page import options
 from topoopt.page.output import Output
 from topoopt.page.process import verbose
@@ -116,7 +117,7 @@ def _show(console: Console, document: dict[str, Any]) -> None:
     times = ", ".join(f"{name} {value:.4g}" for name, value in document["breakdown_s"].items() if value)
     memory = ", ".join(f"{name} {value:.4g}" for name, value in document["memory_gib"].items())
     lines = [
-        f"{document['name']}: {document['iteration_time_s']:.6g} s an iteration",
+        f"{document['name']}: {document['iteration_time_s']:.6g} s an iteration {document['interval']['text']}",
         f"strategy: {parts}, {document['strategy']['schedule']}, recompute {document['strategy']['recompute']}",
         f"seconds: {times}",
         f"GiB of the fullest GPU: {memory} ({'fits' if document['fits'] else 'does not fit'})",
@@ -182,6 +183,7 @@ def estimate_document(
     problem: LlmTrainingProblem, strategy: ParallelStrategy, estimate: StepEstimate
 ) -> dict[str, Any]:
     seconds = estimate.iteration_time_s
+    interval = interval_of(problem, strategy, seconds)
     gpus = problem.cluster.gpus
     flops = estimate.model_flops / seconds / gpus
     usable, held = problem.usable_bytes, estimate.memory
@@ -191,6 +193,8 @@ def estimate_document(
         "name": problem.name,
         "strategy": asdict(replace(strategy, stage_layers=layers)),
         "iteration_time_s": seconds,
+        "interval": {**asdict(interval), "text": interval.text},
+        "software": problem.software,
         "breakdown_s": asdict(estimate.breakdown),
         "memory_gib": {**memory, "total": held.total / GIB},
         "memory_largest_part": held.largest,
@@ -202,7 +206,7 @@ def estimate_document(
         "parameters": parameters(problem.model),
         "met_parameters": active_parameters(problem.model),
         "detail": dict(estimate.detail),
-        "notes": list(problem.notes),
+        "notes": [*problem.notes, *outside_measured(problem, strategy)],
     }
 
 

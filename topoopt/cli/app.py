@@ -230,8 +230,8 @@ COMMANDS: dict[str, Line] = {
     "llm calibrate": Line(
         "Language models",
         "topoopt.analyses.calibrate:calibrate",
-        "Fit the efficiencies of a GPU to measured iterations of language models, judged on runs held back.",
-        ("topoopt llm calibrate a100.yaml runs-a100.csv",),
+        "Measured runs of language models beside their estimates; a few numbers of the time model are fitted to them.",
+        ("topoopt llm calibrate runs.csv", "topoopt llm calibrate runs.csv --keep --json"),
     ),
 }
 """By the words that call it, in the order of `--help`."""
@@ -239,7 +239,7 @@ COMMANDS: dict[str, Line] = {
 GROUPS = {
     "study": "Batches of runs over instances, methods and seeds: run, validate, report.",
     "collective": "Collectives on any network: the best rate, topologies, schedules of others audited.",
-    "llm": "Large language models in training: one strategy evaluated, a launch checked, a GPU calibrated.",
+    "llm": "Large language models in training: one strategy evaluated, a launch checked, measured runs estimated.",
 }
 """Words before a command, and what the commands below them are about."""
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
-from annotated_types import Ge, Gt, Le
+from annotated_types import Ge, Le
 
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.data import STRICT, Names
@@ -73,6 +73,7 @@ class NumberFormats:
         moment_bytes: of one of the two moments of the optimizer.
         weight_bytes: of a weight as it is kept, with `master_bytes` of the copy that the optimizer has beside it: 2 and
             4, or 4 and 0 where weights are kept in 32 bits and turned into 16 as they are gathered.
+        fp4: products of matrices are of 4-bit numbers.
         flash: attention works in tiles that stay on the chip: scores are neither stored nor moved, and the upper half
             of them is not computed (FlashAttention, arXiv:2307.08691).
     """
@@ -84,41 +85,70 @@ class NumberFormats:
     flash: bool = True
     weight_bytes: int = 2
     master_bytes: int = 4
-
-
-Efficiency = Annotated[float, Gt(0), Le(1)]
-FixedCost = Annotated[float, Ge(0), Le(1e7)]
+    fp4: bool = False
 
 
 @dataclass(frozen=True)
 class ReachedRates:
-    """How much of its peaks a GPU reaches, as `topoopt llm calibrate` prints it."""
-
-    __pydantic_config__ = STRICT
+    """How much of its peaks a device reaches under a software, in the formats of an instance."""
 
     # The efficiency of a product of matrices is `products` x / (x + half_gflops), x its operations.
-    products: Efficiency
+    products: float
     """of the peak of 16-bit products of matrices"""
-    fp8_products: Efficiency
-    """of the peak of 8-bit products"""
-    half_gflops: Annotated[float, Gt(0), Le(1e6)]
-    """10^9 operations at which half of that is reached"""
-    attention: Efficiency
-    """of the peak of 16-bit products, in the core of attention"""
-    memory: Efficiency
+    low_products: float
+    """of the peak in the format of computing"""
+    half_gflops: float
+    """10^9 operations of a 16-bit product at which half of that is reached"""
+    low_half_gflops: float
+    """the same in the format of computing"""
+    grouped: float
+    """products of routed experts over others"""
+    attention: float
+    """of the peak of 16-bit products, in the core of attention, both passes"""
+    half_keys: float
+    """tokens of a sequence at which half of that is reached"""
+    memory: float
     """of the rate of memory"""
-    scale_up: Efficiency
-    """of the rate inside a server"""
-    network: Efficiency
+    between: float
+    """bytes between products over those that fused kernels move"""
+    expert_between: float
+    """bytes of gates and permutations of tokens over the least"""
+    state_between: float
+    """bytes of a state-space layer over 80 a channel"""
+    quantised: float
+    """bytes that 8- and 4-bit formats move beside, over a reading and a writing of 16 bits"""
+    layer_us: float
+    """of a layer without experts and a micro-batch, both passes"""
+    expert_us: float
+    """of the experts of a layer and a micro-batch, both passes"""
+    computing: float
+    """on all computing"""
+    scale_up: float
+    """of the rate inside a server, in groups of 8 and more"""
+    scale_up_4: float
+    """in groups of 4 to 7"""
+    scale_up_2: float
+    """in groups of 2 and 3"""
+    network: float
     """of the rate of interfaces"""
-    pass_us: FixedCost
-    """of a layer and pass"""
-    expert_us: FixedCost
-    """of an expert of a GPU and pass"""
-    chunk_us: FixedCost
-    """of a chunk and pass"""
-    iteration_ms: FixedCost
+    tensor: float
+    """of these rates in transfers of tensor parallelism"""
+    hop: float
+    """seconds of a hop between stages over those of its bytes"""
+    data: float
+    """of these rates in reducing gradients and gathering weights, ZeRO 0 to 2"""
+    gather: float
+    """the same of ZeRO 3"""
+    again: float
+    """share of the products that selective recomputation computes again"""
+    iteration_ms: float
     """of an iteration"""
+    replica_ms: float
+    """of a replica whose weights are gathered after those of the others"""
+    growth: float
+    """of the time with each doubling beyond 8 devices"""
+    software: float
+    """on all times"""
 
 
 @dataclass(frozen=True)
@@ -130,6 +160,7 @@ class TrainingDevice:
         fp8_tflops, fp4_tflops: of 8-bit and 4-bit matrices; None: it has none.
         memory_gbytes_per_s: rate of its memory.
         reached: how much of that training reaches.
+        like: device whose efficiencies it has.
         memory_gib: that a job may take; None: not stated.
         scale_up_gbytes_per_s: to others of its scale-up domain, in one direction; None: not stated.
         domain: devices of a scale-up domain.
@@ -146,6 +177,7 @@ class TrainingDevice:
     scale_up_gbytes_per_s: float | None = None
     domain: int = 8
     network_gbps: float | None = None
+    like: str = ""
 
 
 @dataclass(frozen=True)
@@ -230,7 +262,8 @@ class LlmTrainingProblem(ProblemBase):
     """An instance of kind `llm-training`.
 
     Attributes:
-        device: the GPU, with the efficiencies that the instance states.
+        device: the GPU, with what it reaches under the software, in these formats.
+        software: by its name in the table of software.
         fabrics: names of networks to plan for, the first one first.
         top: how many of the next best strategies to report.
         prove: search until the best is proven.
@@ -257,6 +290,7 @@ class LlmTrainingProblem(ProblemBase):
     notes: tuple[str, ...] = ()
     switching: SwitchSettings | None = None
     pods: PodSettings | None = None
+    software: str = "megatron-bridge"
     kind: str = field(default="llm-training", init=False)
 
     @property

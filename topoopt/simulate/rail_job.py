@@ -29,11 +29,11 @@ from topoopt.core.switching import (
 from topoopt.simulate.llm_training.costs import (
     WHOLE,
     GroupRates,
-    LayerTimes,
     data_bytes,
     layer_traffic,
     ranks_beside,
 )
+from topoopt.simulate.llm_training.layer_times import LayerTimes
 from topoopt.simulate.llm_training.links import rank_coordinates
 from topoopt.simulate.llm_training.step import StagePasses, layer_sync, optimizer_s, pipeline_shape, stage_times
 from topoopt.simulate.llm_training.strategies import StrategyColumns, columns_of
@@ -168,6 +168,7 @@ def _weights(
     size = problem.formats.gradient_bytes
     dense = data_bytes(stages.dense_weights, replicas, 3.0 * unit, size, unit)
     routed = data_bytes(stages.expert_weights, of_experts, 3.0 * unit, size, unit)
+    slow = slow / problem.device.reached.gather
     reduced, gathered = (slow * (a / rates.data + b / rates.expert_data) for a, b in zip(dense, routed, strict=True))
     hidden = problem.overlap.data
     return tuple(

@@ -212,21 +212,6 @@ def core_operations(mixer: Mixer | None, length: int, *, causal: bool = True) ->
     return scores + state_operations(mixer, length)
 
 
-def elements_moved(mixer: Mixer | None) -> float:
-    """Elements of a token that a mixer reads and writes beside products and scores: around convolutions and gates."""
-    match mixer:
-        case DeltaAttention():
-            return 2.0 * (2 * mixer.keys + mixer.values) + 3.0 * mixer.values
-        case LightningAttention():
-            return 3.0 * mixer.queries
-        case StateSpace():
-            return 2.0 * mixer.convolved + 3.0 * mixer.inner
-        case Attention(gated=True):
-            return 3.0 * mixer.queries
-        case _:
-            return 0.0
-
-
 def passed_elements(mixer: Mixer | None, t: Floats) -> tuple[Floats, Floats]:
     """Elements on a tensor rank that context parallelism passes round: of a token, and of a sequence."""
     none = np.zeros_like(t)

@@ -12,7 +12,8 @@ from tests.support.llm_cases import strategy, training
 from topoopt.core.language_models import Attention, Mlp
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.parallelism import Overlap, PipelineShape, StageCosts
-from topoopt.simulate.llm_training.costs import GroupRates, LayerTimes
+from topoopt.simulate.llm_training.costs import GroupRates
+from topoopt.simulate.llm_training.layer_times import LayerTimes
 from topoopt.simulate.llm_training.step import estimate, strategy_times
 from topoopt.simulate.llm_training.strategies import columns_of
 from topoopt.simulate.llm_training.times import inner_rank_times, iteration_times
@@ -90,6 +91,7 @@ def test_both_copies_of_dualpipe_reduce_their_gradients(zero: int, passes: float
     one = strategy(pipeline=2, data=8, schedule="dualpipe", zero=zero)
     cluster, reached = problem.cluster, problem.device.reached
     rate = min(cluster.intra_server_gbps * reached.scale_up, 8 * cluster.gpu_gbps * reached.network) * 1.25e8
+    rate *= reached.data
     parameters = 70_553_706_496  # of the published checkpoint
     reduced = passes * problem.formats.gradient_bytes * parameters * 15 / 16 / rate
     gathered = 0.0 if zero == 0 else 2.0 * parameters * 15 / 16 / rate
@@ -115,21 +117,50 @@ def test_zero_three_gathers_half_of_the_weights_in_the_backward_pass(forward: fl
     parts = estimate(problem, one).breakdown
     passes, m = parts.forward / 8, 8
     weights = 32 * (4 * 4096**2 + 2 * 4096 * 16384)  # of all layers, norms and the vocabulary of one left out
-    rate = weights * 2.0 * 63 / 64 / (forward * passes)
+    rate = weights * 2.0 * 63 / 64 / (forward * passes) / problem.device.reached.gather
     found = strategy_times(problem, one, replace(rates, data=np.array([rate])))[0]
     layer = forward * passes / 32
     assert found.exchanged[0] / m / passes == pytest.approx(1.5 * shown, rel=0.1, abs=4 * layer / passes)
 
 
-def test_every_expert_of_a_gpu_is_started_alone() -> None:
-    """16 of 128 experts on a GPU: as many starts in each pass of a layer, of gradients of weights too."""
-    problem = training("qwen3-235b", 256, 2048, 4096)
+def _layer(problem: LlmTrainingProblem, **reached: float) -> np.ndarray:
+    """Seconds of the passes of a layer of Qwen3-235B with experts of 8 GPUs, one value a pass."""
+    device = replace(problem.device, reached=replace(problem.device.reached, **reached))
     columns = columns_of([strategy(tensor=2, data=128, expert=8, recompute="full")], 94)
-    free, dear = (
-        LayerTimes(
-            replace(problem, device=replace(problem.device, reached=replace(problem.device.reached, expert_us=each))),
-            columns,
-        ).layer(problem.model.kinds[0])
-        for each in (0.0, 50.0)
-    )
-    assert (dear - free)[:, 0] == pytest.approx(4 * [16 * 50e-6], rel=1e-9)
+    return LayerTimes(replace(problem, device=device), columns).layer(problem.model.kinds[0])[:, 0]
+
+
+def test_the_fixed_cost_of_experts_falls_on_both_passes() -> None:
+    """50 ms of a layer and micro-batch: half of it forward, half backward, and a third more for computing again."""
+    problem = training("qwen3-235b", 256, 2048, 4096)
+    more = _layer(problem, expert_us=5e4) - _layer(problem, expert_us=0.0)
+    assert more == pytest.approx([0.025, 0.025, 0.0, 0.05 / 3], rel=1e-9)
+
+
+@pytest.mark.parametrize("name", ["products", "low_products", "grouped", "attention", "memory"])
+def test_no_pass_is_slower_where_more_of_a_peak_is_reached(name: str) -> None:
+    problem = training("qwen3-235b", 256, 2048, 4096)
+    usual = getattr(problem.device.reached, name)
+    base, better = _layer(problem), _layer(problem, **{name: 1.1 * usual})
+    assert (better <= base).all()
+    assert better.sum() < base.sum()
+
+
+def test_products_by_hand() -> None:
+    """Llama 3 70B on tensor 8, a sequence of 8192: projections and MLP of a layer, 2 k n a token, and half a product
+    more for each of the four; attention with scores of half the square; and bytes of fused kernels."""
+    problem = training("llama3-70b", 8, 8, 8192)
+    reached = problem.device.reached
+    columns = columns_of([strategy(tensor=8, sequence=True)], 80)
+    forward, inputs, weights, _ = LayerTimes(problem, columns).layer(problem.model.kinds[0])[:, 0]
+    h, f, queries, keys = 8192, 28672, 8192, 1024
+    work = 2 * 8192 * (h * (queries + 2 * keys) + queries * h + 3 * h * f) / 8 + 4 * reached.half_gflops * 1e9
+    products = work / (problem.device.matrix_tflops * 1e12 * reached.products)
+    scores = 2 * 8192 * 4096 * 2 * queries / 8 * (1 + reached.half_keys / 8192)
+    core = scores / (problem.device.matrix_tflops * 1e12 * reached.attention)
+    moved = 8192 / 8 * (2 * 22 * h + 12 * (queries + 2 * keys) + 3 * 5.4 * f) * reached.between
+    between = moved / (problem.device.memory_gbytes_per_s * 1e9 * reached.memory)
+    fixed = reached.layer_us * 1e-6
+    assert weights == pytest.approx(products, rel=1e-12)
+    assert forward == pytest.approx(products + core + 0.4 * between + fixed / 2, rel=1e-12)
+    assert inputs == pytest.approx(products + 2.5 * core + 0.6 * between + fixed / 2, rel=1e-12)

@@ -61,10 +61,10 @@ def test_stages_of_a_server_use_its_links() -> None:
     other = replace(usual, order=(D.TENSOR, D.PIPELINE, D.CONTEXT, D.DATA))
     rates = GroupRates.of(problem, columns_of([usual, other], 80))
     interface = 400 * 1.25e8 * problem.device.reached.network
-    inside = 3600 * 1.25e8 * problem.device.reached.scale_up
-    assert rates.hop == pytest.approx([interface, inside])
+    pair, four = (3600 * 1.25e8 * getattr(problem.device.reached, name) for name in ("scale_up_2", "scale_up_4"))
+    assert rates.hop == pytest.approx([interface, four])
     assert rates.data == pytest.approx([4 * interface, interface])
-    assert rates.tensor == pytest.approx([inside, inside])
+    assert rates.tensor == pytest.approx([pair, pair])
 
 
 def test_tokens_cross_when_experts_are_apart() -> None:

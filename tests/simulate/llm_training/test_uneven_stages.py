@@ -41,7 +41,7 @@ def _moved(one: ParallelStrategy) -> list[ParallelStrategy]:
     return found
 
 
-@pytest.mark.parametrize(("sequences", "most", "moved"), [(8192, 0.75, (0.0, 0.005)), (512, 0.85, (0.01, 0.03))])
+@pytest.mark.parametrize(("sequences", "most", "moved"), [(8192, 0.78, (0.0, 0.005)), (512, 0.87, (0.01, 0.03))])
 def test_divisions_that_no_search_tries(sequences: int, most: float, moved: tuple[float, float]) -> None:
     """DeepSeek-V3 in 16 stages: short ends bring most of it, where micro-batches are many nearly all; memory aside."""
     problem = training("deepseek-v3", 512, sequences, 4096)

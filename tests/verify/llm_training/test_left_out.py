@@ -36,7 +36,8 @@ RAILS = """{schema_version: 1, kind: llm-training, name: case,
   cluster: {servers: 4, gpus_per_server: 2, device: a100, gpu_memory_gib: 80, intra_server_gbps: 2400, degree: 2,
             interfaces: per-gpu, link_gbps: 1},
   strategy: {tensor: 2, context: 1, pipeline: 2, micro_batch: [1, 2], zero: 0, recompute: none, schedule: 1f1b},
-  switching: {delay: 20ms, ports: 2}, fabrics: [photonic-rails], search: {top: 2}}"""
+  switching: {delay: 20ms, ports: 2}, fabrics: [photonic-rails],
+  overlap: {pipeline: true}, search: {top: 2}}"""
 
 
 @cache

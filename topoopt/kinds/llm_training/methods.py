@@ -41,7 +41,8 @@ from topoopt.files import codec
 from topoopt.files.issues import path_text
 from topoopt.kinds.kind import Effort, Method, Solver, table
 from topoopt.kinds.llm_training.figures import LlmTrainingFigures, bound_of
-from topoopt.kinds.llm_training.read import outside_measured, replicas_left_out
+from topoopt.kinds.llm_training.interval import outside_measured
+from topoopt.kinds.llm_training.read import replicas_left_out
 
 SEARCH_SHARE = 0.5
 """Of the time of a limit, for strategies on an ideal switch; the rest is for networks that carry them."""

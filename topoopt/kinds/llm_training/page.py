@@ -19,6 +19,7 @@ from topoopt.core.llm_training_plan import (
 )
 from topoopt.core.result import Result
 from topoopt.kinds.llm_training.figures import LlmTrainingFigures, PodFigures, fabric_bounds_s
+from topoopt.kinds.llm_training.interval import interval_of
 from topoopt.kinds.llm_training.words import (
     NAMES,
     PARTS,
@@ -118,11 +119,13 @@ def facts(
 ) -> tuple[Fact, ...]:
     """Return the figures by key; those without a name are for programs alone."""
     problem, best, memory = figures.problem, figures.best[0], figures.memory
+    interval = interval_of(problem, figures.plan.strategy, result.objective.value)
     usable, searched = problem.usable_bytes, [line for line in shapes if line.records]
     limit = "not checked against a limit" if usable is None else f"of {gib(usable)} that training may take"
     rows = (*rails_rows(figures), *pods_rows(figures, claims), *network_rows(figures))
     return (
-        Fact("iteration_time_s", "time of an iteration", result.objective.value, seconds),
+        Fact("iteration_time_s", "time of an iteration", result.objective.value, seconds, interval.text),
+        Fact("interval", "", {**asdict(interval), "software": problem.software}),
         Fact("mfu", "of the peak", figures.mfu, percent, card=False),
         Fact("memory_gib", "memory of the fullest GPU",
              {**{name: value / GIB for name, value in asdict(memory).items()}, "total": memory.total / GIB},

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path as FilePath
-from types import MappingProxyType
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter
@@ -29,12 +28,12 @@ from topoopt.core.llm_training import (
     NumberFormats,
     PodSettings,
     TrainingBatch,
+    TrainingDevice,
 )
 from topoopt.core.llm_training_plan import DIRECT_FABRICS, IDEAL_SWITCH, PHOTONIC_RAILS, POD_CIRCUITS, SWITCHED_FABRICS
 from topoopt.core.parallelism import (
     RANK_ORDER,
     ParallelDimension,
-    ParallelStrategy,
     PipelineSchedule,
     Recompute,
     StrategySpace,
@@ -63,53 +62,18 @@ from topoopt.kinds.llm_training.schema import (
     device_of,
 )
 from topoopt.workloads.language_models import LANGUAGE_MODELS, uniform
+from topoopt.workloads.step_efficiencies import (
+    DEFAULT_SOFTWARE,
+    SHARDED_SOFTWARE,
+    SOFTWARE,
+    STEP_EFFICIENCIES,
+    model_rates,
+    overlap_of,
+    slowdown_of,
+)
 from topoopt.workloads.training_devices import TRAINING_DEVICES
 
 SHOWN = 8
-
-Size = Callable[[LlmTrainingProblem, ParallelStrategy], float]
-
-SIZES: Mapping[str, Size] = MappingProxyType(
-    {
-        "tensor": lambda problem, item: item.tensor,
-        "context": lambda problem, item: item.context,
-        "pipeline": lambda problem, item: item.pipeline,
-        "chunks": lambda problem, item: item.chunks,
-        "micro_batch": lambda problem, item: item.micro_batch,
-        "width / tensor": lambda problem, item: problem.model.hidden / item.tensor,
-        "tokens of a micro-batch / (context tensor)": lambda problem, item: (
-            item.micro_batch * problem.batch.length / item.context / item.tensor
-        ),
-    }
-)
-"""Sizes that decide how well a GPU is used."""
-
-MEASURED: Mapping[str, tuple[float, float]] = MappingProxyType(
-    {
-        "tensor": (1, 8),
-        "context": (1, 16),
-        "pipeline": (1, 64),
-        "chunks": (1, 16),
-        "micro_batch": (1, 16),
-        "width / tensor": (768, 7168),
-        "tokens of a micro-batch / (context tensor)": (256, 32768),
-    }
-)
-"""Least and most in the runs of `instances/llm-training`, that efficiencies are fitted to or held against."""
-
-
-def outside_measured(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> tuple[str, ...]:
-    """A line of warning where a strategy is outside what was measured; none where it is inside."""
-    texts = []
-    for name, (least, most) in MEASURED.items():
-        value = SIZES[name](problem, strategy)
-        if not least <= value <= most:
-            texts.append(f"{name} is {value:g} (measured: {least:g} to {most:g})")
-    if not texts:
-        return ()
-    return (
-        f"outside the runs that the time model was held against, so that its time is extrapolated: {'; '.join(texts)}",
-    )
 
 
 def replicas_of(space: StrategySpace, gpus: int) -> list[int]:
@@ -411,6 +375,8 @@ def read_llm_training(document: Document) -> LlmTrainingProblem:
         findings.add(_strategy_issues(strategy, model, batch, cluster.servers * cluster.gpus_per_server))
     fabrics = file.fabrics if file else fitting(_FABRICS, raw.get("fabrics"))
     findings.add(_fabric_issues(fabrics or ()))
+    if file is not None:
+        findings.add(_software_issues(file))
     rails = file.switching if file else fitting(_SWITCHING, raw.get("switching"))
     switching = findings.attempt(lambda: switching_of(rails), ("switching", "delay"))
     if cluster is not None:
@@ -421,23 +387,24 @@ def read_llm_training(document: Document) -> LlmTrainingProblem:
     pods = pods_of(file)
     device = device_of(file.cluster.device)
     assert device is not None
+    device, told = _variant(device, file.cluster)
+    software = file.software or (SHARDED_SOFTWARE if file.strategy.zero in (3, [3]) else DEFAULT_SOFTWARE)
+    formats = _formats(file.formats)
+    values = {name: number.value for name, number in STEP_EFFICIENCIES.items()} | (file.efficiencies or {})
+    reached = model_rates(device.like, software, formats, model, values)
+    cluster = _cluster(file.cluster)
+    slowdown = cluster.slowdown * slowdown_of(reached, cluster.gpus)
+    stated = {name: value for name, value in file.overlap.model_dump().items() if value is not None}
     return LlmTrainingProblem(
         name=file.name,
         model=model,
         batch=file.batch,
-        cluster=_cluster(file.cluster),
-        formats=NumberFormats(
-            file.formats.compute == "fp8",
-            file.formats.dispatch == "fp8",
-            4 if file.formats.gradients == "fp32" else 2,
-            4 if file.formats.moments == "fp32" else 2,
-            file.formats.attention == "tiled",
-            4 if file.formats.weights == "fp32" else 2,
-            _master_bytes(file.formats),
-        ),
+        cluster=replace(cluster, slowdown=slowdown),
+        formats=formats,
         space=in_pods(_space(file.strategy), pods),
-        overlap=file.overlap,
-        device=device if file.efficiencies is None else replace(device, reached=file.efficiencies),
+        overlap=replace(overlap_of(software, values), **stated),
+        device=replace(device, reached=reached),
+        software=software,
         fabrics=_fabrics(file),
         top=file.search.top,
         prove=file.search.proof,
@@ -445,9 +412,51 @@ def read_llm_training(document: Document) -> LlmTrainingProblem:
         rank_map=file.search.rank_map,
         degree_split=file.search.degree_split,
         sha256=canonical_sha256({**codec.plain(file), **ONCE, "model": _hashed(model)}),
-        notes=notes,
+        notes=(*notes, *told),
         switching=switching,
         pods=pods,
+    )
+
+
+HIGH_MEMORY_H100_GIB = 90.0
+"""More memory than an H100 of 80 GB has: HBM2e, at less power."""
+
+
+def _variant(device: TrainingDevice, section: GpuClusterSection) -> tuple[TrainingDevice, tuple[str, ...]]:
+    """The device that has so much memory, and a note where it is another than the one that is named."""
+    if device.name != "h100" or (section.gpu_memory_gib or 0.0) < HIGH_MEMORY_H100_GIB:
+        return device, ()
+    other = TRAINING_DEVICES["h100-96"]
+    text = f"an H100 of {section.gpu_memory_gib:g} GiB is taken as {other.name}: HBM2e of "
+    return other, (f"{text}{other.memory_gbytes_per_s:g} GB/s, 500 W",)
+
+
+def _software_issues(file: LlmTrainingInstance) -> Iterator[Issue]:
+    """A software or a number that is in no table, and formats that the device has no products of."""
+    if file.software is not None and file.software not in SOFTWARE:
+        yield Issue(("software",), "no such software", value_text(file.software), nearest_text(file.software, SOFTWARE))
+    for name in file.efficiencies or ():
+        if name not in STEP_EFFICIENCIES:
+            allowed = nearest_text(name, STEP_EFFICIENCIES)
+            yield Issue(("efficiencies", name), "no such number", value_text(name), allowed)
+    device, compute = device_of(file.cluster.device), file.formats.compute
+    peaks = {} if device is None else {"fp8": device.fp8_tflops, "fp4": device.fp4_tflops}
+    if compute in peaks and peaks[compute] is None:
+        assert device is not None
+        allowed = ", ".join(("bf16", "fp16", *(name for name, peak in peaks.items() if peak is not None)))
+        yield Issue(("formats", "compute"), f"{device.name} has no such products", compute, allowed)
+
+
+def _formats(section: FormatsSection) -> NumberFormats:
+    return NumberFormats(
+        fp8=section.compute == "fp8",
+        fp4=section.compute == "fp4",
+        fp8_dispatch=section.dispatch == "fp8",
+        gradient_bytes=4 if section.gradients == "fp32" else 2,
+        moment_bytes=4 if section.moments == "fp32" else 2,
+        flash=section.attention == "tiled",
+        weight_bytes=4 if section.weights == "fp32" else 2,
+        master_bytes=_master_bytes(section),
     )
 
 

@@ -20,10 +20,11 @@ from topoopt.core.language_models import (
     StateSpace,
     Width,
 )
-from topoopt.core.llm_training import STRATEGIES, LlmSearchSettings, ReachedRates, TrainingBatch, TrainingDevice
-from topoopt.core.parallelism import LayerDivision, Overlap
+from topoopt.core.llm_training import STRATEGIES, LlmSearchSettings, TrainingBatch, TrainingDevice
+from topoopt.core.parallelism import LayerDivision
 from topoopt.core.switching import PORTS
 from topoopt.files.fields import FileModel, LatencyUs, Rate, is_none
+from topoopt.workloads.step_efficiencies import SOFTWARE, STEP_EFFICIENCIES
 from topoopt.workloads.training_devices import TRAINING_DEVICES
 
 MOST_LAYERS = 10_000
@@ -179,6 +180,7 @@ class DeviceSection(FileModel):
             self.scale_up_gbytes_per_s,
             self.domain or 8,
             self.network_gbps,
+            self.like,
         )
 
 
@@ -263,7 +265,7 @@ class GpuClusterSection(FileModel):
 class FormatsSection(FileModel):
     """Numbers in training."""
 
-    compute: Literal["bf16", "fp16", "fp8"] = "bf16"
+    compute: Literal["bf16", "fp16", "fp8", "fp4"] = "bf16"
     dispatch: Literal["16-bit", "fp8"] = Field(default="16-bit", description="tokens on their way to experts")
     gradients: Literal["fp32", "16-bit"] = "fp32"
     moments: Literal["fp32", "16-bit"] = "fp32"
@@ -282,6 +284,7 @@ Zero = Annotated[int, Field(ge=0, le=3)]
 Schedules = Literal["gpipe", "1f1b", "interleaved", "zb-h1", "zb-2p", "dualpipe", "dualpipe-v"]
 Recomputes = Literal["none", "selective", "full"]
 Dimension = Literal["tensor", "context", "data", "pipeline"]
+Hidden = Annotated[float, Field(ge=0, le=1)] | None
 Fewer = Annotated[int, Field(ge=0, le=MOST_LAYERS)]
 Order = Annotated[list[Dimension], Field(min_length=4, max_length=4)]
 
@@ -318,6 +321,15 @@ class StrategySection(FileModel):
     order: Literal["auto"] | Order = Field(
         default="auto", description="ranks count fastest along the first; auto: all orders that begin with tensor"
     )
+
+
+class OverlapSection(FileModel):
+    """What is hidden behind computing; null: as the software hides it."""
+
+    tensor: Hidden = Field(default=None, description="part of the time of tensor parallelism")
+    expert: Hidden = Field(default=None, description="part of the time of the exchange between experts")
+    data: bool | None = Field(default=None, description="reduction of gradients, gathering of weights")
+    pipeline: bool | None = Field(default=None, description="transfers between stages")
 
 
 class SwitchingSection(FileModel):
@@ -359,9 +371,20 @@ class LlmTrainingInstance:
     cluster: GpuClusterSection
     formats: FormatsSection = FormatsSection()  # noqa: RUF009 - frozen
     strategy: StrategySection = StrategySection()  # noqa: RUF009 - frozen
-    overlap: Overlap = Overlap()  # noqa: RUF009 - frozen
-    efficiencies: ReachedRates | None = None
-    """default: those of the device"""
+    software: Annotated[
+        str | None,
+        Names(SOFTWARE),
+        Field(
+            exclude_if=is_none,
+            description="what trains, with the class of its release; default: torchtitan where ZeRO 3 alone is pinned, "
+            "else megatron-bridge",
+        ),
+    ] = None
+    overlap: OverlapSection = OverlapSection()  # noqa: RUF009 - frozen
+    efficiencies: Annotated[
+        dict[Annotated[str, Names(STEP_EFFICIENCIES)], Annotated[float, Field(gt=0, le=1e6)]] | None,
+        Field(exclude_if=is_none, description="numbers of the time model by name, as `topoopt llm calibrate` has them"),
+    ] = None
     fabrics: Annotated[
         Annotated[list[str], Field(min_length=1, max_length=16)] | None,
         Field(

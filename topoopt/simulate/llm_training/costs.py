@@ -1,34 +1,25 @@
-"""What strategies cost: weights of a rank, transfers of groups, seconds of layers, bytes sent."""
+"""What strategies cost: weights of a rank, transfers of groups, bytes sent."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import comb
 
 import numpy as np
 
 from topoopt.core.arrays import Bools, Floats
-from topoopt.core.language_models import Attention, Experts, LanguageModel, LatentAttention, LayerKind, Mlp
+from topoopt.core.language_models import Experts, LanguageModel, LayerKind
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.parallelism import RANK_ORDERS, Recompute
 from topoopt.core.parallelism import ParallelDimension as D
 from topoopt.simulate.llm_training.strategies import BOTH_ENDS, Column, StrategyColumns
 from topoopt.workloads.language_models import end_weights, routed_parameters, whole_ends
 from topoopt.workloads.layer_kinds import (
-    Matrix,
-    elements_moved,
-    expert_matrices,
     expert_weights,
-    keys_attended,
     layer_weights,
     matrix_weights,
-    mixer_matrices,
-    mlp_matrices,
     passed_elements,
-    router_matrices,
-    score_widths,
-    state_operations,
 )
 
 WHOLE = 1.0 - 1e-9
@@ -92,6 +83,12 @@ def rank_weights(parts: list[Weights], layers: Layers, first: Bools, last: Bools
 
 BYTES_PER_GBIT = 1.25e8
 
+LARGE_GROUP = 8
+"""Ranks from which on groups reach most of the rate inside a server."""
+
+ALL_SHARED = 3
+"""ZeRO of weights that are gathered in every pass."""
+
 
 @dataclass(frozen=True, eq=False)
 class LayerTransfers:
@@ -147,12 +144,14 @@ class GroupRates:
         serve it.
         """
         cluster, reached = problem.cluster, problem.device.reached
-        inside = cluster.intra_server_gbps * BYTES_PER_GBIT * reached.scale_up
+        links = cluster.intra_server_gbps * BYTES_PER_GBIT
         outside = cluster.gpu_gbps * BYTES_PER_GBIT * reached.network
         near, expert = ranks_beside(problem, columns)
         tensor, context, data, pipeline = near[D.TENSOR], near[D.CONTEXT], near[D.DATA], near[D.PIPELINE]
 
         def rate(beside: Column, ranks: Column, sending: Column) -> Column:
+            shares = [reached.scale_up_2, reached.scale_up_4]
+            inside = links * np.select([beside < LARGE_GROUP / 2, beside < LARGE_GROUP], shares, reached.scale_up)
             return np.where(beside >= WHOLE * ranks, inside, np.minimum(inside, outside * sending))
 
         ones = np.ones_like(columns.tensor)
@@ -166,8 +165,13 @@ class GroupRates:
             hop=rate(pipeline, columns.pipeline, pipeline),
             data=rate(of_data, columns.replicas, of_data),
             expert_data=rate(of_experts, columns.expert_replicas, np.maximum(1.0, of_experts)),
-            inside=inside,
+            inside=links * reached.scale_up,
         )
+
+
+def data_share(problem: LlmTrainingProblem, zero: Column) -> Column:
+    """Of the rates of groups, what reducing gradients and gathering weights reach."""
+    return np.where(zero >= ALL_SHARED, problem.device.reached.gather, problem.device.reached.data)
 
 
 def layer_transfers(
@@ -183,13 +187,14 @@ def layer_transfers(
         rounds = np.ceil(np.log2(np.maximum(ranks, 1.0)))
         return np.where((ranks > 1) & (sent > 0), sent / rate + rounds * fixed, 0.0)
 
+    reached = problem.device.reached
+    tensor = rates.tensor * reached.tensor
     of_context, both = 2.0 * start(rates.hops.context), columns.scheduled(*BOTH_ENDS)
     transfers = list[LayerTransfers]()
     for kind in problem.model.kinds:
         traffic, of_tensor = layer_traffic(problem, columns, kind), 2.0 * blocks_of(kind) * start(rates.hops.tensor)
         forward, backward, again = (
-            (1.0 - overlap.tensor) * collective(sent, rates.tensor, columns.tensor, of_tensor)
-            for sent in traffic.tensor
+            (1.0 - overlap.tensor) * collective(sent, tensor, columns.tensor, of_tensor) for sent in traffic.tensor
         )
         here, there = (collective(sent, rates.context, columns.context, of_context) for sent in traffic.context)
         exchange = np.maximum(traffic.expert_crossing / rates.expert, traffic.expert / rates.inside)
@@ -197,146 +202,11 @@ def layer_transfers(
         exchange = np.where((columns.expert > 1) & (kind.experts is not None), exchange, 0.0)
         exchange = np.where(both, 1.0, 1.0 - overlap.expert) * exchange
         transfers.append(LayerTransfers((forward, backward, again), (here, there), exchange))
-    hop = hop_bytes(problem, columns) / rates.hop + start(rates.hops.pipeline)
+    hop = reached.hop * hop_bytes(problem, columns) / rates.hop + start(rates.hops.pipeline)
     return transfers, np.where(columns.pipeline > 1, hop, 0.0)
 
 
 ELEMENT = 2.0
-FLASH_BACKWARD = 2.5
-"""Products of the backward pass of attention over those of the forward pass, with its scores computed again."""
-
-SCORE_BYTES = 13.0
-"""Moved for each score of attention that is written: product, softmax, dropout with its mask, product."""
-
-
-PassTimes = Floats
-"""float64[4, R], seconds of one micro-batch: the forward pass, gradients of inputs, gradients of weights, and what the
-backward pass computes again."""
-
-
-class LayerTimes:
-    """Times of layers of a model on a device.
-
-    Args:
-        problem: of whose model, device, formats and length of sequences.
-        columns: strategies.
-    """
-
-    def __init__(self, problem: LlmTrainingProblem, columns: StrategyColumns) -> None:
-        device, formats, reached = problem.device, problem.formats, problem.device.reached
-        self._model, self._columns, self._length = problem.model, columns, problem.batch.length
-        self._reached = reached
-        self._flash = formats.flash
-        peak = device.matrix_tflops * reached.products
-        if formats.fp8 and device.fp8_tflops is not None:
-            peak = device.fp8_tflops * reached.fp8_products
-        self._rate = peak * 1e12
-        self._head_rate = device.matrix_tflops * reached.products * 1e12
-        self._half = reached.half_gflops * 1e9
-        self._attention_rate = device.matrix_tflops * reached.attention * 1e12
-        self._memory_rate = device.memory_gbytes_per_s * reached.memory * 1e9
-        self.tokens = columns.micro_batch * self._length / columns.context
-        self._split = np.where(columns.sequence > 0, columns.tensor, 1.0)
-
-    def kinds(self) -> list[PassTimes]:
-        """Of layers of each kind, of the embedding, of the head, and what a chunk costs anyway."""
-        fixed, none = np.full_like(self.tokens, self._reached.chunk_us * 1e-6), np.zeros_like(self.tokens)
-        layers = [self.layer(kind) for kind in self._model.kinds]
-        return [*layers, self.embedding(), self.head(), np.stack([fixed, fixed, none, none])]
-
-    def layer(self, kind: LayerKind) -> PassTimes:
-        """Of a layer of a kind."""
-        products = self._products(mixer_matrices(kind.mixer, self._model.hidden, self._columns.tensor))
-        core, core_back = self._core(kind)
-        other = self._between(kind)
-        launches = np.zeros_like(self.tokens)
-        if kind.experts is not None:
-            products, launches = products + self._expert_products(kind.experts), self._launches(kind.experts)
-        elif isinstance(kind.mlp, Mlp):
-            products = products + self._mlp_products(kind.mlp.hidden, gated=kind.mlp.gated)
-        fixed = self._reached.pass_us * 1e-6 + launches
-        forward = products + core + other + fixed
-        inputs = products + core_back + 1.5 * other + fixed
-        full = self._columns.recomputes(Recompute.FULL)
-        selective = self._columns.recomputes(Recompute.SELECTIVE)
-        again = np.where(full, forward, np.where(selective & (not self._flash), core, 0.0))
-        return np.stack([forward, inputs, products + launches, again])
-
-    def head(self) -> PassTimes:
-        """Projection to the vocabulary, and the loss."""
-        model = self._model
-        share = model.vocabulary / self._columns.tensor
-        product = self._product(self.tokens, model.hidden, share, self._head_rate)
-        loss = self.tokens * share * 12.0 / self._memory_rate
-        return np.stack([product + loss, product + loss, product, np.zeros_like(product)])
-
-    def attention(self, kind: LayerKind) -> tuple[Column, Column]:
-        """Computing of a layer before its MLP or experts: forward, and gradients of the inputs."""
-        products = self._products(mixer_matrices(kind.mixer, self._model.hidden, self._columns.tensor))
-        core, core_back = self._core(kind)
-        return products + core, products + core_back
-
-    def embedding(self) -> PassTimes:
-        """Rows that are looked up, and gradients added to them."""
-        moved = self.tokens * self._model.hidden * 2 * ELEMENT / self._memory_rate
-        return np.stack([moved, np.zeros_like(moved), 2 * moved, np.zeros_like(moved)])
-
-    def _product(self, rows: Column, inner: Column | float, columns: Column | float, rate: float) -> Column:
-        work = 2.0 * rows * inner * columns
-        moved = ELEMENT * (rows * inner + inner * columns + rows * columns)
-        return np.asarray(np.maximum((work + self._half) / rate, moved / self._memory_rate))
-
-    def _products(self, matrices: Sequence[Matrix]) -> Column:
-        none = np.zeros_like(self.tokens)
-        return sum((self._product(self.tokens, *matrix, self._rate) for matrix in matrices), none)
-
-    def _mlp_products(self, inner: int, *, gated: bool) -> Column:
-        return self._products(mlp_matrices(inner, self._model.hidden, self._columns.tensor, gated=gated))
-
-    def _expert_products(self, experts: Experts) -> Column:
-        model, columns = self._model, self._columns
-        own, local = self.tokens / columns.tensor, experts.count / columns.expert
-        rows = own * experts.per_token * columns.expert_tensor / local
-        up, down = expert_matrices(experts, model.hidden, columns.expert_tensor)
-        seconds = local * (self._product(rows, *up, self._rate) + self._product(rows, *down, self._rate))
-        for matrix in router_matrices(experts, model.hidden):
-            seconds = seconds + self._product(own, *matrix, self._head_rate)
-        return seconds + self._mlp_products(experts.shared_hidden, gated=experts.gated)
-
-    def _launches(self, experts: Experts) -> Column:
-        """What it costs to start the products of each expert of a GPU.
-
-        Grouped products are a loop over experts that starts each product alone on one of several streams
-        (Transformer Engine, pull request 853), and a layer learns of its tokens only when they are counted, so that
-        nothing is started ahead (arXiv:2603.07685 on training that is bound by the host).
-        """
-        return self._reached.expert_us * 1e-6 * experts.count / self._columns.expert
-
-    def _core(self, kind: LayerKind) -> tuple[Column, Column]:
-        columns, mixer, length = self._columns, kind.mixer, self._length
-        widths, states = score_widths(mixer) / columns.tensor, state_operations(mixer, length) / columns.tensor
-        if self._flash or not score_widths(mixer):
-            work = 2.0 * self.tokens * keys_attended(mixer, length) * widths + self.tokens * states
-            return work / self._attention_rate, FLASH_BACKWARD * work / self._attention_rate
-        # Without tiles the whole square of scores is computed, written and read, be some of it masked.
-        assert isinstance(mixer, Attention | LatentAttention)
-        work = self.tokens * length * widths
-        moved = self.tokens * length * (mixer.heads / columns.tensor) * SCORE_BYTES / self._memory_rate
-        forward = 2 * work / self._rate + moved
-        return forward, 2 * forward
-
-    def _between(self, kind: LayerKind) -> Column:
-        model, columns, mlp = self._model, self._columns, kind.mlp
-        moved = self.tokens * model.hidden * 5 * blocks_of(kind) * ELEMENT / self._split
-        moved = moved + self.tokens * elements_moved(kind.mixer) / columns.tensor * ELEMENT
-        if isinstance(mlp, Mlp):
-            per_inner = 3 if mlp.gated else 2
-            moved = moved + self.tokens * mlp.hidden / columns.tensor * per_inner * ELEMENT
-        elif mlp is not None:
-            inner = mlp.hidden * mlp.per_token + mlp.shared_hidden
-            passed = inner * (3 if mlp.gated else 2) + 4 * mlp.per_token * (mlp.latent or model.hidden)
-            moved = moved + self.tokens / columns.tensor * passed * ELEMENT
-        return moved / self._memory_rate
 
 
 def blocks_of(kind: LayerKind) -> int:

@@ -23,12 +23,13 @@ from topoopt.simulate.llm_training.costs import (
     ELEMENT,
     GroupHops,
     GroupRates,
-    PassTimes,
     all_matrix_weights,
     data_bytes,
+    data_share,
     iteration_traffic,
     part_weights,
 )
+from topoopt.simulate.llm_training.layer_times import PassTimes
 from topoopt.simulate.llm_training.links import (
     BYTES_PER_GBIT,
     BlockGroups,
@@ -286,7 +287,9 @@ def layer_sync(
     dense = data_bytes(stages.dense_weights, replicas, zero, size, np.ones(1))
     experts = data_bytes(stages.expert_weights, of_experts, zero, size, np.ones(1))
     layers = np.maximum(stages.layers, 1).astype(np.float64)
+    share = data_share(problem, zero)
     reduced, gathered = (a / rates.data + b / rates.expert_data for a, b in zip(dense, experts, strict=True))
+    reduced, gathered = reduced / share, gathered / share
     return reduced / layers, gathered / layers, layers
 
 
@@ -295,10 +298,11 @@ def optimizer_s(problem: LlmTrainingProblem, strategy: ParallelStrategy, stages:
     shared = strategy.zero >= 1
     own = stages.dense_weights / (strategy.replicas if shared else 1.0)
     own = own + stages.expert_weights / (strategy.expert_replicas if shared else 1.0)
-    rank = np.bincount(shape_of(problem, strategy).home(), own).max()
     device = problem.device
-    rate = device.memory_gbytes_per_s * device.reached.memory * 1e9
-    return float(rank * OPTIMIZER_BYTES / rate) + device.reached.iteration_ms * 1e-3
+    seconds = own * OPTIMIZER_BYTES / (device.memory_gbytes_per_s * device.reached.memory * 1e9)
+    seconds[0] += device.reached.replica_ms * 1e-3 * strategy.replicas
+    rank = np.bincount(shape_of(problem, strategy).home(), seconds).max()
+    return float(rank) + device.reached.iteration_ms * 1e-3
 
 
 def ring_load(load: FamilyLoad, classes: tuple[BlockGroups, ...], bucket: Bucket) -> FamilyLoad:
@@ -365,14 +369,13 @@ def group_rates(alone: Mapping[F, float], loads: Mapping[F, FamilyLoad], ideal: 
     def hops(family: F) -> int:
         return loads[family].hops if family in loads else 1
 
-    inside = np.full_like(ideal.tensor, ideal.inside)
     return GroupRates(
-        tensor=rate(F.TENSOR, inside),
-        context=rate(F.CONTEXT, inside),
+        tensor=rate(F.TENSOR, ideal.tensor),
+        context=rate(F.CONTEXT, ideal.context),
         expert=rate(F.EXPERT, ideal.expert),
         hop=rate(F.PIPELINE, ideal.hop),
-        data=rate(F.DATA, inside),
-        expert_data=rate(F.EXPERT_DATA, inside),
+        data=rate(F.DATA, ideal.data),
+        expert_data=rate(F.EXPERT_DATA, ideal.expert_data),
         inside=ideal.inside,
         hops=GroupHops(hops(F.TENSOR), hops(F.CONTEXT), hops(F.EXPERT), hops(F.PIPELINE)),
     )

@@ -23,12 +23,12 @@ from topoopt.simulate.llm_training.costs import (
     HEAD,
     GroupRates,
     Layers,
-    LayerTimes,
     LayerTransfers,
-    PassTimes,
+    data_share,
     layer_transfers,
     part_weights,
 )
+from topoopt.simulate.llm_training.layer_times import PassTimes, part_times
 from topoopt.simulate.llm_training.memory import in_flight, layer_activations, logit_bytes, state_bytes
 from topoopt.simulate.llm_training.strategies import BOTH_ENDS, Column, StrategyColumns, with_stages
 from topoopt.simulate.pipeline import SCHEDULES, PipelineMemory, pass_orders
@@ -73,7 +73,7 @@ def pass_times(
     Args:
         counts: how many of each part of stages: layers of each kind, embeddings, heads, chunks.
     """
-    kinds, (transfers, hop) = LayerTimes(problem, columns).kinds(), layer_transfers(problem, columns, rates)
+    kinds, (transfers, hop) = part_times(problem, columns), layer_transfers(problem, columns, rates)
     hidden = columns.scheduled(*BOTH_ENDS) & (columns.expert > 1)
     passes = sum((part * count for part, count in zip(kinds, counts, strict=True)), np.zeros((4, 1)))
     passes = passes * np.where(hidden, 1.0 / (1.0 - EXCHANGE_SHARE), 1.0)
@@ -204,7 +204,7 @@ def stage_parts(problem: LlmTrainingProblem, columns: StrategyColumns, rates: Gr
     count, slow = len(columns.tensor), problem.cluster.slowdown
     hidden = columns.scheduled(*BOTH_ENDS) & (columns.expert > 1)
     scale = slow * np.where(hidden, 1.0 / (1.0 - EXCHANGE_SHARE), 1.0)
-    kinds = LayerTimes(problem, columns).kinds()
+    kinds = part_times(problem, columns)
     seconds = np.zeros((count, len(kinds), 7))
     kinds[HEAD] = kinds[HEAD] * (1.0 + problem.model.mtp_layers)
     for kind, (forward, inputs, weights, again) in enumerate(kinds):
@@ -225,11 +225,11 @@ def _of_weights(problem: LlmTrainingProblem, columns: StrategyColumns, rates: Gr
     """Reducing, gathering and the step: of ZeRO 3, which does both in every pass, of one micro-batch."""
     moving = problem.device.memory_gbytes_per_s * problem.device.reached.memory * 1e9
     slow, gradient = problem.cluster.slowdown, problem.formats.gradient_bytes
-    none, shared = columns.zero == 0, columns.zero >= 1
+    none, shared, share = columns.zero == 0, columns.zero >= 1, data_share(problem, columns.zero)
     weights = part_weights(problem, columns)
     shared_out = (columns.replicas, rates.data), (columns.expert_replicas, rates.expert_data)
     for index, (ranks, rate) in enumerate(shared_out):
-        ring = slow * (ranks - 1) / np.maximum(ranks, 1.0) / rate
+        ring = slow * (ranks - 1) / np.maximum(ranks, 1.0) / (rate * share)
         reduced = np.where(none, 2.0, 1.0) * gradient * ring
         gathered = np.where(none, 0.0, np.where(columns.zero >= 3, 2.0, 1.0)) * ELEMENT * ring
         step = slow * OPTIMIZER_BYTES / moving / np.where(shared, np.maximum(ranks, 1.0), 1.0)
@@ -237,6 +237,8 @@ def _of_weights(problem: LlmTrainingProblem, columns: StrategyColumns, rates: Gr
             seconds[:, part, REDUCED] += own[index] * reduced
             seconds[:, part, GATHERED] += own[index] * gathered
             seconds[:, part, STEP] += own[index] * step
+    # Of ranks the first one stands for all, which wait as long.
+    seconds[:, EMBEDDING, STEP] += slow * problem.device.reached.replica_ms * 1e-3 * columns.replicas
 
 
 def with_balanced(problem: LlmTrainingProblem, columns: StrategyColumns, chosen: Bools) -> StrategyColumns:

@@ -1,7 +1,6 @@
-"""What strategies cost, by the checker's own model: weights, seconds of layers, transfers, bytes of memory.
+"""What strategies cost, by the checker's own model: weights, transfers, stages, bytes of memory.
 
-All functions take strategies as columns (`Records`), so one strategy is a column of length 1. A product of (r, k) by
-(k, n) matrices takes (2 r k n + half) / rate, or where that is longer 2 (r k + k n + r n) bytes at the rate of memory.
+All functions take strategies as columns (`Records`), so one strategy is a column of length 1.
 """
 
 from __future__ import annotations
@@ -13,16 +12,16 @@ from math import comb
 import numpy as np
 
 from topoopt.core.arrays import Floats, Ints
-from topoopt.core.language_models import Experts, LanguageModel, LayerKind, Mlp
+from topoopt.core.language_models import Experts, LanguageModel, LayerKind
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.parallelism import ParallelDimension as D
 from topoopt.core.parallelism import ParallelStrategy, Recompute
 from topoopt.core.parallelism import PipelineSchedule as S
+from topoopt.verify.llm_training.computing import GpuSeconds, memory_rate
 from topoopt.verify.llm_training.layers import (
     experts_of,
     kept_elements,
     layer_on_rank,
-    mean_keys,
     mixing_of,
     parts_of,
 )
@@ -30,9 +29,6 @@ from topoopt.verify.llm_training.space import BALANCED, BIDIRECTIONAL, Records, 
 
 HALF_PRECISION = 2.0
 """Bytes of an element."""
-
-SCORE_TRAFFIC = 13.0
-"""Bytes for each score of attention that is written (softmax, dropout with its mask), where there are no tiles."""
 
 HIDDEN_COST = 132.0 / 112.0
 """How much longer a GPU computes while 20 of its 132 processors exchange tokens (arXiv:2412.19437)."""
@@ -56,110 +52,6 @@ def ends_on_rank(model: LanguageModel, t: Floats) -> tuple[Floats, Floats, Float
     vocabulary = h * model.vocabulary / t
     front = vocabulary + h * (model.positions + model.embedding_norms)
     return front, vocabulary, h * model.final_norms + model.head_biases * model.vocabulary / t
-
-
-class GpuSeconds:
-    """Seconds of a micro-batch on one GPU, float64[4, R]: forward, gradients of inputs and of weights, recomputed."""
-
-    def __init__(self, problem: LlmTrainingProblem, records: Records) -> None:
-        device, reached = problem.device, problem.device.reached
-        self.problem, self.model, self.r = problem, problem.model, records
-        self.tokens = records.b * problem.batch.length / records.c
-        self.wide = device.matrix_tflops * reached.products * 1e12
-        eight = problem.formats.fp8 and device.fp8_tflops is not None
-        self.rate = (device.fp8_tflops or 0.0) * reached.fp8_products * 1e12 if eight else self.wide
-        self.half = reached.half_gflops * 1e9
-        self.memory = memory_rate(problem)
-
-    def product(self, rows: Floats, inner: Floats | float, columns: Floats | float, rate: float) -> Floats:
-        """Return the seconds of one product of matrices."""
-        computing = (2.0 * rows * inner * columns + self.half) / rate
-        moving = HALF_PRECISION * (rows * (inner + columns) + inner * columns) / self.memory
-        return np.asarray(np.maximum(computing, moving))
-
-    def layer(self, kind: LayerKind) -> Floats:
-        """Return the seconds of a layer of a kind."""
-        reached, experts = self.problem.device.reached, experts_of(kind)
-        matrices = self._mixer(kind)
-        starts = np.zeros_like(self.tokens)
-        if experts is not None:
-            # Each expert of a GPU starts products of its own, for gradients of weights too.
-            matrices = matrices + self._experts(experts)
-            starts = reached.expert_us / 1e6 * (experts.count / self.r.x)
-        elif isinstance(kind.mlp, Mlp):
-            matrices = matrices + self._mlp(kind.mlp.hidden, kind.mlp.gated)
-        core, back = self._core(kind)
-        between = self._between(kind)
-        launch = reached.pass_us / 1e6 + starts
-        forward = matrices + core + between + launch
-        again = np.where(self.r.again(Recompute.FULL), forward, 0.0)
-        if not self.problem.formats.flash:
-            again = np.where(self.r.again(Recompute.SELECTIVE), core, again)
-        return np.stack([forward, matrices + back + 1.5 * between + launch, matrices + starts, again])
-
-    def attention(self, kind: LayerKind) -> tuple[Floats, Floats]:
-        """Return what a layer computes before its MLP or experts: forward, and gradients of the inputs."""
-        core, back = self._core(kind)
-        return self._mixer(kind) + core, self._mixer(kind) + back
-
-    def ends(self) -> tuple[Floats, Floats]:
-        """Return the seconds of the embedding, and of the head with the loss."""
-        none, part = np.zeros_like(self.tokens), self.model.vocabulary / self.r.t
-        rows = 2 * HALF_PRECISION * self.tokens * self.model.hidden / self.memory
-        matrix = self.product(self.tokens, self.model.hidden, part, self.wide)
-        loss = 12.0 * self.tokens * part / self.memory
-        return np.stack([rows, none, 2 * rows, none]), np.stack([matrix + loss, matrix + loss, matrix, none])
-
-    def _mixer(self, kind: LayerKind) -> Floats:
-        products = mixing_of(kind, self.model.hidden, self.r.t).products
-        return np.asarray(
-            sum((self.product(self.tokens, *sizes, self.rate) for sizes in products), np.zeros_like(self.tokens))
-        )
-
-    def _mlp(self, width: float, gated: bool) -> Floats:
-        h, part = self.model.hidden, width / self.r.t
-        up = self.product(self.tokens, h, part * (1 + gated), self.rate)
-        return up + self.product(self.tokens, part, h, self.rate)
-
-    def _experts(self, experts: Experts) -> Floats:
-        r, h, latent = self.r, self.model.hidden, experts.latent
-        tokens, local, width = self.tokens / r.t, experts.count / r.x, experts.hidden / r.y
-        rows = tokens * experts.per_token * r.y / local
-        group = self.product(rows, latent or h, width * (1 + experts.gated), self.rate)
-        total = local * (group + self.product(rows, width, latent or h, self.rate))
-        total = total + self.product(tokens, h, 1.0 * (experts.count + experts.shared_gate), self.wide)
-        if latent:
-            down, up = self.product(tokens, h, latent, self.wide), self.product(tokens, latent, h, self.wide)
-            total = total + down + up
-        return total + self._mlp(float(experts.shared_hidden), experts.gated) if experts.shared_hidden else total
-
-    def _core(self, kind: LayerKind) -> tuple[Floats, Floats]:
-        problem, length, mixing = self.problem, self.problem.batch.length, mixing_of(kind, self.model.hidden, self.r.t)
-        tokens, states = self.tokens / self.r.t, mixing.states + mixing.indexed * length
-        if problem.formats.flash or not mixing.heads:
-            # Tiles before a window are skipped.
-            rate = problem.device.matrix_tflops * problem.device.reached.attention * 1e12
-            forward = tokens * (2.0 * mean_keys(kind, length) * mixing.pairs + states) / rate
-            return forward, 2.5 * forward
-        written = SCORE_TRAFFIC * mixing.heads * tokens * length / self.memory
-        forward = 2.0 * tokens * length * mixing.pairs / self.rate + written
-        return forward, 2.0 * forward
-
-    def _between(self, kind: LayerKind) -> Floats:
-        h, r, mlp, tokens = self.model.hidden, self.r, kind.mlp, self.tokens / self.r.t
-        elements = 5.0 * parts_of(kind) * self.tokens * h / np.where(r.split > 0, r.t, 1.0)
-        elements = elements + tokens * mixing_of(kind, h, r.t).moved
-        if isinstance(mlp, Mlp):
-            elements = elements + tokens * (2 + mlp.gated) * mlp.hidden
-        elif mlp is not None:
-            inner = (2 + mlp.gated) * (mlp.hidden * mlp.per_token + mlp.shared_hidden)
-            elements = elements + tokens * (inner + 4.0 * mlp.per_token * (mlp.latent or h))
-        return np.asarray(HALF_PRECISION * elements / self.memory)
-
-
-def memory_rate(problem: LlmTrainingProblem) -> float:
-    """Return the bytes a second that a GPU moves."""
-    return problem.device.memory_gbytes_per_s * problem.device.reached.memory * 1e9
 
 
 def fixed_seconds(problem: LlmTrainingProblem) -> float:
@@ -210,19 +102,26 @@ def ideal_rates(problem: LlmTrainingProblem, r: Records) -> DimensionRates:
     leave it theirs.
     """
     cluster, reached = problem.cluster, problem.device.reached
-    inside = cluster.intra_server_gbps * 1e9 / 8 * reached.scale_up
+    links = cluster.intra_server_gbps * 1e9 / 8
     outside = cluster.degree * cluster.link_gbps / cluster.gpus_per_server * 1e9 / 8 * reached.network
     local, experts = near(problem, r)
 
+    def within(ranks: Floats) -> Floats:
+        small = np.where(ranks < 4, reached.scale_up_2, reached.scale_up_4)
+        return links * np.where(ranks < 8, small, reached.scale_up)
+
     def rate(ranks: Floats, size: Floats) -> Floats:
+        inside = within(ranks)
         return np.where(ranks > size * (1 - 1e-9), inside, np.minimum(inside, outside * np.maximum(1.0, ranks)))
 
     # With a whole pipeline on a server the other copy of a stage is there too.
     both = np.where(local[D.PIPELINE] > r.p * (1 - 1e-9), r.copies, 1.0) * local[D.CONTEXT] * local[D.DATA]
     group, of_experts = r.sharers
     return DimensionRates(
-        inside,
-        np.where(local[D.TENSOR] > r.t * (1 - 1e-9), inside, min(inside, outside)),
+        links * reached.scale_up,
+        np.where(
+            local[D.TENSOR] > r.t * (1 - 1e-9), within(local[D.TENSOR]), np.minimum(within(local[D.TENSOR]), outside)
+        ),
         rate(local[D.CONTEXT], r.c),
         rate(both, group),
         rate(both * local[D.TENSOR] / experts, of_experts),
@@ -293,7 +192,8 @@ def activations_of(problem: LlmTrainingProblem, r: Records) -> Floats:
 def hop_of(problem: LlmTrainingProblem, r: Records, rates: DimensionRates) -> tuple[Floats, Floats]:
     """Return the bytes to the next stage, and their seconds."""
     sent = activations_of(problem, r) / np.where(r.split > 0, r.t, 1.0)
-    return sent, np.where(r.p > 1, sent / rates.pipeline + latency(problem, rates.pipeline_hops), 0.0)
+    seconds = problem.device.reached.hop * sent / rates.pipeline
+    return sent, np.where(r.p > 1, seconds + latency(problem, rates.pipeline_hops), 0.0)
 
 
 def transfers_of(problem: LlmTrainingProblem, r: Records, kind: LayerKind, rates: DimensionRates) -> Transfers:
@@ -303,8 +203,8 @@ def transfers_of(problem: LlmTrainingProblem, r: Records, kind: LayerKind, rates
     ring, split = parts * activations * (r.t - 1) / r.t, r.split > 0  # there or back, of all parts
     repeated = np.where(r.again(Recompute.FULL), ring * np.where(split, 1.5, 2.0), 0.0)
     waits = 2.0 * parts * np.ceil(np.log2(r.t)) * latency(problem, rates.tensor_hops)
-    exposed = (1.0 - problem.overlap.tensor) * (r.t > 1)
-    forward, again = (exposed * (sent > 0) * (sent / rates.tensor + waits) for sent in (2 * ring, repeated))
+    exposed, reaching = (1.0 - problem.overlap.tensor) * (r.t > 1), rates.tensor * problem.device.reached.tensor
+    forward, again = (exposed * (sent > 0) * (sent / reaching + waits) for sent in (2 * ring, repeated))
     elements = r.b * problem.batch.length / r.c * mixing.passed + r.b * mixing.passed_once
     passed = HALF_PRECISION * (r.c - 1) * elements
     wait = 2.0 * np.ceil(np.log2(r.c)) * latency(problem, rates.context_hops)
@@ -402,7 +302,7 @@ def stage_rows(problem: LlmTrainingProblem, r: Records, layers: Floats, rates: D
     early = np.zeros((len(layers), 1))
     early[0] = 1.0
     kinds = kinds_of_stages(problem.model, layers)
-    return _rows(problem, r, kinds, (early, early[::-1]), np.ones_like(r.t), rates)
+    return _rows(problem, r, kinds, (early, early[::-1]), rates)
 
 
 def inner_rank(problem: LlmTrainingProblem, r: Records, layers: Floats, rates: DimensionRates) -> StageRows:
@@ -419,7 +319,7 @@ def inner_rank(problem: LlmTrainingProblem, r: Records, layers: Floats, rates: D
     rank = max(inner, key=lambda k: (loads[k], -k))
     kinds = kinds_of_stages(problem.model, layers)[:, rank::p].sum(axis=1, keepdims=True)
     only = np.array([[float(p == 1)]])
-    return _rows(problem, r, kinds, (only, only), r.v, rates)
+    return _rows(problem, r, kinds, (only, only), rates)
 
 
 def _rows(
@@ -427,18 +327,15 @@ def _rows(
     r: Records,
     kinds: Floats,
     ends: tuple[Floats, Floats],
-    launches: Floats,
     rates: DimensionRates,
 ) -> StageRows:
-    """Return stages by layers of each kind, whether embedding and head are there, and starts of a pass."""
+    """Return stages by layers of each kind, and whether embedding and head are there."""
     model, gpu = problem.model, GpuSeconds(problem, r)
     slow, (early, late) = problem.cluster.slowdown, ends
     kinds = kinds.copy()
     kinds[model.order[-1]] = kinds[model.order[-1]] + late * model.mtp_layers
-    launch = launches * problem.device.reached.chunk_us / 1e6
     embedding, head = gpu.ends()
-    took = np.stack([launch, launch, 0.0 * launch, 0.0 * launch])[:, None] + embedding[:, None] * early
-    took = took + head[:, None] * late * (1.0 + model.mtp_layers)
+    took = embedding[:, None] * early + head[:, None] * late * (1.0 + model.mtp_layers)
     sent = {name: np.zeros_like(kinds[0]) for name in ("ahead", "back", "here", "there", "exchange")}
     front, vocabulary, behind = ends_on_rank(model, r.t)
     dense = early * front + late * (behind + np.where((r.p == 1) & model.tied, 0.0, vocabulary))
@@ -456,7 +353,9 @@ def _rows(
     exchange = exchange - np.where(bidirectional, np.minimum(exchange, (forward + inputs + weights) / 2.0), 0.0)
     group, of_experts = r.sharers
     both = gradient_bytes(problem, dense, group, r.zero), gradient_bytes(problem, experts, of_experts, r.zero)
-    reduced, gathered = (slow * (a / rates.data + b / rates.expert_data) for a, b in zip(*both, strict=True))
+    part = slow / np.where(r.zero == 3, problem.device.reached.gather, problem.device.reached.data)
+    reduced, gathered = (part * (a / rates.data + b / rates.expert_data) for a, b in zip(*both, strict=True))
+    one_by_one = early * group * problem.device.reached.replica_ms / 1e3
     held = dense / np.where(r.zero > 0, group, 1.0) + experts / np.where(r.zero > 0, np.maximum(1.0, of_experts), 1.0)
     return StageRows(
         forward + sent["ahead"] + sent["here"] + exchange,
@@ -466,7 +365,7 @@ def _rows(
         kinds,
         reduced,
         gathered,
-        slow * held * STEP_BYTES / memory_rate(problem),
+        slow * (held * STEP_BYTES / memory_rate(problem) + one_by_one),
         slow * hop_of(problem, r, rates)[1],
         {
             "forward": forward, "backward": inputs + weights, "recompute": again,
@@ -544,7 +443,7 @@ def _rank_seconds(problem: LlmTrainingProblem, r: Records, p: int) -> tuple[Floa
         seconds.append(slow * (gpu.layer(kind).sum(axis=0) + exposed))
     dense, routed = _lead_and_others(model, seconds)
     embedding, head = gpu.ends()
-    around = np.repeat([2.0 * slow * r.v * problem.device.reached.chunk_us / 1e6], p, axis=0)
+    around = np.zeros((p, len(r.t)))
     around[0] += slow * embedding.sum(axis=0)
     around[-1] += (1.0 + model.mtp_layers) * slow * head.sum(axis=0) + model.mtp_layers * seconds[model.order[-1]]
     return around, dense, routed

@@ -38,8 +38,9 @@ class Mixing:
     small : weights beside matrices.
     pairs : products of a token with each key that it attends to, on all ranks together.
     heads : that scores are written for where they are written, on all ranks together.
-    states : operations of a token besides, on all ranks together; of an indexer they grow with the length.
-    moved : elements that are read and written between products, on all ranks together.
+    indexed : operations of a token in the scores of an indexer, for each token of a sequence, on all ranks together.
+    around : elements of queries, keys and values, on all ranks together.
+    channels : that go through states, on all ranks together.
     kept, kept_whole : elements that wait for the backward pass, on the rank, and on all ranks together.
     passed, passed_once : elements that go round context ranks, of a token and of a sequence.
     """
@@ -48,9 +49,9 @@ class Mixing:
     small: Size
     pairs: float = 0.0
     heads: int = 0
-    states: float = 0.0
     indexed: float = 0.0
-    moved: float = 0.0
+    around: float = 0.0
+    channels: float = 0.0
     kept: Size = 0.0
     kept_whole: float = 0.0
     passed: Size = 0.0
@@ -67,7 +68,7 @@ def _attention(own: Attention, h: int, t: Floats) -> Mixing:
         small,
         pairs=2.0 * d * own.heads,
         heads=own.heads,
-        moved=3.0 * gates * own.heads * d,
+        around=1.0 * d * (own.heads * (1 + gates) + 2 * own.kv_heads),
         kept=2 * (a + k + a * gates) * d,
         passed=2 * k * d,
     )
@@ -90,6 +91,7 @@ def _latent(own: LatentAttention, h: int, t: Floats) -> Mixing:
         pairs=1.0 * own.heads * (key + value),
         heads=own.heads,
         indexed=1.0 * index,
+        around=1.0 * own.heads * (2 * key + value),
         kept=2 * a * (key + value),
         kept_whole=2.0 * (low + kv + own.rotary_size) + own.index_size,
         passed=np.full_like(t, 1.0 * (kv + own.rotary_size)),
@@ -102,8 +104,7 @@ def _delta(own: DeltaAttention, h: int, t: Floats) -> Mixing:
     return Mixing(
         [(h, 2 * (q + v + heads) / t), (v / t, h)],
         (wide * own.kernel + 2 * heads) / t + own.value_size,
-        states=2.0 * own.kernel * wide + 8.0 * v * own.value_size,
-        moved=2.0 * wide + 3.0 * v,
+        channels=1.0 * v,
         kept=(2 * wide + 3 * v + heads * (2 + chunk)) / t,
         passed_once=heads // own.key_heads * q * own.value_size / t,
     )
@@ -114,8 +115,7 @@ def _lightning(own: LightningAttention, h: int, t: Floats) -> Mixing:
     return Mixing(
         [(h, 4 * wide / t), (wide / t, h)],
         wide / t,
-        states=4.0 * wide * own.head_size,
-        moved=3.0 * wide,
+        channels=1.0 * wide,
         kept=6 * wide / t,
         passed_once=wide * own.head_size / t,
     )
@@ -135,8 +135,7 @@ def _state_space(own: StateSpace, h: int, t: Floats) -> Mixing:
     return Mixing(
         products,
         small,
-        states=7.0 * d * n,
-        moved=2.0 * convolved + 3.0 * d,
+        channels=1.0 * d,
         kept=(2 * convolved + 4 * d + own.heads + rank) / t,
         passed_once=d * n / t,
     )

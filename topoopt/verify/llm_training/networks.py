@@ -717,10 +717,8 @@ def _as_rates(
     problem: LlmTrainingProblem, strategy: ParallelStrategy, rates: Mapping[F, float], loads: Loads
 ) -> costs.DimensionRates:
     ideal = costs.ideal_rates(problem, records_of([row_of(strategy)]))
-    inside, own = np.full_like(ideal.tensor, ideal.inside), (F.EXPERT, F.PIPELINE)
-    changes: dict[str, Any] = {_named(family): inside for family in F if family not in own}
-    changes |= {_named(family): np.full_like(inside, rate) for family, rate in rates.items()}
-    changes |= {f"{f.value}_hops": loads[f].hops for f in (F.TENSOR, F.CONTEXT, *own) if f in loads}
+    changes: dict[str, Any] = {_named(family): np.full_like(ideal.tensor, rate) for family, rate in rates.items()}
+    changes |= {f"{f.value}_hops": loads[f].hops for f in (F.TENSOR, F.CONTEXT, F.EXPERT, F.PIPELINE) if f in loads}
     return replace(ideal, **changes)
 
 

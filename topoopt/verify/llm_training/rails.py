@@ -16,8 +16,8 @@ from topoopt.core.parallelism import ParallelStrategy, PipelineSchedule
 from topoopt.core.proofs import Tolerance, beats
 from topoopt.core.switching import Boundary, PortSplit, PortUse, RailExchange, RailJob, StagePorts, SwitchSettings
 from topoopt.verify.checker import BeyondWorkError, ViolationLog, WorkBudget
+from topoopt.verify.llm_training.computing import GpuSeconds
 from topoopt.verify.llm_training.costs import (
-    GpuSeconds,
     fixed_seconds,
     hop_of,
     ideal_rates,

@@ -224,7 +224,8 @@ def strategies_of(problem: LlmTrainingProblem, shape: StrategyShape) -> Floats:
     zeros: tuple[int, ...] = (0, 1) if p > 1 else (0, 1, 2, 3)
     zeros = (0,) if d * c == 1 else zeros if space.zero is None else space.zero
     recomputes = RECOMPUTES if space.recompute is None else space.recompute
-    if problem.formats.flash and Recompute.NONE in recomputes:  # tiles recompute scores in any case
+    same = problem.formats.flash and problem.device.reached.again == 0.0
+    if same and Recompute.NONE in recomputes:  # tiles recompute scores in any case
         recomputes = tuple(name for name in recomputes if name is not Recompute.SELECTIVE)
     tables = [np.zeros((0, len(fields(Records))))]
     for b in divisors(batch.sequences // d):
