@@ -269,7 +269,7 @@ class _PipelineWalk:
         self.weights = [inside @ (total / speed).min(axis=1) for speed in self.speeds]
         self.paid = self.border.sum(axis=0) if one_sum else None
 
-    def open(self, used: tuple[int, ...], limit: float) -> Bools:
+    def fits(self, used: tuple[int, ...], limit: float) -> Bools:
         """bool[sets]: whether what is left after a set may fit the devices that are left, all below a limit."""
         left = np.array(self.counts) - used
         good = np.ones(len(self.rows), dtype=bool)
@@ -306,7 +306,7 @@ class _PipelineWalk:
         counts = self.counts
         states = list(product(*(range(count + 1) for count in counts)))
         best = {state: np.full(len(self.rows), np.inf) for state in states}
-        opened = {state: self.open(state, limit) for state in states}
+        opened = {state: self.fits(state, limit) for state in states}
         steps = {
             state: [
                 (q, (*state[:q], state[q] + 1, *state[q + 1 :])) for q in range(len(counts)) if state[q] < counts[q]
