@@ -45,6 +45,41 @@ NUMBERS = {"products_a100": 0.5, "iteration_ms": 20.0}
 TRAINING: dict[str, dict[str, Any]] = {
     "dense": {**HEAD, "efficiencies": NUMBERS},
     "experts": {**HEAD, "model": {**HEAD["model"], **EXPERTS, **LATENT}},
+    "layers": {
+        **HEAD,
+        "model": {
+            "hidden": 512,
+            "vocabulary": 1000,
+            "kinds": {
+                "full": {"count": 1, "attention": {"heads": 8, "kv_heads": 4, "head_size": 64}, "mlp": {"hidden": 512}},
+                "latent": {
+                    "count": 1,
+                    "latent_attention": {
+                        "heads": 8,
+                        "query_rank": 64,
+                        "key_value_rank": 64,
+                        "plain_size": 32,
+                        "rotary_size": 32,
+                        "value_size": 32,
+                    },
+                    "experts": {"count": 8, "per_token": 2, "hidden": 256},
+                },
+                "delta": {
+                    "count": 1,
+                    "delta_attention": {
+                        "key_heads": 4,
+                        "key_size": 32,
+                        "value_heads": 8,
+                        "value_size": 32,
+                        "kernel": 4,
+                    },
+                },
+                "lightning": {"count": 1, "lightning_attention": {"heads": 8, "head_size": 64}},
+                "states": {"count": 1, "state_space": {"inner": 1024, "state": 32, "kernel": 4, "heads": 16}},
+            },
+        },
+        "cluster": {**HEAD["cluster"], "device": {"peak_tflops": 300.0, "memory_gbytes_per_s": 2000.0}},
+    },
     "by-name": {
         **{key: value for key, value in HEAD.items() if key != "fabrics"},
         "model": {"huggingface": "config.json"},
@@ -64,6 +99,9 @@ TRAINING: dict[str, dict[str, Any]] = {
 
 WORDS = {
     "device": "h100",
+    "like": "a100",
+    "kinds": {"full": {"count": 2, "attention": {"heads": 4, "kv_heads": 4, "head_size": 64}, "mlp": {"hidden": 256}}},
+    "pattern": ["full", "latent", "delta", "states", "lightning"],
     "delay": "25us",
     "huggingface": "other.json",
     "topology": "dag",

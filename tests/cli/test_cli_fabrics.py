@@ -293,3 +293,11 @@ def test_circuits_without_time(tmp_path: Path) -> None:
     row = found.json["rows"][0]
     assert (row["outcome"], row["proposals"]) == ("time", 0)
     assert row["description"].count(" ms,") == 0
+
+
+def test_fabrics_are_compared_for_one_job(tmp_path: Path) -> None:
+    """Two files are one too many."""
+    file = write(tmp_path, case())
+    found = run("compare", file, file, "--fabrics", "all", "--json")
+    assert found.code == 2
+    assert [value for _, value, message in refusals(found.json) if message.startswith("too many files")] == ["2"]

@@ -68,9 +68,9 @@ def _options(*texts: str) -> tuple[str, ...]:
             ("--executor", "dask", *_options("colour=red")),
             "--executor-option: unknown option of the executor (value: colour)",
         ),
-        (("--executor", "dask", *_options("red")), "--executor-option: not an option (value: red); allowed: KEY=VALUE"),
-        (("--executor", "slurm", *_options("partition=")), "not an option (value: partition=)"),
-        (("--executor", "slurm", *_options("qos=a", "qos=b")), "--executor-option: given twice (value: qos)"),
+        (("--executor", "dask", *_options("red")), "--executor-option: not a setting (value: red); allowed: KEY=VALUE"),
+        (("--executor", "slurm", *_options("partition=")), "not a setting (value: partition=)"),
+        (("--executor", "slurm", *_options("qos=a", "qos=b")), "--executor-option qos: set twice (value: b)"),
         (("--executor", "slurm", "--executor-option", "cluster=moon"), "no such cluster here"),
     ],
 )

@@ -149,6 +149,10 @@ BROKEN = (
     ("--use-tp-pp-dp-mapping --pipeline-model-parallel-size 2 --tensor-model-parallel-size 2 --sequence-parallel "
      "--expert-tensor-parallel-size 1 --expert-model-parallel-size 4", "2 replicas of experts and 4 of all else"),
     ("--optimizer muon", "states of this optimizer"),
+    ("--pipeline-model-parallel-size 99999999999999", "more than 16 GPUs"),
+    ("--context-parallel-size -2", "1 or more"),
+    ("--parallelism.pipeline_parallel_degree 2 --parallelism.pipeline_parallel_first_stage_less_layers 999999999999",
+     "not a number of layers less"),
 )  # fmt: skip
 
 
@@ -290,6 +294,14 @@ def test_deepspeed(tmp_path: Path) -> None:
     offload = {**DEEPSPEED, "zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu"}}}
     (line,) = refused("llm", "check", write(tmp_path, offload, "off.json"))
     assert "offload_optimizer.device" in line
+
+
+def test_heads_that_do_not_divide_the_width(tmp_path: Path) -> None:
+    """Megatron-LM takes width over heads as the size of a head, unless --kv-channels says another."""
+    flags = "--num-layers 2 --hidden-size 100 --num-attention-heads 3 --vocab-size 100 --seq-length 8 "
+    flags += "--position-embedding-type rope --micro-batch-size 1"
+    (line,) = refused("llm", "check", script(tmp_path, flags), "--set", "gpus=8,device=h100")
+    assert "3 heads do not divide the width 100" in line
 
 
 def test_flags_against_the_instance_beside_them(tmp_path: Path) -> None:

@@ -258,3 +258,13 @@ def test_entities_are_not_defined(tmp_path: Path) -> None:
     path.write_text('<?xml version="1.0"?>\n<!DOCTYPE l [<!ENTITY a "ha"><!ENTITY b "&a;&a;">]><l>&b;</l>')
     with pytest.raises(InputError, match="document type"):
         untrusted.read_xml_text(path, 1000)
+
+
+def test_the_shape_of_an_array_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    """The head says more servers than there may be; nothing of the array is in the file."""
+    file = tmp_path / "demand.npy"
+    head = io.BytesIO()
+    np.lib.format.write_array_header_1_0(head, {"descr": "<f8", "fortran_order": False, "shape": (70_000, 70_000)})
+    file.write_bytes(head.getvalue())
+    with pytest.raises(InputError, match="no square matrix and no stack of them"):
+        read_trace(str(file))

@@ -276,3 +276,26 @@ def test_numbers_that_take_for_ever_or_are_none(tmp_path: Path, number: str) -> 
     (tmp_path / "n.demands").write_text(cases.DEMANDS)
     with pytest.raises(InputError):
         imported("repetita", tmp_path, "n.graph", cases.GRAPH.replace("0 1 1 1000", f"0 1 1 {number}"))
+
+
+@pytest.mark.parametrize(("choice", "value", "noted"), [
+    ("gigabits_per_second", 50, "GB/s"), ("gigabits_per_second", 400, ""), ("gigabytes_per_second", 400, "Gbit/s"),
+])  # fmt: skip
+def test_units_of_infragraph(tmp_path: Path, choice: str, value: int, noted: str) -> None:
+    """A port of 400 Gbit/s has 50 GB/s; 400 GB/s, or 50 Gbit/s, looks like the other unit."""
+    data = copy.deepcopy(cases.INFRA)
+    data["links"][0]["physical"]["bandwidth"] = {"choice": choice, choice: value}
+    notes = imported("infragraph", tmp_path, "i.yaml", json.dumps(data)).notes
+    said = [note for note in notes if "look whether the file means" in note]
+    assert bool(said) is bool(noted)
+    assert all(note.endswith(noted) for note in said)
+
+
+def test_units_of_a_network_file(tmp_path: Path) -> None:
+    """A column in Gbit/s with what a port has in GB/s."""
+    (tmp_path / "n.csv").write_text("source,target,bandwidth_gbps\na,b,50\nb,a,50\n")
+    (tmp_path / "i.yaml").write_text(
+        "schema_version: 1\nkind: collective\nname: x\ntopology: {file: n.csv}\ncollective: allgather\nbytes: 1MB\n"
+    )
+    notes = read_instance(tmp_path / "i.yaml").notes
+    assert any("link a - b: 50 Gbit/s is a usual rate in GB/s" in note for note in notes)

@@ -15,6 +15,7 @@ from topoopt.simulate.llm_training.ranks import PodSetting
 from topoopt.simulate.lower import build_task_graph
 
 ELSEWHERE = {
+    ("astrasim", "collective"): "the smallest has links of one direction",
     ("graphml", "llm-training"): "the smallest has no links",
     ("kubernetes", "collective"): "the smallest has no switches",
     ("megatron", "llm-training"): "its schedule is not one of Megatron-LM",

@@ -22,7 +22,7 @@ from topoopt.formats.cables import differences, read_cables
 from topoopt.formats.exporter import Export, ExportOptions
 from topoopt.formats.host_tree import host_tree
 from topoopt.formats.schedulers import block_sizes, hostlist
-from topoopt.formats.table import EXPORTERS
+from topoopt.formats.table import EXPORTERS, IMPORTERS
 
 
 def clos(hosts_a_leaf: int = 2, leaves: int = 4, spines: int = 2, gpus: int = 2) -> Any:
@@ -86,6 +86,20 @@ def test_kubernetes() -> None:
     assert isinstance(made.content, dict)
     assert made.content["node-f"] == {f"{tier}0": "leaf2", f"{tier}1": "spine2", f"{tier}2": "core0"}
     assert len(made.content) == 8
+
+
+def test_text_of_ns3(tmp_path: Path) -> None:
+    """Ranks, then switches, a link a line; what is written is imported as the same network."""
+    network = clos()
+    made = exported("astrasim", solved(network))
+    lines = content(made, "topology.txt").splitlines()
+    assert lines[0] == "33 17 44"
+    assert lines[2] == "0 16 3600Gbps 0ms 0"
+    (tmp_path / "t.txt").write_text(content(made, "topology.txt"))
+    section = IMPORTERS["astrasim-network"](tmp_path / "t.txt").document["topology"]
+    again = network_of(LinksNetwork(**section), Path())
+    assert again.arcs.tolist() == network.arcs.tolist()
+    assert again.gbytes_per_s.tolist() == network.gbytes_per_s.tolist()
 
 
 def test_a_rail_unit_is_one_leaf() -> None:

@@ -141,6 +141,29 @@ def join_cycles(draw: np.random.Generator) -> tuple[Any, ...]:
     return stacked, 100 * n, int(draw.integers(99))
 
 
+def _tree_network(draw: Draw) -> tuple[int, np.ndarray, np.ndarray]:
+    """Nodes, tails and heads of a ring and some chords."""
+    first, head = strongly_connected(draw)
+    return len(first) - 1, np.repeat(np.arange(len(first) - 1, dtype=np.int32), np.diff(first)), head
+
+
+def _cuts(draw: Draw) -> tuple[Any, ...]:
+    nodes, tail, head = _tree_network(draw)
+    ranks = np.arange(nodes, dtype=np.int32)
+    return nodes, tail, head, draw.integers(0, 9, len(tail)), ranks, draw.integers(0, 3, nodes), ranks, True
+
+
+def _rank_paths(draw: Draw) -> tuple[Any, ...]:
+    nodes, tail, head = _tree_network(draw)
+    return nodes, tail, head, draw.random(len(tail)), draw.random(nodes) < 0.5, False, np.arange(nodes, dtype=np.int32)
+
+
+def _trees(draw: Draw) -> tuple[Any, ...]:
+    nodes, tail, head = _tree_network(draw)
+    capacity, count = draw.integers(nodes, 2 * nodes, len(tail)), draw.integers(0, 2, nodes)
+    return nodes, tail, head, capacity, count, 64, bool(draw.random() < 0.5)
+
+
 CALLS: dict[str, Callable[[Draw], tuple[Any, ...]]] = {
     "balanced_shortest_paths": balanced_shortest_paths,
     "join_cycles": join_cycles,
@@ -159,4 +182,8 @@ CALLS: dict[str, Callable[[Draw], tuple[Any, ...]]] = {
     "CayleySearch.climb": _climb,
     "shortest_path_loads": _loads,
     "schedule_times": _times,
+    "rank_cuts": _cuts,
+    "rank_paths": _rank_paths,
+    "least_tree": lambda draw: (draw.random((5, 5)), int(draw.integers(5))),
+    "pack_trees": _trees,
 }

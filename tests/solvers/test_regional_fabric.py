@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from solvers.llm_training.fabrics import regional_problems
 from tests.support.cli_cases import run
 from tests.support.llm_plans import with_fabric, with_network
 from topoopt.core.llm_training_plan import REGIONAL, ServerRoute, TrafficFamily
@@ -103,3 +105,17 @@ def test_bad_input(tmp_path: Path) -> None:
     said = run("solve", file, "--output", tmp_path)
     assert said.code == 2
     assert "cluster.optical_interfaces of 1 to 7" in said.stderr
+
+
+@pytest.mark.parametrize(
+    ("degree", "optical", "allowed"),
+    [
+        (1, 0, "degree above 1"),
+        (2, 0, "cluster.optical_interfaces of 1 to 1"),
+        (4, 4, "cluster.optical_interfaces of 1 to 3"),
+    ],
+)
+def test_interfaces_on_both_switches_are_needed(degree: int, optical: int, allowed: str) -> None:
+    """What is allowed is said, and is possible."""
+    cluster: Any = SimpleNamespace(degree=degree, optical_interfaces=optical)
+    assert [problem.allowed for problem in regional_problems(cluster)] == [allowed]

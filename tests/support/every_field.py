@@ -85,6 +85,11 @@ class Schema:
                 if names and value.keys() <= names and set(one.get("required", ())) <= value.keys():
                     yield from self._of_section(one, document, file, path, before)
                     return
+                if isinstance(one.get("additionalProperties"), dict) and not names:  # sections by names of one's own
+                    for key, inner in value.items():
+                        shape_of_key = one["additionalProperties"]
+                        yield from self._inside(shape_of_key, inner, document, file, (*path, key), before)
+                    return
         elif isinstance(value, list) and value and isinstance(value[0], dict):
             for one in self._variants(shape):
                 if "items" in one:

@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 from solvers.network.relays import cases_of, relay_cases, relay_prices, two_layer_multipliers
 from tests.verify.test_topology_bounds import PUBLISHED, _random_demand, _theta
 from topoopt.core.errors import InputError
-from topoopt.core.network import LinkCounts, RelayCases, RelayPrices
+from topoopt.core.network import RELAY_TABLES, LinkCounts, RelayCases, RelayPrices
+from topoopt.core.proofs import Argument
+from topoopt.core.result import Certificate
 from topoopt.verify.network.bounds import evaluate_cases, evaluate_relay, hops_beyond
 from topoopt.workloads.demands import demand_matrix
 
@@ -115,3 +117,14 @@ def test_trees_that_are_none_are_refused() -> None:
         leaves = sum(each == leaf for each in bad)
         with pytest.raises(InputError):
             evaluate_cases(6, 2, demand, RelayCases(np.array(bad), (root,) * leaves))
+
+
+def test_cases_are_read_from_a_certificate() -> None:
+    """Three numbers a node, and prices of each node that is not split; other shapes are refused."""
+    table = np.zeros((1, 3, 3))
+    arrays = {"splits": np.zeros((1, 3), dtype=np.int64), "theta": np.ones(1), "most": np.zeros((1, 3))}
+    arrays |= dict.fromkeys(RELAY_TABLES, table)
+    found = RelayCases.of(Certificate(Argument.RELAY_CASES, arrays), 3)
+    assert (found.splits.tolist(), len(found.prices)) == ([[0, 0, 0]], 1)
+    with pytest.raises(ValueError, match="cannot reshape"):
+        RelayCases.of(Certificate(Argument.RELAY_CASES, {**arrays, "splits": np.zeros((1, 2), dtype=np.int64)}), 3)

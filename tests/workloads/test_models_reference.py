@@ -6,7 +6,7 @@ import pytest
 
 from topoopt.workloads.device import DEVICES
 from topoopt.workloads.models import MODELS, build_operators, build_workload
-from topoopt.workloads.operators import OperatorSpec
+from topoopt.workloads.operators import LayerGraph, OperatorSpec
 
 CANDLE_128 = {"feature_width": 16384, "feature_layers": 16, "dense_width": 16384}
 BERT_128 = {"layers": 12, "hidden": 1024, "heads": 16, "sequence": 64}
@@ -117,3 +117,11 @@ def test_bert_is_wired_like_the_released_graph() -> None:
     assert producers[:10] == [[], [0], [1], [2], [], [4], [3, 5], [5, 6], [7], [8]]
     assert producers[10:20] == [[3], [3, 10], [11], [12], [9], [9, 14], [13, 15], [15, 16], [17], [18]]
     assert producers[60] == [59]
+
+
+def test_sides_of_pooled_images() -> None:
+    """As in ResNet: 112 by windows of 3, steps of 2 and a border of 1 gives 56; of 2 without a border 56 as well."""
+    graph = LayerGraph()
+    pooled = [graph.pool("pool", None, 112, 64, kernel, 2, border) for kernel, border in ((3, 1), (2, 0))]
+    assert pooled == [(0, 56), (1, 56)]
+    assert [spec.output_elements for spec in graph.operators] == [64 * 56 * 56] * 2

@@ -39,6 +39,7 @@ from topoopt.workloads.language_models import parameters
 KIND = "llm-training"
 MAX_NODES = 100_000
 DEFAULT_LIMIT_S = 20.0
+SAME = 1.005
 
 SETTINGS = {
     "device": str,
@@ -338,8 +339,8 @@ def _beside(document: dict[str, Any]) -> str:
     best = document["best"]
     if "reason" in best:
         return f"No strategy stands beside it: {best['reason']}."
-    if best["speedup"] <= 1 + 1e-9:
-        return "No strategy that was searched is faster."
+    if best["speedup"] < SAME:
+        return "No strategy that was searched is faster by half a percent."
     return f"The best of its strategies is {ratio(best['speedup'])} as fast: {best['arguments']}."
 
 

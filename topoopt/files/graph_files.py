@@ -26,6 +26,8 @@ from topoopt.files.link_attributes import (
     link_latencies,
     link_rates,
     parallel_of,
+    unit_notes,
+    unit_of,
 )
 from topoopt.files.reader_fields import FieldLog, Fields, FieldTable, bare, listed, noted, refused, used
 from topoopt.files.untrusted import parsing, read_text, read_xml_text, refusal
@@ -566,6 +568,9 @@ def read_graph(
             log.refuse("links without a rate", allowed=f"{LINK} `rate` in GB/s, bandwidth_gbps, ...")
     if rates is not None and (use == "links" or rates.name != "rate"):
         log.note(_unit_note(rates, file, use))
+    if rates is not None and use == "rates":
+        for note in _unlike_unit(rates, links):
+            log.note(note)
     notes = log.settle()
     columns: list[Sequence[Any]] = [
         parallel or (),
@@ -619,6 +624,14 @@ def _unit_note(rates: LinkRates, file: str, use: NetworkUse) -> str:
         return f"rates of links are {where}"
     unit = "in Gbit/s, and so is the demand" if rates.unit == GBPS else "in the unit of the demand"
     return f"capacities of links are {where}, {unit}"
+
+
+def _unlike_unit(rates: LinkRates, links: Sequence[LinkEntry]) -> tuple[str, ...]:
+    """Notes of rates that are usual in the other unit, by the unit in which the file states them."""
+    unit = "Gbit/s" if unit_of(rates.name) not in (None, Fraction(8)) else "GB/s"
+    scale = 8 if unit == "GB/s" else 1
+    named = ((f"link {tail} - {head}", rate / scale) for (tail, head, _), rate in zip(links, rates.values, strict=True))
+    return unit_notes(named, unit)
 
 
 def _without_loops(links: list[LinkEntry], log: FieldLog) -> list[LinkEntry]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
@@ -255,3 +255,28 @@ def is_switch(name: str, data: Mapping[str, object], file: str) -> bool:
     if not isinstance(role, str) or role not in ROLES:
         raise refusal(f"an unknown role of node {value_text(name)}", file, value=role, allowed=", ".join(ROLES))
     return ROLES[role]
+
+
+USUAL_GBYTES_AS_GBPS = frozenset(map(Fraction, ("12.5", "25", "50", "300", "450", "900", "1800")))
+"""Gbit/s that are usual as GB/s: ports of 100 to 400 Gbit/s, and what NVLinks of a GPU carry each way."""
+
+USUAL_GBPS_AS_GBYTES = frozenset(map(Fraction, (200, 400, 800, 1600)))
+"""GB/s that are usual as Gbit/s: ports."""
+
+
+def unit_notes(rates: Iterable[tuple[str, Fraction]], unit: str) -> tuple[str, ...]:
+    """Notes of rates that look like the other unit, each rate once.
+
+    Args:
+        rates: what has the rate, and the rate in `unit`.
+        unit: Gbit/s or GB/s.
+    """
+    usual, other = (USUAL_GBYTES_AS_GBPS, "GB/s") if unit == "Gbit/s" else (USUAL_GBPS_AS_GBYTES, "Gbit/s")
+    first: dict[Fraction, str] = {}
+    for what, rate in rates:
+        if rate in usual:
+            first.setdefault(rate, what)
+    return tuple(
+        f"{what}: {float(rate):g} {unit} is a usual rate in {other}: look whether the file means {other}"
+        for rate, what in first.items()
+    )

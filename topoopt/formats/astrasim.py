@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,6 +18,7 @@ from topoopt.core.result import Result
 from topoopt.core.topology import Topology
 from topoopt.files.documents import load_document
 from topoopt.files.issues import Issue, nearest_text, value_text
+from topoopt.files.link_attributes import unit_notes
 from topoopt.files.reader_fields import FieldTable
 from topoopt.files.untrusted import read_text, refusal
 from topoopt.formats.exporter import (
@@ -40,7 +42,7 @@ from topoopt.formats.importer import (
     name_of,
 )
 from topoopt.formats.networks import CollectiveOption, chosen_collective, collective_instance
-from topoopt.formats.ns3 import MAX_TEXT, Line, Ns3Topology, header_fields, lines_of, ns3_text, read_ns3
+from topoopt.formats.ns3 import MAX_TEXT, Line, Ns3Topology, header_fields, lines_of, ns3_of_network, ns3_text, read_ns3
 
 GIB_PER_GB = 1e9 / 2**30
 BLOCKS = {"Ring": "ring", "FullyConnected": "fully-connected", "Switch": "switch"}
@@ -216,6 +218,8 @@ def import_network(
     ]
     if any(content.latency_ns):
         notes.append("latencies are left out: this kind has none")
+    outer = enumerate(content.bandwidth_gib_per_s[1:], 2)
+    notes += unit_notes(((f"dimension {at}", Fraction(str(rate))) for at, rate in outer), "GB/s")
     summary = {
         "dimensions": document["network"]["dimensions"],
         "bandwidth_gbytes_per_s": list(bandwidth),
@@ -340,6 +344,25 @@ def graph_export(solution: Result[Any, Any], options: ExportOptions) -> Export:
     return Export(files, graph, notes)
 
 
+def network_export(solution: Result[Any, Any]) -> Export:
+    """The network of a collective, with its own rates and latencies."""
+    network = solution.figures.problem.network
+    graph = ns3_of_network(network)
+    ranks = graph.nodes - len(graph.switches)
+    notes = (
+        "topology.txt goes into the ns-3 configuration as TOPOLOGY_FILE, the json files on the command line",
+        f"ranks are nodes 0 to {ranks - 1}, switches follow; names of nodes are not written",
+        "ns-3 text: routes are shortest paths (ECMP), and ASTRA-sim runs its own schedules, not that of the plan",
+    )
+    files = (
+        ("topology.txt", ns3_text(graph).encode()),
+        ("logical_topology.json", json_bytes({"logical-dims": [str(ranks)]})),
+        ("system.json", json_bytes(system_document([RING_ONLY]))),
+        (NOTES_FILE, notes_bytes(f"{ranks} ranks for the ns-3 backend of ASTRA-sim", notes)),
+    )
+    return Export(files, graph, notes)
+
+
 LATENCY_NS = 500.0
 """Where no latency is given: the kind has none."""
 
@@ -404,11 +427,13 @@ def hierarchy_export(result: Result[Any, Any], options: ExportOptions) -> Export
 def build(solution: Any, options: ExportOptions) -> Export:
     if solution.kind == "hierarchical-bandwidth":
         return hierarchy_export(solution, options)
+    if solution.kind == "collective":
+        return network_export(solution)
     return graph_export(solution, options)
 
 
 EXPORTER = Exporter(
-    kinds=("co-optimisation", "routing", "topology", "hierarchical-bandwidth"),
+    kinds=("co-optimisation", "collective", "routing", "topology", "hierarchical-bandwidth"),
     makes="hierarchical: network.yml, system.json; others: topology.txt (ns-3), logical_topology.json, system.json",
     limits=(*HIERARCHY_NOTES, *GRAPH_NOTES),
     folder=True,

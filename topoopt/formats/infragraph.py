@@ -19,6 +19,7 @@ import typer
 from topoopt.core.errors import InputError, Problem
 from topoopt.files.documents import load_document
 from topoopt.files.issues import Issue, value_text
+from topoopt.files.link_attributes import unit_notes
 from topoopt.files.reader_fields import FieldTable, noted, notes_of, used
 from topoopt.formats.importer import Imported, Importer, NameOption, name_of
 from topoopt.formats.networks import (
@@ -30,7 +31,6 @@ from topoopt.formats.networks import (
     collective_instance,
     exact,
     parts_of,
-    unit_notes,
 )
 
 WHAT = "an infrastructure of InfraGraph: devices, instances, edges"
@@ -319,12 +319,17 @@ class _Rates:
             if key not in settled:
                 settled[key] = self._settle(edge, key, edge.device in computing or not edge.device, per_xpu)
             made.append((edge, *settled[key]))
-        rates = [(f"link {key[1]}", rate * GBPS_PER_GBYTES) for key, (rate, _) in settled.items() if rate is not None]
-        given = [(what, rate) for what, rate in rates if what.removeprefix("link ") not in self._assumed]
-        self.notes += unit_notes(given, "Gbit/s")
+        for choice, unit, scale in (
+            ("gigabits_per_second", "Gbit/s", GBPS_PER_GBYTES),
+            ("gigabytes_per_second", "GB/s", 1),
+        ):
+            given = [
+                (f"link {key[1]}", rate * scale)
+                for key, (rate, _) in settled.items()
+                if rate is not None and _bandwidth(self._links[key]).get("choice") == choice
+            ]
+            self.notes += unit_notes(given, unit)
         return made
-
-    _assumed: frozenset[str] = frozenset()
 
     def _settle(
         self, edge: Edge, key: tuple[str, str], computes: bool, per_xpu: Mapping[tuple[str, str, int], int]
@@ -336,6 +341,11 @@ class _Rates:
             return None, 0.0
         physical = link.get("physical") or {}
         latency = _value(physical.get("latency"), {"ms": Fraction(1000), "us": Fraction(1), "ns": Fraction(1, 1000)})
+        if physical.get("latency") is not None and latency is None:
+            shown = value_text(physical["latency"])
+            self._issues.append(
+                Issue(path, "a latency that cannot be read", shown, "choice ms, us or ns, and its value")
+            )
         bandwidth = physical.get("bandwidth")
         units = {"gigabits_per_second": Fraction(1, GBPS_PER_GBYTES), "gigabytes_per_second": Fraction(1)}
         rate = _value(bandwidth, units)
@@ -349,14 +359,12 @@ class _Rates:
             self.notes.append(f"link {name} of {key[0] or 'the network'}: {float(rate):g} GB/s, as the setting says")
         elif not rate:
             rate = self._described(edge, str(link.get("description", "")), key, per_xpu)
-            if rate is not None:
-                self._assumed |= {name}
-            elif not computes:
+            if rate is None and not computes:
                 self.notes.append(
                     f"link {name} inside {key[0]} states no bandwidth: each {key[0]} is one switch at the full rate of "
                     "its ports"
                 )
-            else:
+            elif rate is None:
                 allowed = f"--set link_gbytes_per_s.{name}=RATE"
                 self._issues.append(Issue(path, "no bandwidth", value_text(link.get("description")), allowed))
         return rate or None, float(latency or 0)
@@ -380,6 +388,10 @@ class _Rates:
         if rate is not None:
             self.notes.append(f"link {edge.link} of {key[0]} states no bandwidth: {float(rate):g} GB/s taken ({why})")
         return rate
+
+
+def _bandwidth(link: Mapping[str, Any]) -> Mapping[str, Any]:
+    return (link.get("physical") or {}).get("bandwidth") or {}
 
 
 def _value(given: object, units: Mapping[str, Fraction]) -> Fraction | None:

@@ -14,7 +14,14 @@ from typing import Any
 
 from topoopt.core.arrays import divisors
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.parallelism import RANK_ORDER, ParallelDimension, ParallelStrategy, PipelineSchedule, Recompute
+from topoopt.core.parallelism import (
+    MAX_GPUS,
+    RANK_ORDER,
+    ParallelDimension,
+    ParallelStrategy,
+    PipelineSchedule,
+    Recompute,
+)
 from topoopt.formats.launch import Launch
 
 SHOWN = 6
@@ -93,6 +100,10 @@ def model_section(launch: Launch) -> dict[str, Any] | str | None:
         problems.append(
             Problem("missing: learned positions", path=launch.flag("positions"), allowed="a number, or rope")
         )
+    width, count = values.get("hidden", 0), max(values.get("heads", 1), 1)
+    if "head_size" not in values and width % count:
+        text, allowed = f"{count} heads do not divide the width {width}", f"divisors of {width}, or --kv-channels"
+        problems.append(Problem(text, path=launch.flag("heads"), value=str(count), allowed=allowed))
     problems += _experts_problems(launch)
     if problems:
         raise InputError(problems)
@@ -236,9 +247,14 @@ class _Divided:
     def division(self) -> Division:
         """All rules, the strategy as far as numbers allow one."""
         for field in ("tensor", "context", "pipeline", "expert", "expert_tensor", "micro_batch"):
-            if getattr(self, field) < 1:
-                self.broken(field, "not a number of GPUs or sequences", getattr(self, field), "1 or more")
-                setattr(self, field, 1)
+            value, most = getattr(self, field), self.sizes.gpus if field == "pipeline" else MAX_GPUS
+            if value < 1:
+                self.broken(field, "not a number of GPUs or sequences", value, "1 or more")
+            elif field != "micro_batch" and value > most:
+                self.broken(field, f"more than {most} GPUs", value, f"at most {most}")
+            else:
+                continue
+            setattr(self, field, 1)
         data = self._replicas()
         sequences = self._sequences(data)
         self._batch(data, sequences)
@@ -438,6 +454,9 @@ class _Divided:
         if p == 1:
             return 1, ()
         first, last = launch.whole("first_less", 1), launch.whole("last_less", 1)
+        if not 0 <= min(first, last) <= max(first, last) <= total:
+            self.broken("first_less", "not a number of layers less", f"{first} and {last}", f"0 to {total}")
+            return 1, ()
         several = "interleaved" in str(launch.values.get("schedule", "1F1B")).lower()
         slots, stages = total + first + last, p * (2 if several else 1)
         if "layers_per_chunk" in launch.values:

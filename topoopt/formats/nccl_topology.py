@@ -18,6 +18,7 @@ import typer
 
 from topoopt.core.arrays import MIB
 from topoopt.core.errors import InputError, Problem
+from topoopt.files.link_attributes import unit_notes
 from topoopt.files.reader_fields import FieldLog, Fields, listed, noted, used
 from topoopt.files.untrusted import parsing, read_xml_text, refusal
 from topoopt.formats.importer import Imported, Importer, NameOption, name_of, require_choice, require_positive
@@ -28,7 +29,6 @@ from topoopt.formats.networks import (
     chosen_collective,
     collective_instance,
     exact,
-    unit_notes,
 )
 
 MAX_TEXT = 16 * MIB

@@ -29,13 +29,6 @@ CollectiveOption = Annotated[
 ]
 VectorOption = Annotated[int, typer.Option("--bytes", min=1, help="The whole vector of the collective.")]
 GBPS_PER_GBYTES = 8
-US = {"us": 1.0, "ns": 1e-3, "ms": 1e3, "s": 1e6}
-
-USUAL_GBYTES_AS_GBPS = frozenset(map(Fraction, ("12.5", "25", "50", "300", "450", "900", "1800")))
-"""Gbit/s that are usual as GB/s: ports of 100 to 400 Gbit/s, and what NVLinks of a GPU carry each way."""
-
-USUAL_GBPS_AS_GBYTES = frozenset(map(Fraction, (200, 400, 800, 1600)))
-"""GB/s that are usual as Gbit/s: ports."""
 
 
 @dataclass(frozen=True)
@@ -46,24 +39,6 @@ class NetworkLink:
     head: int
     gbytes_per_s: Fraction
     latency_us: float = 0.0
-
-
-def unit_notes(rates: Iterable[tuple[str, Fraction]], unit: str) -> tuple[str, ...]:
-    """Notes of rates that look like the other unit, each rate once.
-
-    Args:
-        rates: what has the rate, and the rate in `unit`.
-        unit: Gbit/s or GB/s.
-    """
-    usual, other = (USUAL_GBYTES_AS_GBPS, "GB/s") if unit == "Gbit/s" else (USUAL_GBPS_AS_GBYTES, "Gbit/s")
-    first: dict[Fraction, str] = {}
-    for what, rate in rates:
-        if rate in usual:
-            first.setdefault(rate, what)
-    return tuple(
-        f"{what}: {float(rate):g} {unit} is a usual rate in {other}: look whether the file means {other}"
-        for rate, what in first.items()
-    )
 
 
 def exact(text: object) -> Fraction | None:

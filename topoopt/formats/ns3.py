@@ -11,13 +11,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+import numpy as np
+
 from topoopt.core.arrays import MIB
 from topoopt.core.errors import InputError, Problem
+from topoopt.core.rated_network import RatedNetwork
 from topoopt.files.issues import value_text
+from topoopt.files.link_attributes import unit_notes
 from topoopt.files.reader_fields import FieldTable, noted, used
 from topoopt.files.untrusted import read_text
-from topoopt.formats.exporter import decimal_text
-from topoopt.formats.networks import GBPS_PER_GBYTES, NetworkLink, unit_notes
+from topoopt.formats.exporter import decimal_text, refuse
+from topoopt.formats.networks import GBPS_PER_GBYTES, NetworkLink
 
 Ns3Link = tuple[int, int, float, float, float]
 """A full-duplex link: source, target, rate in Gbit/s each way, delay in ms, error rate."""
@@ -40,6 +44,27 @@ def ns3_text(topology: Ns3Topology) -> str:
         rate, delay = decimal_text(gbps), decimal_text(delay_ms)
         lines.append(f"{source} {target} {rate}Gbps {delay}ms {decimal_text(error_rate)}")
     return "\n".join(lines) + "\n"
+
+
+def ns3_of_network(network: RatedNetwork) -> Ns3Topology:
+    """Ranks first, then switches; parallel links are one line with the sum of their rates.
+
+    Raises:
+        InputError: links of one direction, or of another rate or latency back.
+    """
+    order = [*network.ranks.tolist(), *np.flatnonzero(network.is_switch).tolist()]
+    number = {node: at for at, node in enumerate(order)}
+    rows = zip(network.arcs.tolist(), network.gbytes_per_s.tolist(), network.latency_us.tolist(), strict=True)
+    given = {(tail, head): (rate, latency) for (tail, head), rate, latency in rows}
+    links = []
+    for (tail, head), (rate, latency) in given.items():
+        if given.get((head, tail)) != (rate, latency):
+            shown = f"{network.names[tail]} -> {network.names[head]}"
+            raise refuse("a link that is not alike both ways", value=shown, allowed="full-duplex links")
+        if number[tail] < number[head]:
+            links.append((number[tail], number[head], round(rate * GBPS_PER_GBYTES, 9), latency / 1000, 0.0))
+    ranks = len(network.ranks)
+    return Ns3Topology(len(order), tuple(range(ranks, len(order))), tuple(sorted(links)))
 
 
 MAX_TEXT = 256 * MIB

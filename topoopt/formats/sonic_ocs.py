@@ -59,7 +59,8 @@ def read_config_db(file: Path) -> tuple[frozenset[Pair], tuple[str, ...]]:
         InputError: no table of cross-connects, sides that are none, a port in two of them.
     """
     data = load_document(file, Limits(json_bytes=MAX_TEXT)).data
-    table = data.get(CONNECTS) if isinstance(data, dict) else None
+    tables = data if isinstance(data, dict) else {}
+    table = tables.get(CONNECTS)
     if not isinstance(table, dict):
         raise refusal("no cross-connects", str(file), value=data, allowed=f"CONFIG_DB of SONiC with {CONNECTS}")
     pairs, problems = set[Pair](), list[Problem]()
@@ -82,7 +83,7 @@ def read_config_db(file: Path) -> tuple[frozenset[Pair], tuple[str, ...]]:
         ]
     if problems:
         raise InputError(problems[:50])
-    others = {str(key) for key in data} - {CONNECTS}
+    others = {str(key) for key in tables} - {CONNECTS}
     entries = [entry for entry in table.values() if isinstance(entry, dict)]
     others |= {f"{CONNECTS}.*.{key}" for entry in entries for key in entry if key not in ("a_side", "b_side")}
     return frozenset(pairs), (f"not compared, of {file.name}: {', '.join(sorted(others))}",) if others else ()

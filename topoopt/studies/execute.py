@@ -27,7 +27,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from solvers.processes import TRIES, Tell, die_with_parent, processes
+from solvers.processes import TRIES, DoTask, Tell, die_with_parent, processes
 from solvers.stop import Stop
 from topoopt.core.arrays import GIB, MIB
 from topoopt.core.errors import InputError, MachineError, TopooptError, is_of_machine
@@ -93,50 +93,47 @@ PRELOADED = (
 """What most runs load; a second or two that is spent once a process instead of once a run."""
 
 
-class Runs:
-    """Does runs one after another, each in a fork of this process, which loads the program and never runs it itself.
+def in_forks(stop: Stop, root: str, program: str) -> DoTask:
+    """What does runs one after another, each in a fork of this process, which loads the program and never runs it.
 
     Args:
         stop: of the study.
         root: its folder.
         program: see PROGRAM.
     """
+    for name in PRELOADED:
+        with suppress(ImportError):
+            importlib.import_module(name)
+    owner = os.getppid()  # who waits for the runs: what is left of them is left by it
 
-    def __init__(self, stop: Stop, root: str, program: str) -> None:
-        self.stop, self.root, self.program = stop, Path(root), program
-        self.owner = os.getppid()  # who waits for the runs: what is left of them is left by it
-        for name in PRELOADED:
-            with suppress(ImportError):
-                importlib.import_module(name)
-
-    def __call__(self, runs: Sequence[Run], tell: Tell) -> list[Run]:
-        module, _, function = self.program.partition(":")
+    def work(runs: Sequence[Run], tell: Tell) -> list[Run]:
+        module, _, function = program.partition(":")
         try:
             entry = getattr(importlib.import_module(module), function)
         except (ImportError, AttributeError) as error:
-            raise TopooptError(f"no worker process for {self.program}: {error}") from None
-        return [execute(run, self.root, entry, self.stop, self.owner) for run in runs]
+            raise TopooptError(f"no worker process for {program}: {error}") from None
+        return [execute(run, Path(root), entry, stop, owner) for run in runs]
+
+    return work
 
 
-class Chunks:
-    """Does many runs elsewhere, in a process of their own; some may be done already, before this was lost."""
+def elsewhere(stop: Stop, root: str, program: str) -> DoTask:
+    """What does many runs elsewhere, in a process of their own; some may be done already, before this was lost."""
 
-    def __init__(self, stop: Stop, root: str, program: str) -> None:
-        self.stop, self.root, self.program = stop, root, program
-
-    def __call__(self, runs: Sequence[Run], tell: Tell) -> list[Run]:
-        rows = read_rows(Path(self.root))
-        later = [rows[run.identity] for run in runs if _done_since(run, rows)]
-        done: list[Run] = []
+    def work(runs: Sequence[Run], tell: Tell) -> list[Run]:
+        rows = read_rows(Path(root))
+        done = [rows[run.identity] for run in runs if _done_since(run, rows)]
         waiting = (
             [run]
             for run in runs
-            if not (_done_since(run, rows) or self.stop.reason() or (done and done[-1].outcome == "environment"))
+            if not (_done_since(run, rows) or stop.reason() or (done and done[-1].outcome == "environment"))
         )
-        with processes(1, tries=TRIES, variables=ONE_THREAD)(Runs, (self.root, self.program), self.stop) as crew:
+        with processes(1, tries=TRIES, variables=ONE_THREAD)(in_forks, (root, program), stop) as crew:
             for _, future in crew(waiting, tell):
                 done += future.result()
-        return [*later, *done]
+        return done
+
+    return work
 
 
 def _done_since(run: Run, rows: dict[str, Run]) -> bool:

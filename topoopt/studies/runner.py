@@ -21,7 +21,7 @@ from topoopt.files.documents import load_document, parse_document
 from topoopt.files.findings import Findings
 from topoopt.page.long_run import solving_bar
 from topoopt.page.output import Output
-from topoopt.studies.execute import FAILURES, ONE_THREAD, PROGRAM, Chunks, Runs, clean, locked, read_rows
+from topoopt.studies.execute import FAILURES, ONE_THREAD, PROGRAM, clean, elsewhere, in_forks, locked, read_rows
 from topoopt.studies.executors import gather_of
 from topoopt.studies.expand import MEMORY_MIB, WALL_S
 from topoopt.studies.results import TABLE_FILE, TABLES, ResultRow, table_of, write_parquet
@@ -157,7 +157,7 @@ def run_study(
     limits = int(seconds // 60) + 5, memory_mib
     gather = gather_of(executor, options, jobs, root / "unfinished", limits, tries=TRIES, variables=ONE_THREAD)
     waiting = (chunk for chunk in chunks if stop.reason() is None)
-    with gather(Runs if local else Chunks, (str(root.absolute()), program), stop) as crew:
+    with gather(in_forks if local else elsewhere, (str(root.absolute()), program), stop) as crew:
         for run in (run for _, done in crew(waiting, lambda *_: None) for run in done.result()):
             if run.outcome == "environment":
                 failure = failure or run.reason

@@ -96,3 +96,23 @@ def test_an_interrupted_find_keeps_its_front() -> None:
 def test_a_find_without_time_keeps_its_front() -> None:
     found = run("find", "--servers", "33", "--degree", "3", "--set", "visits=1000000000", "--time-limit", "0", code=4)
     assert (found["stopped_by"], bool(found["front"])) == ("time", True)
+
+
+def test_bounds_by_size_as_nccl_tests_states_them() -> None:
+    """DGX A100, by hand: 8/7 of 300 GB/s for an AllGather, half of it for an AllReduce; bus bandwidth 300 of both."""
+    rows = run("bound", "dgx-a100", "--bytes", "1MB:4MB,7MB", code=0)["rows"]
+    sizes = [row["bytes"] for row in rows if row["collective"] == "allreduce"]
+    assert sizes == [1_000_000, 2_000_000, 4_000_000, 7_000_000]
+    for row in rows:
+        share = 2 * 7 / 8 if row["collective"] == "allreduce" else 7 / 8
+        assert row["time_us"] == pytest.approx(row["bytes"] * share / 300e3)
+        assert row["algbw_gbytes_per_s"] == pytest.approx(300 / share)
+        assert row["busbw_gbytes_per_s"] == pytest.approx(300)
+        assert "300 GB/s" in row["limited_by"]
+
+
+@pytest.mark.parametrize("sizes", ["1MB:", "8MB:1MB", "1MB:8MB:1", "1MB:8MB:x", "1B:8TB:2:3", "many"])
+def test_ranges_that_are_none_are_refused(sizes: str) -> None:
+    result = CliRunner().invoke(app, ["collective", "bound", "dgx-a100", "--bytes", sizes])
+    assert result.exit_code == 2
+    assert "size" in result.output

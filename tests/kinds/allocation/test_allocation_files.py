@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,11 @@ from typer.testing import CliRunner
 
 from topoopt.cli.app import app
 from topoopt.core.allocation import AllocationProblem
+from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError
+from topoopt.core.topology import Topology
 from topoopt.kinds import kind_named
+from topoopt.kinds.allocation.read import _same_links
 from topoopt.kinds.files import read_instance
 
 LINE = {"links": [[0, 1], [1, 2]], "directed": False}
@@ -290,3 +294,16 @@ def test_all_pairs_of_a_torus_take_little_memory(tmp_path: Path) -> None:
     status, peak_mib = done.stdout.split()[-2:]
     assert status == "0"
     assert int(peak_mib) < 450
+
+
+def test_links_are_the_same_in_number_place_and_capacity() -> None:
+    """Each of these by itself makes another network."""
+    arcs = np.array([(0, 1), (1, 2), (2, 0)], dtype=np.int32)
+    ring = Topology.of_arcs(3, arcs, degree=2, links=LinkDirection.UNIDIRECTIONAL)
+    assert _same_links(ring, replace(ring))
+    for other in (
+        replace(ring, arcs=arcs[:, ::-1].copy()),
+        replace(ring, multiplicity=np.array([1, 2, 1], dtype=np.int32)),
+        replace(ring, rates=np.array([1.0, 1.0, 2.0])),
+    ):
+        assert not _same_links(ring, other)

@@ -76,3 +76,31 @@ def test_no_time_at_all_keeps_a_schedule(tmp_path: Path) -> None:
     result = run("solve", file, "--time-limit", "0", "--output", tmp_path / "out", "--json")
     assert result.code == 4
     assert result.json["status"] == "feasible"
+
+
+# A torus 4 x 4 of links of 1 GB/s, by all cuts: a row alone uses all four links of a member through the others.
+def test_members_and_groups_of_a_file(tmp_path: Path) -> None:
+    torus = {"topology": {"family": "torus", "dims": [4, 4]}, "objective": "throughput", "latency_us": {}}
+    for members in ([0, 1, 2, 3], [0, 5, 10, 15]):
+        solution = solve(read_instance(instance(tmp_path, **torus, members=members)))
+        assert solution.objective.value == pytest.approx(16 / 3)
+    rows = [[4 * row + column for column in range(4)] for row in range(4)]
+    solution = solve(read_instance(instance(tmp_path, **torus, groups=rows)))
+    assert solution.objective.value == pytest.approx(8 / 3)
+    assert solution.check.ok, solution.check.violations
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"members": [0, 0]}, "not a group of ranks"),
+        ({"members": [0, 9]}, "not a group of ranks"),
+        ({"groups": [[0, 1], [1, 2]]}, "share a rank"),
+        ({"groups": [[0, 1], [2, 3, 4]]}, "different sizes"),
+        ({"groups": [[0, 1], [2, 3]], "members": [0, 1]}, "does not go with groups"),
+        ({"groups": [[0, 1], [2, 3]], "relaying": False}, "does not go with groups"),
+    ],
+)
+def test_groups_that_are_none_are_refused(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=message):
+        read_instance(instance(tmp_path, **changes))

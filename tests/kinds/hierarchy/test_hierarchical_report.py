@@ -43,6 +43,10 @@ def test_bars_are_in_proportion() -> None:
     found = solved(random_instance(3)).figures
     rates = found.plan.bandwidth_gbytes_per_s
     assert widths(str(bandwidth_bars(found))) == pytest.approx([100 * one / max(rates) for one in rates], abs=1e-3)
+    drawn = str(bandwidth_bars(found))
+    assert set(re.findall(r'<rect x="(\d+)"', drawn)) == {"0"}
+    marks = re.findall(r'y1="(\d+)" y2="(\d+)" class="mean"', drawn)
+    assert marks == [(str(54 * k + 18), str(54 * k + 48)) for k in range(len(rates))]  # 2 beyond a bar of 26, both ways
     bars = collective_bars(found)
     assert len(collective_rows(found)) == len(found.collectives)
     busy = [sum(one.times_ns[k] for one in found.collectives) for k in range(len(rates))]

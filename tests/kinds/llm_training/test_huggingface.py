@@ -269,6 +269,24 @@ def test_the_language_model_of_a_file_of_several_parts(tmp_path: Path) -> None:
     assert error.value.problems[0].path == "text_config.model_type"
 
 
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"no_rope_layers": [1, 1, 0]}, "no layer 3 can be made"),
+        ({"num_local_experts": [4, 4]}, "num_local_experts"),
+        ({"num_attention_heads": 8192, "head_dim": None}, "indivisible heads"),
+    ],
+)
+def test_sizes_of_which_no_layer_can_be_made(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
+    llama4 = _config(
+        "llama4_text", 5120, 8192, 48, 40, 8, 202048, intermediate_size_mlp=16384, num_local_experts=16, head_dim=128
+    )
+    assert parameters(read_huggingface(_file(tmp_path, llama4))[0]) > 0
+    with pytest.raises(InputError) as error:
+        read_huggingface(_file(tmp_path, {**llama4, **changes}))
+    assert any(said in f"{problem.path} {problem.message}" for problem in error.value.problems)
+
+
 def test_further_layers_are_counted_apart(tmp_path: Path) -> None:
     """DeepSeek-V3: one more layer, a projection of 2h to h and three norms, without copies of embedding and head."""
     _, notes = read_huggingface(_file(tmp_path, DEEPSEEK_V3))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from itertools import product
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +20,8 @@ from tests.support.network_cases import instance, run, solved
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError
 from topoopt.core.network import TopologyProblem
+from topoopt.verify.checker import ViolationLog
+from topoopt.verify.network import checker
 from topoopt.verify.network.bounds import failed_link_bound
 
 
@@ -134,7 +138,6 @@ def test_refusals(tmp_path: Path) -> None:
     assert run("validate", routing)[0] == 2
 
 
-@pytest.mark.quick
 def test_the_checker_names_false_robustness(tmp_path: Path) -> None:
     """A worst theta beside its routings, no routings, a routing less, traffic lost, a nominal theta below the bound."""
     fields = {"kind": "topology", "servers": 5, "degree": 2, "links": "unidirectional", "demand": {"family": "uniform"}}
@@ -161,3 +164,19 @@ def test_the_checker_names_false_robustness(tmp_path: Path) -> None:
         code, text = run("check", tmp_path / "case.json", path)
         assert code == 6
         assert "robustness" in text
+
+
+def test_a_failure_never_helps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the worst failure theta is below that without one, and below what is proven of every topology."""
+    monkeypatch.setattr(checker, "network_of", lambda problem, plan: None)
+    monkeypatch.setattr(checker, "_worst_failure", lambda *given: 1.0)
+    problem = TopologyProblem("case", 5, 2, LinkDirection.UNIDIRECTIONAL, np.ones((5, 5)) - np.eye(5))
+    robust: Any = SimpleNamespace(enumerated_theta=None, nominal_theta=2.0, nominal_worst_theta=None)
+    result: Any = SimpleNamespace(
+        objective=SimpleNamespace(value=2.0), bound=SimpleNamespace(value=1.5), plan=None, certificates=()
+    )
+    log = ViolationLog()
+    checker._check_robust(log, problem, result, robust)
+    without, proven = (str(violation) for violation in log.violations())
+    assert "below theta without failure, 2.0" in without
+    assert "below what is proven" in proven

@@ -8,11 +8,27 @@ from typing import get_args
 import numpy as np
 import pytest
 
+from tests.support.paths import INSTANCES
 from tests.support.placed_schedules import least_makespan_alone
 from tests.support.placement_cases import random_problem
 from tests.support.unequal_placements import VARIANTS, least_load, unequal_problem
-from topoopt.core.placement import Communication, Latency, Schedule, StageShape, Throughput
-from topoopt.verify.placement import exhaustive
+from topoopt.core.placement import (
+    Communication,
+    Latency,
+    PlacementProblem,
+    Schedule,
+    StageShape,
+    Throughput,
+    WalkSize,
+    schedule_certificate,
+)
+from topoopt.core.proofs import Argument, Status
+from topoopt.files.documents import Document
+from topoopt.kinds.files import build_instance, read_instance
+from topoopt.kinds.kind import SolveOptions
+from topoopt.kinds.pipeline import solve
+from topoopt.verify.placement import exhaustive, pipelines, schedules
+from topoopt.verify.placement.check import SCHEDULES
 
 
 @pytest.mark.parametrize("variant", list(VARIANTS))
@@ -62,26 +78,124 @@ def test_least_pipeline_is_that_of_all_assignments(schedule: Schedule, communica
         if best is None:
             continue
         for factor in (1.0, 1.2, 100.0):
-            assert exhaustive.least_pipeline(problem, settings, best * factor) == pytest.approx(best, rel=1e-9)
-        assert exhaustive.least_pipeline(problem, settings, best * 0.9) == best * 0.9
+            assert pipelines.least_pipeline(problem, settings, best * factor) == pytest.approx(best, rel=1e-9)
+        assert pipelines.least_pipeline(problem, settings, best * 0.9) == best * 0.9
 
 
+WALKS = {
+    "forwards": WalkSize(rows=10_000),
+    "backwards": WalkSize(backwards=True, rows=10_000),
+    "dolls": WalkSize(rows=10_000, doll_tasks=4, doll_rows=100),
+    "dolls, backwards": WalkSize(backwards=True, rows=10_000, doll_tasks=4, doll_rows=100),
+}
+
+
+@pytest.mark.parametrize("walk", list(WALKS))
 @pytest.mark.parametrize("seed", range(8))
-def test_least_makespan_is_that_of_all_orders(seed: int) -> None:
-    """Five operators, all assignments and all orders, equal and unequal links, zero times among them."""
+def test_least_makespan_is_that_of_all_orders(seed: int, walk: str) -> None:
+    """Five operators, all assignments and all orders, equal and unequal links, groups, zero times among them."""
     make = unequal_problem if seed % 2 else random_problem
     problem = make(seed, operators=5, devices=3 if seed % 3 else 2, memory=seed % 4 == 0)
     problem = replace(problem, objective=Latency("none"))
     best = least_makespan_alone(problem)
     assert np.isfinite(best)
     for factor in (1.0, 1.01, 3.0):
-        assert exhaustive.least_makespan(problem, best * factor) == pytest.approx(best, rel=1e-9)
+        assert schedules.least_makespan(problem, best * factor, WALKS[walk]) == pytest.approx(best, rel=1e-9)
+    assert schedules.least_makespan(problem, best * 0.9, WALKS[walk]) == best * 0.9
 
 
 def test_too_many_are_refused() -> None:
-    """Nothing is derived from a part of the assignments or schedules."""
+    """Nothing is derived from a part of the assignments, sets or schedules."""
     problem = unequal_problem(1, operators=9, devices=3)
     with pytest.raises(ValueError, match="more than 5"):
         exhaustive.least_load(problem, Throughput(), 1e9, max_rows=5)
     with pytest.raises(ValueError, match="more than 5"):
-        exhaustive.least_makespan(problem, 1e9, max_rows=5)
+        schedules.least_makespan(problem, 1e9, WalkSize(rows=5))
+    with pytest.raises(ValueError, match="more than 5"):
+        pipelines.least_pipeline(random_problem(1, operators=9), Throughput(), 1e9, max_sets=5)
+
+
+def test_ideals_of_towers() -> None:
+    """w chains of l elements have (l + 1)^w ideals, each once; an order without edges has all sets."""
+    for chains, length in ((1, 70), (2, 9), (3, 4)):
+        edges = frozenset((c * length + i, c * length + i + 1) for c in range(chains) for i in range(length - 1))
+        rows = pipelines.order_ideals(chains * length, edges, 10_000)
+        assert len(np.unique(rows, axis=0)) == len(rows) == (length + 1) ** chains
+    assert len(pipelines.order_ideals(5, frozenset(), 100)) == 32
+
+
+OPTIMA_MS = {
+    "bert24-inference": 17.789906,
+    "bert24-training": 41.745812,
+    "gnmt-inference": 32.910658,
+    "resnet50-inference": 33.774666,
+    "bert-3-inference": 27.918568,
+    "bert-3-training": 65.303149,
+    "bert-6-inference": 29.579506,
+}
+"""Least largest loads of the published program (Tarnawski et al., NeurIPS 2020), by another walk over ideals."""
+
+
+@pytest.mark.parametrize("graph", list(OPTIMA_MS))
+def test_published_pipelines_are_proven(graph: str) -> None:
+    """Solved, proven and checked: the walk over ideals has the last word."""
+    result = solve(read_instance(INSTANCES / "published" / f"{graph}.json"), SolveOptions())
+    assert result.check.ok
+    assert result.status is Status.OPTIMAL
+    assert result.bound.argument is Argument.ALL_PIPELINES
+    assert result.objective.value == pytest.approx(OPTIMA_MS[graph], rel=1e-7)
+
+
+TIMES_MS = (
+    (14, 16, 9), (13, 19, 18), (11, 13, 19), (13, 8, 17), (12, 13, 10),
+    (13, 16, 9), (7, 15, 11), (5, 11, 14), (18, 12, 20), (21, 7, 16),
+)  # fmt: skip
+DELAYS_MS = (
+    (0, 1, 18), (0, 2, 12), (0, 3, 9), (0, 4, 11), (0, 5, 14), (1, 7, 19), (1, 8, 16), (2, 6, 23),
+    (3, 7, 27), (3, 8, 23), (4, 8, 13), (5, 7, 15), (6, 9, 17), (7, 9, 11), (8, 9, 13),
+)  # fmt: skip
+"""The example of Topcuoglu, Hariri and Wu (IEEE TPDS 2002): 10 tasks, 3 processors; their lists take 80 and 86."""
+
+
+def ten_tasks(sharing: str) -> PlacementProblem:
+    """A transfer of a megabyte takes a millisecond."""
+    devices = range(3)
+    document = {
+        "schema_version": 1,
+        "kind": "placement",
+        "name": "ten-tasks",
+        "objective": "latency",
+        "latency": {"sharing": sharing},
+        "servers": [
+            {"name": f"s{d}", "links": [{"name": "eth0", "gbps": 8}], "devices": [{"name": f"d{d}", "class": f"c{d}"}]}
+            for d in devices
+        ],
+        "operators": [
+            {"name": f"t{i}", "times_ms": {f"c{d}": float(row[d]) for d in devices}} for i, row in enumerate(TIMES_MS)
+        ],
+        "tensors": [
+            {"producer": f"t{i}", "consumers": [f"t{j}"], "size_bytes": delay * 10**6} for i, j, delay in DELAYS_MS
+        ],
+    }
+    problem: PlacementProblem = build_instance(Document("ten-tasks", document, lambda _: {}))
+    return problem
+
+
+@pytest.mark.parametrize(("sharing", "value", "bound"), [("none", 73, 73), ("fifo", 83, 73), ("fair", 89, 73)])
+def test_ten_tasks(sharing: str, value: float, bound: float) -> None:
+    """73 ms where transfers never meet is the optimum, by CP-SAT too; no sharing is faster, and plans are no worse."""
+    result = solve(ten_tasks(sharing), SolveOptions())
+    assert result.check.ok
+    assert result.bound.verified
+    assert result.bound.value == pytest.approx(bound)
+    assert result.objective.value <= value * (1 + 1e-9)
+
+
+def test_a_walk_that_a_certificate_asks_for_is_no_larger_than_allowed() -> None:
+    """Rows and dolls of a certificate have limits; what it proves is derived, whatever it says."""
+    problem = ten_tasks("none")
+    derive = SCHEDULES.arguments(problem)[Argument.ALL_SCHEDULES]
+    assert derive(problem, [schedule_certificate(90.0, WalkSize(rows=50_000))]) == pytest.approx(73)
+    for size in (WalkSize(rows=10**9), WalkSize(rows=0), WalkSize(doll_tasks=65), WalkSize(doll_rows=10**6)):
+        with pytest.raises(ValueError, match="rows"):
+            derive(problem, [schedule_certificate(73.0, size)])

@@ -358,7 +358,6 @@ def bound(
             network_argument,
             network_bounds,
         )
-        from topoopt.core.errors import InputError, Problem
         from topoopt.page.long_run import attended
 
         given = options.typed_settings(options.settings_of(settings, BOUND_SETTINGS), BOUND_SETTINGS)

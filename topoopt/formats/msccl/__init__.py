@@ -274,12 +274,6 @@ def _fused(builder: ProgramBuilder, where: str, steps: tuple[MscclStep, ...]) ->
 def _notes(builder: ProgramBuilder, algorithm: MscclAlgorithm) -> None:
     builder.notes.extend(algorithm.notes)
     given = algorithm.attributes
-    early = [name for name in ("ngpus", "coll", "inplace") if name not in given]
-    if early:
-        text = (
-            "its gpu elements are the ranks, and it is read as in place" if "ngpus" in early else "it is read without"
-        )
-        builder.notes.append(f"the file has no {', '.join(early)}, which runtimes want: {text}")
     absent = [name for name in ("minBytes", "maxBytes", "outofplace") if name not in given]
     if absent:
         builder.notes.append(f"newer executors refuse files without {', '.join(absent)}")

@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 
 from topoopt.core import language_models
-from topoopt.core.language_models import LanguageModel, LayerKind, Mixer
+from topoopt.core.errors import InputError, Problem
+from topoopt.core.language_models import LanguageModel, LayerKind, Mixer, Mlp
 from topoopt.files.documents import Document, parse_document
 from topoopt.files.findings import Findings
 from topoopt.files.issues import Issue, key_text, value_text
@@ -202,13 +203,20 @@ SHAPES: Mapping[str, type[Config]] = MappingProxyType({name: _shape(name, own) f
 """Shapes of files by `model_type`."""
 
 
+_PARTS: Mapping[str, TypeAdapter[Any]] = MappingProxyType(
+    {part.__name__: TypeAdapter(part) for part in (*get_args(Mixer), Mlp, language_models.Experts)}
+)
+"""Parts of layers by the names that tables of families use."""
+
+
 def _part(choices: tuple[Choice, ...], keys: Mapping[str, Any]) -> Any:
     for condition, part in choices:
         if value_of(condition, keys):
             if part is None:
                 return None
             name, formulas = part
-            return getattr(language_models, name)(**{key: value_of(text, keys) for key, text in formulas.items()})
+            fields = {key: value_of(text, keys) for key, text in formulas.items()}
+            return _PARTS[name].validate_python(fields, strict=False)
     return None
 
 
@@ -218,13 +226,24 @@ def model_of_family(name: str, family: Family, keys: Mapping[str, Any]) -> Langu
     Args:
         name: of the model.
         keys: all keys of the family.
+
+    Raises:
+        InputError: sizes or lists of which no layer can be made.
     """
     ends = {key: value_of(text, keys) for key, text in family.ends.items()}
     kinds, order = dict[LayerKind, int](), list[int]()
     for i in range(ends.pop("layers")):
         of_layer = {**keys, "i": i}
-        mixer: Mixer | None = _part(tuple(family.mixer), of_layer)
-        mlp = _part(tuple(family.mlp), of_layer)
+        try:
+            mixer: Mixer | None = _part(tuple(family.mixer), of_layer)
+            mlp = _part(tuple(family.mlp), of_layer)
+        except (ValidationError, IndexError, TypeError, ZeroDivisionError) as error:
+            fields = (
+                sorted({str((*item["loc"], "sizes")[0]) for item in error.errors()}) if isinstance(error, ValidationError) else []
+            )
+            value = ", ".join(fields) or "a list that is too short, or a size of 0"
+            text, allowed = f"no layer {i} can be made", "sizes in their range, and an entry for each layer"
+            raise InputError([Problem(text, value=value, allowed=allowed)]) from None
         kind = LayerKind(mixer, mlp, value_of(family.norms, of_layer))
         order.append(kinds.setdefault(kind, len(kinds)))
     return LanguageModel(name, kinds=tuple(kinds), order=tuple(order), **ends)
@@ -251,7 +270,8 @@ def read_huggingface(file: Path) -> tuple[LanguageModel, tuple[str, ...]]:
     if fitting is not None:
         findings.add(_broken_rules(family, fitting.model_dump(), data))
     keys = findings.settled(document, fitting).model_dump()
-    model = model_of_family(name, family, keys)
+    model = findings.attempt(lambda: model_of_family(name, family, keys), path)
+    model = findings.settled(document, model)
     notes += _notes(name, family, keys, data, model)
     return model, tuple(f"{file.name}: {note}" for note in notes)
 

@@ -190,7 +190,7 @@ def routed_topology(space: Space, topology: Topology, method: str, stop: Stop) -
     )
 
 
-def _start(problem: TopologyProblem, effort: Effort) -> Routed | None:
+def _start(problem: TopologyProblem, effort: Effort, method: str) -> Routed | None:
     """The best of the cheap constructions, offered before bounds are derived: bounded by the busiest server."""
     busiest = max(problem.demand.sum(axis=0).max(), problem.demand.sum(axis=1).max())
     cut = Bound(float(busiest) / problem.degree, Argument.NODE_CUT)
@@ -202,7 +202,7 @@ def _start(problem: TopologyProblem, effort: Effort) -> Routed | None:
             certificates=routing.certificates,
             bounds=(cut,),
             stopped_by=StopReason.TIME,
-            method="portfolio",
+            method=method,
         )
 
     return quick_start(
@@ -211,6 +211,13 @@ def _start(problem: TopologyProblem, effort: Effort) -> Routed | None:
         stop=effort.stop if effort.stop.deadline is None else first_part(effort.stop, START_SHARE, math.inf),
         on_incumbent=lambda best: effort.keep(partial(first, best), rough=True),
     )
+
+
+def _start_if_any(problem: TopologyProblem, effort: Effort, method: str) -> Routed | None:
+    try:
+        return _start(problem, effort, method)
+    except InfeasibleError:  # no construction exists: the search says what that means
+        return None
 
 
 def demand_links(problem: TopologyProblem) -> Topology:
@@ -243,10 +250,7 @@ def portfolio(problem: TopologyProblem, effort: Effort) -> Search:
     """
     if problem.single_links:
         return routed_topology(open_space(problem), demand_links(problem), "portfolio", effort.stop)
-    try:
-        start = None if circulants_only(problem) else _start(problem, effort)
-    except InfeasibleError:  # no construction exists: the search says what that means
-        start = None
+    start = None if circulants_only(problem) else _start_if_any(problem, effort, "portfolio")
     cases = cases_of(problem.servers, effort.search.budget)
     formula, formula_proofs = formula_bound(problem, cases=cases, stop=_for_bounds(effort.stop))
     space = open_space(problem)
@@ -306,9 +310,9 @@ def by_orbits(problem: TopologyProblem, effort: Effort) -> Search:
     Raises:
         InfeasibleError: so many links join no graph. LimitError: the limit came before there was one.
     """
-    space = open_space(problem)
     limited = effort.stop.deadline is not None and not circulants_only(problem)
-    start = _start(problem, effort) if limited else None
+    start = _start_if_any(problem, effort, ORBITS) if limited else None
+    space = open_space(problem)
     bounds = (space.bound, quick_bound(problem))
     budget = effort.search.budget
     scale = 1.0 if budget is None else budget / default_proposals(problem.servers)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -38,8 +39,10 @@ from topoopt.core.placement import (
     PlacementPlan,
     PlacementProblem,
     Throughput,
+    WalkSize,
     exhaustive_certificate,
     queued_transfers,
+    schedule_certificate,
 )
 from topoopt.core.proofs import Argument, Bound, StopReason, Tolerance, meets
 from topoopt.core.result import Certificate, Result, SearchResult
@@ -50,6 +53,7 @@ from topoopt.simulate.placement import STATIC, PlacedSchedule, simulated
 from topoopt.verify.placement.bounds import latency_floor, work_bound
 from topoopt.verify.placement.check import checker_of
 from topoopt.verify.placement.exhaustive import searches
+from topoopt.verify.placement.schedules import least_makespan
 
 Placed = SearchResult[PlacementPlan]
 
@@ -65,8 +69,18 @@ EXACT_COLUMNS = 60_000
 FEW_ASSIGNMENTS = 4**10
 """Assignments of co-located groups to devices that are searched through whatever the links and the claims are."""
 
-FEW_OPERATORS = 8
-"""Operators whose schedules are searched through whatever is claimed."""
+FEW_OPERATORS = 64
+"""Operators whose schedules are walked through whatever is claimed."""
+
+WALKS = (
+    WalkSize(rows=20_000),
+    WalkSize(rows=50_000, doll_tasks=12, doll_rows=100),
+    WalkSize(rows=200_000, doll_tasks=20, doll_rows=500),
+)
+"""Walks over schedules that are tried one after the other, each forwards and backwards."""
+
+HALVINGS = 6
+"""Of what is open between bound and value, where no walk at the value ends."""
 
 FULL_S = 10.0
 """Seconds remaining with which the whole effort of a check is spent; with less, as much less."""
@@ -86,22 +100,68 @@ def exhaustive_proof(
     -------
     At most one bound, and its certificate.
     """
+    closed = [bound for bound in bounds if meets(value, bound.value, Tolerance.TIMES_ROUNDED_DOWN)]
+    if any(bound.verified for bound in closed) or stop.interrupted.is_set():
+        return (), ()
     if isinstance(problem.objective, Throughput):
         few = problem.objective.stages == "contiguous"
         few = few or len(problem.devices) ** len(problem.colocated()) <= FEW_ASSIGNMENTS
     else:
         few = len(problem.operators) <= FEW_OPERATORS
-    closed = [bound for bound in bounds if meets(value, bound.value, Tolerance.TIMES_ROUNDED_DOWN)]
-    if any(bound.verified for bound in closed) or not (few or closed) or stop.interrupted.is_set():
+    if not (few or closed):
         return (), ()
     remaining = stop.remaining_s()
     share = 1.0 if remaining is None else min(1.0, remaining / FULL_S)
+    if not isinstance(problem.objective, Throughput):
+        floor = max((bound.value for bound in bounds if bound.verified), default=0.0)
+        return schedule_proof(problem, value, floor, share, stop)
     for argument, search in searches(problem).items():
         try:
             return (Bound(search(value, share), argument),), (exhaustive_certificate(argument, value),)
         except ValueError:  # it is too much
             continue
     return (), ()
+
+
+def schedule_proof(
+    problem: PlacementProblem, value: float, floor: float, share: float, stop: Stop
+) -> tuple[tuple[Bound, ...], tuple[Certificate, ...]]:
+    """Return the largest makespan without contention that walks over schedules prove, with its certificate.
+
+    Parameters
+    ----------
+    value : of the plan, ms.
+    floor : that is proven already.
+    share : of the rows of a walk that time is left for.
+    """
+
+    def walked(limit: float, size: WalkSize) -> tuple[float, WalkSize] | None:
+        for backwards in (False, True):
+            if stop.reason() is None:
+                chosen = replace(size, backwards=backwards, rows=max(1, int(share * size.rows)))
+                with suppress(ValueError):  # it is too much
+                    return least_makespan(problem, limit, chosen), chosen
+        return None
+
+    for size in WALKS:
+        proven = walked(value, size)
+        if proven is not None:
+            bound, chosen = proven
+            return (Bound(bound, Argument.ALL_SCHEDULES),), (schedule_certificate(value, chosen),)
+    low, high, best = floor, value, None
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        proven = walked(middle, WALKS[1])
+        if proven is None:
+            high = middle
+            continue
+        best, low = (middle, proven), proven[0]
+        if proven[0] < middle:  # the least of all
+            break
+    if best is None:
+        return (), ()
+    limit, (bound, chosen) = best
+    return (Bound(bound, Argument.ALL_SCHEDULES),), (schedule_certificate(limit, chosen),)
 
 
 # Objective throughput.
@@ -532,7 +592,10 @@ def from_format_2(
     argument = Argument(document["bound"]["proved_by"])
     if argument not in checker_of(problem).exhaustive:
         return plan, ()
-    return plan, (exhaustive_certificate(argument, document["objective"]["value"]),)
+    value = document["objective"]["value"]
+    if argument is Argument.ALL_SCHEDULES:
+        return plan, (schedule_certificate(value, WalkSize()),)
+    return plan, (exhaustive_certificate(argument, value),)
 
 
 def _methods(problem: PlacementProblem) -> Mapping[str, Method]:

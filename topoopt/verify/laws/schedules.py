@@ -151,8 +151,7 @@ def copies_held(problem: CollectiveProblem, schedule: CollectiveSchedule) -> Ite
 
 def _first_copies(schedule: CollectiveSchedule, nodes: int) -> tuple[Ints, Ints]:
     """Cells (block * nodes + node) that get a copy, ascending, and the first step in which they do."""
-    sends = schedule.sends
-    down = np.flatnonzero(~sends.reduce)
+    sends, down = schedule.sends, np.flatnonzero(~schedule.sends.reduce)
     cell = sends.block[down].astype(np.int64) * nodes + sends.head[down]
     order = np.lexsort((sends.step[down], cell))
     held, index = np.unique(cell[order], return_index=True)
@@ -188,12 +187,9 @@ def of_group(schedule: CollectiveSchedule, members: Ints) -> CollectiveSchedule:
     rows["block"] = number[rows["block"]].astype(np.int32)
     used, route = np.unique(rows["route"], return_inverse=True)
     rows["route"] = route.astype(np.int32)
-    return CollectiveSchedule(
-        VectorBlocks(blocks.units[kept], blocks.owner[kept], blocks.target[kept]),
-        Sends(**rows),
-        tuple(schedule.routes[index] for index in used.tolist()),
-        schedule.groups,
-    )
+    routes = tuple(schedule.routes[index] for index in used.tolist())
+    own = (blocks.units[kept], blocks.owner[kept], blocks.target[kept])
+    return CollectiveSchedule(VectorBlocks(*own), Sends(**rows), routes, schedule.groups)
 
 
 LAWS: tuple[tuple[str, Law], ...] = (
@@ -220,10 +216,7 @@ def route_arcs(network: RatedNetwork, routes: Sequence[Sequence[int]]) -> list[I
 def _route_hops(
     network: RatedNetwork, schedule: CollectiveSchedule
 ) -> tuple[list[Ints], list[list[tuple[int, float]]]]:
-    """Hops of every route, -1 where there is no link; and the arcs of every hop with the part that goes over each.
-
-    The first hops are the arcs of the network; those behind them lead to or from groups of switches.
-    """
+    """Hops of every route, first the arcs, -1 where there is no link; the arcs of every hop and the part over each."""
     index = {(tail, head): arc for arc, (tail, head) in enumerate(network.arcs.tolist())}
     parts = [[(arc, 1.0)] for arc in range(len(index))]
     if schedule.groups:
@@ -249,12 +242,7 @@ def _route_hops(
 
 
 def step_traffic(network: RatedNetwork, schedule: CollectiveSchedule, *, multicast: bool = False) -> StepTraffic:
-    """Return loads and latencies of the steps.
-
-    Parameters
-    ----------
-    multicast : what a rank sends several others in a step goes over a link of their routes once; switches copy it.
-    """
+    """Return loads and latencies of the steps; with `multicast` what a rank sends several others passes a link once."""
     sends, steps, m = schedule.sends, schedule.steps, len(network.arcs)
     hops, parts = _route_hops(network, schedule)
     units = np.zeros((steps, len(parts)), dtype=np.int64)

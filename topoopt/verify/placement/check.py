@@ -22,6 +22,7 @@ from topoopt.core.placement import (
     PlacementProblem,
     TensorTransfer,
     Throughput,
+    WalkSize,
     queued_transfers,
     transfers_of,
 )
@@ -30,6 +31,7 @@ from topoopt.core.result import Certificate, Result
 from topoopt.verify.checker import CheckDepth, Checker, CheckFindings, Derivation, float_array, int_array
 from topoopt.verify.placement.bounds import latency_bounds, network_shares, order_edges, transfer_ms, work_bound
 from topoopt.verify.placement.exhaustive import searches
+from topoopt.verify.placement.schedules import least_makespan
 
 RELATIVE = Tolerance.ROUNDING.relative
 """Rounding, as a part of the makespan or of a rate."""
@@ -500,7 +502,36 @@ def schedule_arguments(problem: PlacementProblem) -> Mapping[Argument, Derivatio
     formulas: dict[Argument, Derivation] = {
         argument: lambda *_, value=value: value for argument, value in latency_bounds(problem).items()
     }
-    return formulas | exhaustive_arguments(problem)
+    return {**formulas, Argument.ALL_SCHEDULES: all_schedules}
+
+
+MAX_WALK = WalkSize(rows=1_000_000, doll_tasks=64, doll_rows=10_000)
+"""The largest walk over schedules that a certificate may ask for."""
+
+
+def all_schedules(problem: PlacementProblem, certificates: Sequence[Certificate]) -> float:
+    """Return what the walk of a certificate derives."""
+    limit, certificate = _limit_of(Argument.ALL_SCHEDULES, certificates)
+    size = WalkSize()
+    if "walk" in certificate.arrays:
+        backwards, rows, doll_tasks, doll_rows = certificate.integers("walk", 4).tolist()
+        size = WalkSize(bool(backwards), rows, doll_tasks, doll_rows)
+    most = MAX_WALK
+    if not (
+        0 < size.rows <= most.rows and 0 <= size.doll_tasks <= most.doll_tasks and size.doll_rows <= most.doll_rows
+    ):
+        raise ValueError(f"a walk of {size.rows} rows, and dolls of {size.doll_tasks} operators, {size.doll_rows} rows")
+    return least_makespan(problem, limit, size)
+
+
+def _limit_of(argument: Argument, certificates: Sequence[Certificate]) -> tuple[float, Certificate]:
+    own = [certificate for certificate in certificates if certificate.argument is argument]
+    if len(own) != 1:
+        raise ValueError(f"{len(own)} certificates of it, where 1 is needed")
+    limit = float_array(own[0]["limit_ms"], 1)
+    if limit is None or len(limit) != 1 or not 0 <= limit[0] < np.inf:
+        raise ValueError("limit_ms is not a number of milliseconds")
+    return limit.item(0), own[0]
 
 
 def exhaustive_arguments(problem: PlacementProblem) -> dict[Argument, Derivation]:
@@ -508,13 +539,7 @@ def exhaustive_arguments(problem: PlacementProblem) -> dict[Argument, Derivation
 
     def derivation(argument: Argument) -> Derivation:
         def derive(problem: PlacementProblem, certificates: Sequence[Certificate]) -> float:
-            own = [certificate for certificate in certificates if certificate.argument is argument]
-            if len(own) != 1:
-                raise ValueError(f"{len(own)} certificates of it, where 1 is needed")
-            limit = float_array(own[0]["limit_ms"], 1)
-            if limit is None or len(limit) != 1 or not 0 <= limit[0] < np.inf:
-                raise ValueError("limit_ms is not a number of milliseconds")
-            return searches(problem)[argument](limit.item(0), 1.0)
+            return searches(problem)[argument](_limit_of(argument, certificates)[0], 1.0)
 
         return derive
 

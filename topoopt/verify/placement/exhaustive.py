@@ -5,21 +5,12 @@ assignments at once. One is dropped as soon as a device lacks memory or cannot r
 its loads alone are not below the limit (loads only grow), or the mean over the devices of these and of the remaining
 work is not. A tensor counts when the last group it joins has its device. Of devices whose exchange changes no figure of
 the instance the first one is used first, except where the order of devices is that of stages.
-
-Schedules. Transfers are taken to have the links to themselves, which no schedule beats: the value is exact where
-nothing is shared (`none`), and a lower bound for every other sharing. Some best schedule starts each operator as soon
-as its inputs and its device allow; all of these are built by adding operators in the order of their starts, for many
-partial schedules at once. One is dropped if
-
-* an operator that has not ended, with the fastest path behind it, does not end below the limit;
-* the devices have no time left for the work that is to come;
-* it is another one with the names of like devices, or of operators that start at once, exchanged.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from itertools import chain, combinations
 
 import numpy as np
@@ -35,10 +26,6 @@ BATCH = 1 << 16
 
 MAX_ASSIGNMENTS = 2_000_000
 """Partial assignments looked at, seconds; 10 groups on 4 devices have 1.4 million, however bad the value."""
-
-MAX_SCHEDULES = 60_000
-"""Partial schedules with equally many operators; where there are more, nothing is derived."""
-
 
 # Assignments.
 
@@ -228,165 +215,15 @@ def least_load(problem: PlacementProblem, settings: Throughput, value: float, ma
     return best
 
 
-# Schedules.
-
-
-@dataclass(frozen=True, eq=False)
-class _PartialSchedules:
-    """Partial schedules.
-
-    Attributes
-    ----------
-    device : int64[rows, operators], -1 for those to come.
-    end : float64[rows, operators], 0 for those to come.
-    free : float64[rows, devices], when each device is free; held: int64[rows, devices], bytes.
-    last_ms, last : float64[rows], int64[rows], start and number of the operator added last.
-    """
-
-    device: Ints
-    end: Floats
-    free: Floats
-    held: Ints
-    last_ms: Floats
-    last: Ints
-
-    def some(self, which: Bools) -> _PartialSchedules:
-        return _PartialSchedules(*(getattr(self, field.name)[which] for field in fields(self)))
-
-
-class _ScheduleTables:
-    """Times, transfers and exchangeable devices of one problem, for all partial schedules."""
-
-    def __init__(self, problem: PlacementProblem) -> None:
-        self.problem = problem
-        self.n, self.k = len(problem.operators), len(problem.devices)
-        column = [entry.class_index for entry in problem.devices]
-        self.time = np.array([[operator.times_ms[c] for c in column] for operator in problem.operators])
-        self.bytes = np.array([operator.memory_bytes for operator in problem.operators], dtype=np.int64)
-        most = np.iinfo(np.int64).max
-        self.capacity = np.array([most if d.memory_bytes is None else d.memory_bytes for d in problem.devices])
-        self.fast = self.time.min(axis=1)
-        self.inputs: list[list[tuple[int, Floats]]] = [[] for _ in range(self.n)]
-        for tensor in problem.tensors:
-            table = self._durations(tensor.size_bytes)
-            for user in tensor.consumers:
-                self.inputs[user].append((tensor.producer, table))
-        self.tail = self.fast.copy()  # from its start to the end of the step, at least
-        for _ in range(self.n):
-            for user, inputs in enumerate(self.inputs):
-                for producer, _ in inputs:
-                    self.tail[producer] = max(self.tail[producer], self.fast[producer] + self.tail[user])
-        self.mates = [
-            [i for i in members if i != j] for j in range(self.n) for members in problem.colocated() if j in members
-        ]
-        self.peers = [[e for e in range(d) if self._alike(e, d)] for d in range(self.k)]
-
-    def _durations(self, size_bytes: int) -> Floats:
-        problem, table = self.problem, np.zeros((self.k, self.k))
-        links = [sum(link.gbps for link in server.links) for server in problem.servers]
-        for d, first in enumerate(problem.devices):
-            for e, other in enumerate(problem.devices):
-                if d == e:
-                    continue
-                gbps, fixed = min(links[first.server], links[other.server]), problem.transfer_latency_ms
-                if first.server == other.server:
-                    inner = problem.servers[first.server].intra_gbps
-                    gbps, fixed = links[first.server] if inner is None else inner, problem.intra_latency_ms
-                table[d, e] = fixed + (size_bytes * 8e-6 / gbps if size_bytes else 0.0)
-        return table
-
-    def _alike(self, d: int, e: int) -> bool:
-        first, other = self.problem.devices[d], self.problem.devices[e]
-        if (first.class_index, first.memory_bytes) != (other.class_index, other.memory_bytes):
-            return False
-        alone = all(sum(entry.server == s for entry in self.problem.devices) == 1 for s in (first.server, other.server))
-        rates = {sum(link.gbps for link in self.problem.servers[s].links) for s in (first.server, other.server)}
-        return first.server == other.server or (alone and len(rates) == 1)
-
-    def added(self, rows: _PartialSchedules, j: int, d: int, limit: float) -> _PartialSchedules:
-        """The partial schedules with operator j next, on device d, of those that may end below the limit."""
-        if not np.isfinite(self.time[j, d]):
-            return rows.some(np.zeros(len(rows.last), dtype=bool))
-        good = (rows.device[:, j] < 0) & (rows.held[:, d] + self.bytes[j] <= self.capacity[d])
-        for i, _ in self.inputs[j]:
-            good &= rows.device[:, i] >= 0
-        for mate in self.mates[j]:
-            good &= (rows.device[:, mate] < 0) | (rows.device[:, mate] == d)
-        if self.peers[d]:
-            good &= (rows.device == self.peers[d][-1]).any(axis=1)
-        rows = rows.some(good)
-        start = rows.free[:, d].copy() if self.time[j, d] > 0 else np.zeros(len(rows.last))
-        for i, table in self.inputs[j]:
-            start = np.maximum(start, rows.end[:, i] + table[rows.device[:, i], d])
-        needed = np.isin(rows.last, [i for i, _ in self.inputs[j]])
-        good = (start > rows.last_ms) | ((start == rows.last_ms) & ((rows.last < j) | needed))
-        good &= start + self.time[j, d] + self.tail[j] - self.fast[j] < limit
-        rows, start = rows.some(good), start[good]
-        ended = start + self.time[j, d]
-        rows.device[:, j], rows.end[:, j] = d, ended
-        rows.held[:, d] += self.bytes[j]
-        if self.time[j, d] > 0:
-            rows.free[:, d] = ended
-        rows.last_ms[:], rows.last[:] = start, j
-        return rows.some(self._promising(rows, limit))
-
-    def _promising(self, rows: _PartialSchedules, limit: float) -> Bools:
-        good = np.ones(len(rows.last), dtype=bool)
-        todo = rows.device < 0
-        for i in range(self.n):
-            soonest = rows.last_ms
-            for producer, _ in self.inputs[i]:
-                soonest = np.maximum(soonest, rows.end[:, producer])
-            good &= ~todo[:, i] | (soonest + self.tail[i] < limit)
-        capacity = np.maximum(limit - np.maximum(rows.free, rows.last_ms[:, None]), 0.0).sum(axis=1)
-        return np.asarray(good & (capacity >= todo @ self.fast))
-
-
-def least_makespan(problem: PlacementProblem, value: float, max_rows: int = MAX_SCHEDULES) -> float:
-    """Least makespan of all schedules, ms, or the value of a known one if nothing is better; see the module text.
-
-    What is better by less than rounding counts as equal.
-
-    Raises
-    ------
-    ValueError
-        More partial schedules than are looked at.
-    """
-    case = _ScheduleTables(problem)
-    limit = value * (1 - Tolerance.ROUNDING.relative)
-    shape, k = (1, case.n), case.k
-    rows = _PartialSchedules(
-        np.full(shape, -1),
-        np.zeros(shape),
-        np.zeros((1, k)),
-        np.zeros((1, k), dtype=np.int64),
-        np.zeros(1),
-        np.array([-1]),
-    )
-    for _ in range(case.n):
-        extended: list[_PartialSchedules] = []
-        count = 0
-        for j in range(case.n):
-            for d in range(k):
-                extended.append(case.added(rows, j, d, limit))
-                count += len(extended[-1].last)
-                if count > max_rows:
-                    raise ValueError(f"more than {max_rows} partial schedules")
-        rows = _PartialSchedules(
-            *(np.concatenate([getattr(part, field.name) for part in extended]) for field in fields(_PartialSchedules))
-        )
-    return min(value, float(rows.end.max(axis=1).min(initial=np.inf)))
-
-
 def searches(problem: PlacementProblem) -> Mapping[Argument, Callable[[float, float], float]]:
-    """Return the searches for the objective of a problem, the one with less work first.
+    """Return the searches for the least load of a problem, the one with less work first.
 
     Each maps (limit in ms, share of the effort that a check may take) to the least objective below the limit, or to
     the limit where nothing is. It raises ValueError where the work is too much.
     """
     settings = problem.objective
     if not isinstance(settings, Throughput):
-        return {Argument.ALL_SCHEDULES: lambda limit, share: least_makespan(problem, limit, int(share * MAX_SCHEDULES))}
+        return {}
     return {
         Argument.ALL_PIPELINES: lambda limit, share: least_pipeline(problem, settings, limit, int(share * MAX_SETS)),
         Argument.ALL_ASSIGNMENTS: lambda limit, share: least_load(

@@ -9,6 +9,8 @@ import pytest
 from solvers.network.assembly import arc_graph
 from solvers.network.routes import balanced_routes, circulant_topology, link_loads
 from topoopt.core.cluster import LinkDirection
+from topoopt.core.errors import InfeasibleError
+from topoopt.core.topology import Topology
 from topoopt.native import routing
 from topoopt.simulate.network import hop_matrix
 
@@ -79,3 +81,10 @@ def test_skewed_traffic_on_a_large_circulant(parcels: int) -> None:
             for u, v in nx.utils.pairwise(path):
                 tree_load[u, v] += weights[s, t]
     assert load.max() < 0.9 * tree_load.max()
+
+
+def test_servers_without_a_route_are_named() -> None:
+    """Two pairs that are joined among themselves: nothing leads from 2 to 0."""
+    arcs = np.array([(0, 1), (1, 0), (2, 3), (3, 2)], dtype=np.int32)
+    with pytest.raises(InfeasibleError, match="no route from server 2 to server 0"):
+        arc_graph(Topology.of_arcs(4, arcs))

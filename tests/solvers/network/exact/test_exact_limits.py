@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 
 from solvers.network.exact import METHODS
+from solvers.network.local import refuse_large
 from solvers.network.space import ExactLimits, open_space
 from solvers.stop import Stop
 from tests.support.every_topology import plain_theta
@@ -98,3 +102,12 @@ def test_demand_over_fourteen_orders_of_magnitude(seed: int, links: LinkDirectio
     assert result.optimal
     assert result.bound.verified
     assert plain_theta(demand / demand.sum(), counts) * demand.sum() == pytest.approx(result.theta, rel=1e-6)
+
+
+def test_most_servers_of_a_local_search_are_named() -> None:
+    """53 at degree 4: (2^30 / 8)^(1/4) / 2 is 53.8."""
+    space: Any = SimpleNamespace(problem=SimpleNamespace(servers=53, degree=4))
+    refuse_large(space)
+    space.problem.servers = 54
+    with pytest.raises(InputError, match=r"<= 53, or method portfolio"):
+        refuse_large(space)

@@ -96,7 +96,7 @@ def test_the_checker_takes_one_source_an_orbit_beyond_128_servers() -> None:
 
 @pytest.mark.parametrize("change", ["swap", "identity", "too many", "no permutation", "short", "less", "demand"])
 def test_wrong_generators_are_refused(change: str) -> None:
-    """Permutations that keep no links, or make other orbits; flows that lose something; demand that they do not keep."""
+    """Permutations that keep no links, or make other orbits; flows that lose something; demand that is not kept."""
     lift, topology, symmetry = lift_of(4)
     n, demand = topology.servers, uniform(topology.servers)
     flow = route(topology, demand, symmetry=symmetry).flow
