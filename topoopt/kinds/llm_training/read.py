@@ -392,14 +392,14 @@ def read_llm_training(document: Document) -> LlmTrainingProblem:
     formats = _formats(file.formats)
     values = {name: number.value for name, number in STEP_EFFICIENCIES.items()} | (file.efficiencies or {})
     reached = model_rates(device.like, software, formats, model, values)
-    cluster = _cluster(file.cluster)
-    slowdown = cluster.slowdown * slowdown_of(reached, cluster.gpus)
+    servers = _cluster(file.cluster)
+    slowdown = servers.slowdown * slowdown_of(reached, servers.gpus)
     stated = {name: value for name, value in file.overlap.model_dump().items() if value is not None}
     return LlmTrainingProblem(
         name=file.name,
         model=model,
         batch=file.batch,
-        cluster=replace(cluster, slowdown=slowdown),
+        cluster=replace(servers, slowdown=slowdown),
         formats=formats,
         space=in_pods(_space(file.strategy), pods),
         overlap=replace(overlap_of(software, values), **stated),
