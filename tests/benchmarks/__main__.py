@@ -16,7 +16,6 @@ from tests.benchmarks.bench_collectives import collective_figures
 from tests.benchmarks.bench_evaluation import evaluation_figures
 from tests.benchmarks.bench_hierarchical import hierarchical_figures
 from tests.benchmarks.bench_llm_training import llm_training_figures
-from tests.benchmarks.bench_parallel_circuits import parallel_circuit_figures
 from tests.benchmarks.bench_routing import routing_figures
 from tests.benchmarks.bench_routing_goals import routing_goal_figures
 from tests.benchmarks.bench_routing_hard import hard_routing_figures
@@ -70,7 +69,6 @@ def main(arguments: list[str]) -> int:
     large = {f"scale-{n}": partial(scale_figures, n) for n in GOAL_S}
     large["topology-proof"] = topology_proof_figures
     large["step-times"] = step_time_figures
-    large["parallel-circuits"] = parallel_circuit_figures
     sizes = {f"topology-search-{n}": partial(topology_search_figures, n) for n, *_ in SKEWED}
     usual, groups = list(groups), {**groups, **large, **sizes}
     console = Console()

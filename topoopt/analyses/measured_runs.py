@@ -263,9 +263,7 @@ class _RowReader:
         name = self.cells["model"]
         model = published_model(name)
         if model is None:
-            raise NoEstimateError(
-                f"no model {name} is in the tables: {nearest_text(name, PUBLISHED_MODELS)}"
-            )
+            raise NoEstimateError(f"no model {name} is in the tables: {nearest_text(name, PUBLISHED_MODELS)}")
         sliced = re.search(r"(\d+) layers of", self.notes)
         if sliced and not re.search(r"-\d+-layers$", name):
             model = model.of_layers(min(int(sliced[1]), model.layers))

@@ -11,11 +11,11 @@ import pytest
 from tests.support.paths import INSTANCES
 from tests.support.placed_schedules import least_makespan_alone
 from tests.support.placement_cases import random_problem
+from tests.support.task_graphs import task_graph, ten_tasks
 from tests.support.unequal_placements import VARIANTS, least_load, unequal_problem
 from topoopt.core.placement import (
     Communication,
     Latency,
-    PlacementProblem,
     Schedule,
     StageShape,
     Throughput,
@@ -23,8 +23,7 @@ from topoopt.core.placement import (
     schedule_certificate,
 )
 from topoopt.core.proofs import Argument, Status
-from topoopt.files.documents import Document
-from topoopt.kinds.files import build_instance, read_instance
+from topoopt.kinds.files import read_instance
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
 from topoopt.verify.placement import exhaustive, pipelines, schedules
@@ -146,45 +145,10 @@ def test_published_pipelines_are_proven(graph: str) -> None:
     assert result.objective.value == pytest.approx(OPTIMA_MS[graph], rel=1e-7)
 
 
-TIMES_MS = (
-    (14, 16, 9), (13, 19, 18), (11, 13, 19), (13, 8, 17), (12, 13, 10),
-    (13, 16, 9), (7, 15, 11), (5, 11, 14), (18, 12, 20), (21, 7, 16),
-)  # fmt: skip
-DELAYS_MS = (
-    (0, 1, 18), (0, 2, 12), (0, 3, 9), (0, 4, 11), (0, 5, 14), (1, 7, 19), (1, 8, 16), (2, 6, 23),
-    (3, 7, 27), (3, 8, 23), (4, 8, 13), (5, 7, 15), (6, 9, 17), (7, 9, 11), (8, 9, 13),
-)  # fmt: skip
-"""The example of Topcuoglu, Hariri and Wu (IEEE TPDS 2002): 10 tasks, 3 processors; their lists take 80 and 86."""
-
-
-def ten_tasks(sharing: str) -> PlacementProblem:
-    """A transfer of a megabyte takes a millisecond."""
-    devices = range(3)
-    document = {
-        "schema_version": 1,
-        "kind": "placement",
-        "name": "ten-tasks",
-        "objective": "latency",
-        "latency": {"sharing": sharing},
-        "servers": [
-            {"name": f"s{d}", "links": [{"name": "eth0", "gbps": 8}], "devices": [{"name": f"d{d}", "class": f"c{d}"}]}
-            for d in devices
-        ],
-        "operators": [
-            {"name": f"t{i}", "times_ms": {f"c{d}": float(row[d]) for d in devices}} for i, row in enumerate(TIMES_MS)
-        ],
-        "tensors": [
-            {"producer": f"t{i}", "consumers": [f"t{j}"], "size_bytes": delay * 10**6} for i, j, delay in DELAYS_MS
-        ],
-    }
-    problem: PlacementProblem = build_instance(Document("ten-tasks", document, lambda _: {}))
-    return problem
-
-
 @pytest.mark.parametrize(("sharing", "value", "bound"), [("none", 73, 73), ("fifo", 83, 73), ("fair", 89, 73)])
 def test_ten_tasks(sharing: str, value: float, bound: float) -> None:
     """73 ms where transfers never meet is the optimum, by CP-SAT too; no sharing is faster, and plans are no worse."""
-    result = solve(ten_tasks(sharing), SolveOptions())
+    result = solve(task_graph(*ten_tasks(), sharing), SolveOptions())
     assert result.check.ok
     assert result.bound.verified
     assert result.bound.value == pytest.approx(bound)
@@ -193,7 +157,7 @@ def test_ten_tasks(sharing: str, value: float, bound: float) -> None:
 
 def test_a_walk_that_a_certificate_asks_for_is_no_larger_than_allowed() -> None:
     """Rows and dolls of a certificate have limits; what it proves is derived, whatever it says."""
-    problem = ten_tasks("none")
+    problem = task_graph(*ten_tasks(), "none")
     derive = SCHEDULES.arguments(problem)[Argument.ALL_SCHEDULES]
     assert derive(problem, [schedule_certificate(90.0, WalkSize(rows=50_000))]) == pytest.approx(73)
     for size in (WalkSize(rows=10**9), WalkSize(rows=0), WalkSize(doll_tasks=65), WalkSize(doll_rows=10**6)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -54,6 +54,16 @@ def given_book(path: Path | None, kinds: Sequence[Kind]) -> PriceBook | None:
     return book_of(path)
 
 
+SETTINGS: Mapping[str, Any] = {
+    "equal_to": str,
+    "oversubscription": Annotated[float, Ge(1.0), Le(1e3)],
+    "radix": Annotated[int, Ge(2), Le(4096)],
+    "tiers": Annotated[int, Ge(1), Le(3)],
+    "planes": Annotated[int, Ge(1), Le(16)],
+    "breakout": Annotated[int, Ge(1), Le(8)],
+}
+
+
 def cost(
     file: Annotated[Path | None, typer.Argument(help="Instance or solution; or give a size.")] = None,
     prices: options.Prices = None,
@@ -95,15 +105,7 @@ def cost(
 
         csv_file, plot = targets(output_files, force, (".csv",), PLOTS)
         plot = drawable(plot, output)
-        types = {
-            "equal_to": str,
-            "oversubscription": Annotated[float, Ge(1.0), Le(1e3)],
-            "counting": Counting,
-            "radix": Annotated[int, Ge(2), Le(4096)],
-            "tiers": Annotated[int, Ge(1), Le(3)],
-            "planes": Annotated[int, Ge(1), Le(16)],
-            "breakout": Annotated[int, Ge(1), Le(8)],
-        }
+        types = {"counting": Counting, **SETTINGS}
         given = options.typed_settings(options.settings_of(settings, types), types)
         equal_to = given.get("equal_to", "direct-connect")
         book, target = book_of(prices), target_of(file, servers, degree, link_gbps)
