@@ -373,7 +373,8 @@ def link_uses(problem: CollectiveProblem, schedule: CollectiveSchedule) -> tuple
         same = (same + sends.tail[message]) * len(network.arcs) + arc
         _, first, which = np.unique(same, return_index=True, return_inverse=True)
         once = first[which]
-    slow = np.array([float(network.latency_us[own].sum()) for own in hops]) + problem.message_us
+    latency = network.latency_us.tolist()
+    slow = np.array([sum(latency[arc] for arc in own) for own in hops], dtype=np.float64) + problem.message_us
     return start, arc, once, slow[sends.route]
 
 

@@ -44,7 +44,7 @@ class Group:
 
     @property
     def order(self) -> int:
-        return self.row.shape[1]
+        return int(self.row.shape[1])
 
     @property
     def cyclic(self) -> int:
@@ -296,7 +296,7 @@ def race(n: int, d: int, links: LinkDirection, work_s: float, seed: int, stop: S
         for index, group in enumerate(running):
             proposals = work_s * 1e9 / len(TRIES) / len(running) / nanoseconds(n, d, group, levels)
             tries = max(least, int(proposals / (ENOUGH * (n // group.order * d) ** 2)))
-            lifts = []
+            lifts: list[Lift] = []
             for _ in range(tries):
                 if (best or lifts) and stop.reason() is not None:
                     break

@@ -14,9 +14,10 @@ from functools import partial
 import numpy as np
 
 from solvers.network.annealing import anneal, hops_of, table_of, table_of_arcs, topology_of
+from solvers.network.flows import RoutingResult
 from solvers.network.lifts import Lift, competitors, race
 from solvers.network.polish import default_evaluations, polish
-from solvers.network.routing import RoutingResult, route
+from solvers.network.routing import route
 from solvers.network.search import POLISH_SERVERS, OnIncumbent, Routed, TopologySearchResult
 from solvers.network.seeds import kautz_seed
 from solvers.stop import Stop
@@ -239,4 +240,4 @@ def _apart(tail: Ints, head: Ints) -> Ints:
     """int64[k, 2]: pairs of different servers, the heads turned by as few places as possible; others are left out."""
     best = max(range(len(head)), key=lambda turn: int((tail != np.roll(head, turn)).sum()), default=0)
     pairs = np.column_stack((tail, np.roll(head, best)))
-    return pairs[pairs[:, 0] != pairs[:, 1]]
+    return np.asarray(pairs[pairs[:, 0] != pairs[:, 1]])

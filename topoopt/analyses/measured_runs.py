@@ -263,9 +263,7 @@ class _RowReader:
         name = self.cells["model"]
         model = published_model(name)
         if model is None:
-            raise NoEstimateError(
-                f"no model {name} is in the tables: {nearest_text(name, PUBLISHED_MODELS)}"
-            )
+            raise NoEstimateError(f"no model {name} is in the tables: {nearest_text(name, PUBLISHED_MODELS)}")
         sliced = re.search(r"(\d+) layers of", self.notes)
         if sliced and not re.search(r"-\d+-layers$", name):
             model = model.of_layers(min(int(sliced[1]), model.layers))
@@ -350,12 +348,12 @@ class _RowReader:
             inside = re.search(r"groups of (\d+)|zero1 size (\d+)", self.notes)
             size = float(inside[1] or inside[2]) if inside else replicas
             scale = min(1.0, size / replicas)
-        unhidden = "2407.21783" in self.name
+        herd = "2407.21783" in self.name
         scales = "MegaScale" in self.name
         return RowSettings(
             again=again,
-            overlaps=False if unhidden else True if scales else None,
-            hides=True if scales or unhidden else None,
+            overlaps=False if herd else True if scales else None,
+            hides=True if scales or herd else None,
             limited_links=self.cells["device"] == "a800-80",
             shard=scale,
         )
@@ -443,7 +441,7 @@ class _RowReader:
         layouts = list(self._layouts(own, batch, micros, schedule))
         if not layouts:
             raise NoEstimateError("the batch is smaller than replicas x micro-batch")
-        return _with_layouts(run, layouts, batch)
+        return _balanced(run, layouts, batch)
 
     def _layouts(
         self, own: ParallelStrategy, batch: float, micros: list[float], schedule: PipelineSchedule | None
@@ -465,7 +463,7 @@ DOWN = 1.0 - 1e-12
 """So that rounding leaves as many micro-batches as there are."""
 
 
-def _with_layouts(run: TableRun, layouts: list[tuple[ParallelStrategy, float]], batch: float) -> TableRun:
+def _balanced(run: TableRun, layouts: list[tuple[ParallelStrategy, float]], batch: float) -> TableRun:
     """With layers of stages balanced by their seconds, as the largest runs have them."""
     columns = columns_of([strategy for strategy, _ in layouts], run.problem.model.layers)
     micro = np.array([size for _, size in layouts])

@@ -238,9 +238,8 @@ def model_of_family(name: str, family: Family, keys: Mapping[str, Any]) -> Langu
             mixer: Mixer | None = _part(tuple(family.mixer), of_layer)
             mlp = _part(tuple(family.mlp), of_layer)
         except (ValidationError, IndexError, TypeError, ZeroDivisionError) as error:
-            fields = (
-                sorted({str((*item["loc"], "sizes")[0]) for item in error.errors()}) if isinstance(error, ValidationError) else []
-            )
+            items = error.errors() if isinstance(error, ValidationError) else []
+            fields = sorted({str((*item["loc"], "sizes")[0]) for item in items})
             value = ", ".join(fields) or "a list that is too short, or a size of 0"
             text, allowed = f"no layer {i} can be made", "sizes in their range, and an entry for each layer"
             raise InputError([Problem(text, value=value, allowed=allowed)]) from None

@@ -387,14 +387,14 @@ def read_llm_training(document: Document) -> LlmTrainingProblem:
     pods = pods_of(file)
     device = device_of(file.cluster.device)
     assert device is not None
-    device, of_variant = _variant(device, file.cluster)
+    device, variants = _variant(device, file.cluster)
     software = file.software or (SHARDED_SOFTWARE if file.strategy.zero in (3, [3]) else DEFAULT_SOFTWARE)
     formats = _formats(file.formats)
     values = {name: number.value for name, number in STEP_EFFICIENCIES.items()} | (file.efficiencies or {})
     reached = model_rates(device.like, software, formats, model, values)
     servers = _cluster(file.cluster)
     slowdown = servers.slowdown * slowdown_of(reached, servers.gpus)
-    hidden = {name: value for name, value in file.overlap.model_dump().items() if value is not None}
+    overlaps = {name: value for name, value in file.overlap.model_dump().items() if value is not None}
     return LlmTrainingProblem(
         name=file.name,
         model=model,
@@ -402,7 +402,7 @@ def read_llm_training(document: Document) -> LlmTrainingProblem:
         cluster=replace(servers, slowdown=slowdown),
         formats=formats,
         space=in_pods(_space(file.strategy), pods),
-        overlap=replace(overlap_of(software, values), **hidden),
+        overlap=replace(overlap_of(software, values), **overlaps),
         device=replace(device, reached=reached),
         software=software,
         fabrics=_fabrics(file),
@@ -412,7 +412,7 @@ def read_llm_training(document: Document) -> LlmTrainingProblem:
         rank_map=file.search.rank_map,
         degree_split=file.search.degree_split,
         sha256=canonical_sha256({**codec.plain(file), **ONCE, "model": _hashed(model)}),
-        notes=(*notes, *of_variant),
+        notes=(*notes, *variants),
         switching=switching,
         pods=pods,
     )

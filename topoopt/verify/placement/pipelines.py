@@ -235,7 +235,7 @@ class _PipelineWalk:
         order = np.lexsort((inside.sum(axis=1, dtype=np.int64), least))
         self.rows, self.least, inside = rows[order], least[order], inside[order]
         able = np.isfinite(blocks.work)
-        self.work = inside @ np.where(able, blocks.work, 0.0)
+        self.work: Floats = inside.astype(np.float64) @ np.where(able, blocks.work, 0.0)
         self.unable = inside @ (~able.all(axis=0)).astype(np.float64)
         self.bytes = inside.astype(np.int64) @ blocks.size_bytes
         self.cost = np.array([*blocks.nets.values()]).reshape(len(blocks.nets), self.phases)
@@ -269,7 +269,7 @@ class _PipelineWalk:
         self.weights = [inside @ (total / speed).min(axis=1) for speed in self.speeds]
         self.paid = self.border.sum(axis=0) if one_sum else None
 
-    def open(self, used: tuple[int, ...], limit: float) -> Bools:
+    def fits(self, used: tuple[int, ...], limit: float) -> Bools:
         """bool[sets]: whether what is left after a set may fit the devices that are left, all below a limit."""
         left = np.array(self.counts) - used
         good = np.ones(len(self.rows), dtype=bool)
@@ -289,8 +289,8 @@ class _PipelineWalk:
         sent = self.border[:, later].copy()
         for e in np.flatnonzero(self.crosses[:, at]):
             # A tensor that crosses into the stage is paid if it has an end there, or else not though it goes on.
-            change = (self.count[e, later] > self.count[e, at]).astype(np.int8) - self.crosses[e, later]
-            sent += self.cost[e][:, None] * change
+            more = (self.count[e, later] > self.count[e, at]).astype(np.int8) - self.crosses[e, later]
+            sent += self.cost[e][:, None] * more
         table: Floats = self.work[:, later] - self.work[:, at, None]
         held = self.bytes[later] - self.bytes[at]
         for q, (_, capacity, host) in enumerate(self.kinds):
@@ -306,7 +306,7 @@ class _PipelineWalk:
         counts = self.counts
         states = list(product(*(range(count + 1) for count in counts)))
         best = {state: np.full(len(self.rows), np.inf) for state in states}
-        opened = {state: self.open(state, limit) for state in states}
+        opened = {state: self.fits(state, limit) for state in states}
         steps = {
             state: [
                 (q, (*state[:q], state[q] + 1, *state[q + 1 :])) for q in range(len(counts)) if state[q] < counts[q]

@@ -238,10 +238,10 @@ Arrival = tuple[Ints, Ints, Ints, Ints]
 """Start, time, end on each device, and end elsewhere with its transfer, int64[..., k]."""
 
 
-def _both(one: Arrival, other: Arrival) -> Ints:
+def _both(first: Arrival, second: Arrival) -> Ints:
     """When two inputs are there: made there one after the other, one of them there, or both elsewhere."""
-    start_a, time_a, near_a, far_a = one
-    start_b, time_b, near_b, far_b = other
+    start_a, time_a, near_a, far_a = first
+    start_b, time_b, near_b, far_b = second
     near = np.maximum(np.maximum(near_a, near_b), np.minimum(start_a, start_b) + time_a + time_b)
     mixed = np.minimum(np.maximum(near_a, far_b), np.maximum(far_a, near_b))
     return np.asarray(np.minimum(np.minimum(near, mixed), np.maximum(far_a, far_b)))
@@ -266,8 +266,8 @@ def tails(tasks: _Tasks, doll_tasks: int = 0, doll_rows: int = 0) -> Ints:
             arrivals.append((tail[j], tasks.time[j], own, _away(own, table.T)))
         for _, _, near, far in arrivals:
             tail[i] = np.maximum(tail[i], np.minimum(near, far))
-        for one, other in combinations(arrivals[:PAIRED], 2):
-            tail[i] = np.maximum(tail[i], _both(one, other))
+        for first, second in combinations(arrivals[:PAIRED], 2):
+            tail[i] = np.maximum(tail[i], _both(first, second))
         least = tail.min(axis=1)
         for t in np.unique(least[follows[i]]).tolist():
             work = int(np.minimum(fast[follows[i] & (least >= t)], FAR).sum())
@@ -353,8 +353,8 @@ class _Walk:
                 arrivals.append((start, took, ended[i], _away(ended[i], table)))
             for _, _, near, far in arrivals:
                 here = np.maximum(here, np.minimum(near, far))
-            for one, other in combinations(arrivals[:PAIRED], 2):
-                here = np.maximum(here, _both(one, other))
+            for first, second in combinations(arrivals[:PAIRED], 2):
+                here = np.maximum(here, _both(first, second))
             fixed = rows.device[:, j, None]
             end = here + time[j]
             late = (end + self.tail[j] > self.limit) | ((fixed >= 0) & (fixed != devices))
