@@ -23,22 +23,6 @@ class Size(NamedTuple):
 
 
 CEILINGS: dict[str, Size] = {
-    "formulations": Size(7996, 21, 46),
-    "solvers": Size(29518, 84, 162),
-    "topoopt.analyses": Size(8058, 24, 31),
-    "topoopt.cli": Size(2816, 12, 4),
-    "topoopt.core": Size(9981, 32, 272),
-    "topoopt.costs": Size(731, 4, 7),
-    "topoopt.files": Size(5417, 18, 53),
-    "topoopt.formats": Size(11184, 38, 65),
-    "topoopt.kinds": Size(20625, 70, 120),
-    "topoopt.library": Size(1300, 6, 6),
-    "topoopt.native": Size(141, 2, 0),
-    "topoopt.page": Size(3408, 14, 20),
-    "topoopt.simulate": Size(8685, 25, 63),
-    "topoopt.studies": Size(3259, 11, 14),
-    "topoopt.verify": Size(18880, 42, 79),
-    "topoopt.workloads": Size(2446, 9, 21),
 }
 
 
