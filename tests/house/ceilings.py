@@ -22,8 +22,7 @@ class Size(NamedTuple):
     classes: int
 
 
-CEILINGS: dict[str, Size] = {
-}
+CEILINGS: dict[str, Size] = {}
 
 
 SOURCES = Size(10360, 64, 81)

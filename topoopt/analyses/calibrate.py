@@ -138,24 +138,13 @@ def answer(document: Mapping[str, Any], *, kept: bool) -> str:
     Args:
         kept: the numbers are those shipped; none was fitted.
     """
-<<<<<<< HEAD
-    totals = document["summary"]
-    without = (
-        f"; {counted(totals['without_estimate'], 'row')} without an estimate" if totals["without_estimate"] else ""
-    )
-    if not totals["measured"]:
-        return f"{counted(totals['estimated'], 'run')} estimated, none of them measured{without}."
-    off = f"{percent(totals['mean_error'])} in the mean, {percent(totals['worst_error'])} at worst"
-    numbers = "With the shipped numbers" if kept else f"With {counted(len(document['numbers']), 'fitted number')}"
-    inside = f"{totals['inside']} of {totals['measured']} are inside their intervals"
-    return f"{numbers} {counted(totals['measured'], 'run')} are off by {off}; {inside}{without}."
-=======
     summary = document["summary"]
-    without = f"; {counted(summary['without_estimate'], 'row')} without an estimate" if summary["without_estimate"] else ""
+    without = (
+        f"; {counted(summary['without_estimate'], 'row')} without an estimate" if summary["without_estimate"] else ""
+    )
     if not summary["measured"]:
         return f"{counted(summary['estimated'], 'run')} estimated, none of them measured{without}."
     off = f"{percent(summary['mean_error'])} in the mean, {percent(summary['worst_error'])} at worst"
     numbers = "With the shipped numbers" if kept else f"With {counted(len(document['numbers']), 'fitted number')}"
     inside = f"{summary['inside']} of {summary['measured']} are inside their intervals"
     return f"{numbers} {counted(summary['measured'], 'run')} are off by {off}; {inside}{without}."
->>>>>>> 581035294cff22c725dde85f5d7dad7be2c4a7a8

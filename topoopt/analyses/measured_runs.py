@@ -348,21 +348,12 @@ class _RowReader:
             inside = re.search(r"groups of (\d+)|zero1 size (\d+)", self.notes)
             size = float(inside[1] or inside[2]) if inside else replicas
             scale = min(1.0, size / replicas)
-<<<<<<< HEAD
-        unhidden = "2407.21783" in self.name
-        scales = "MegaScale" in self.name
-        return RowSettings(
-            again=again,
-            overlaps=False if unhidden else True if scales else None,
-            hides=True if scales or unhidden else None,
-=======
         herd = "2407.21783" in self.name
         scales = "MegaScale" in self.name
         return RowSettings(
             again=again,
             overlaps=False if herd else True if scales else None,
             hides=True if scales or herd else None,
->>>>>>> 581035294cff22c725dde85f5d7dad7be2c4a7a8
             limited_links=self.cells["device"] == "a800-80",
             shard=scale,
         )
@@ -450,11 +441,7 @@ class _RowReader:
         layouts = list(self._layouts(own, batch, micros, schedule))
         if not layouts:
             raise NoEstimateError("the batch is smaller than replicas x micro-batch")
-<<<<<<< HEAD
-        return _with_layouts(run, layouts, batch)
-=======
         return _balanced(run, layouts, batch)
->>>>>>> 581035294cff22c725dde85f5d7dad7be2c4a7a8
 
     def _layouts(
         self, own: ParallelStrategy, batch: float, micros: list[float], schedule: PipelineSchedule | None
@@ -476,11 +463,7 @@ DOWN = 1.0 - 1e-12
 """So that rounding leaves as many micro-batches as there are."""
 
 
-<<<<<<< HEAD
-def _with_layouts(run: TableRun, layouts: list[tuple[ParallelStrategy, float]], batch: float) -> TableRun:
-=======
 def _balanced(run: TableRun, layouts: list[tuple[ParallelStrategy, float]], batch: float) -> TableRun:
->>>>>>> 581035294cff22c725dde85f5d7dad7be2c4a7a8
     """With layers of stages balanced by their seconds, as the largest runs have them."""
     columns = columns_of([strategy for strategy, _ in layouts], run.problem.model.layers)
     micro = np.array([size for _, size in layouts])

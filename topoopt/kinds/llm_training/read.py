@@ -387,22 +387,14 @@ def read_llm_training(document: Document) -> LlmTrainingProblem:
     pods = pods_of(file)
     device = device_of(file.cluster.device)
     assert device is not None
-<<<<<<< HEAD
-    device, of_variant = _variant(device, file.cluster)
-=======
     device, variants = _variant(device, file.cluster)
->>>>>>> 581035294cff22c725dde85f5d7dad7be2c4a7a8
     software = file.software or (SHARDED_SOFTWARE if file.strategy.zero in (3, [3]) else DEFAULT_SOFTWARE)
     formats = _formats(file.formats)
     values = {name: number.value for name, number in STEP_EFFICIENCIES.items()} | (file.efficiencies or {})
     reached = model_rates(device.like, software, formats, model, values)
     servers = _cluster(file.cluster)
     slowdown = servers.slowdown * slowdown_of(reached, servers.gpus)
-<<<<<<< HEAD
-    hidden = {name: value for name, value in file.overlap.model_dump().items() if value is not None}
-=======
     overlaps = {name: value for name, value in file.overlap.model_dump().items() if value is not None}
->>>>>>> 581035294cff22c725dde85f5d7dad7be2c4a7a8
     return LlmTrainingProblem(
         name=file.name,
         model=model,
@@ -410,11 +402,7 @@ def read_llm_training(document: Document) -> LlmTrainingProblem:
         cluster=replace(servers, slowdown=slowdown),
         formats=formats,
         space=in_pods(_space(file.strategy), pods),
-<<<<<<< HEAD
-        overlap=replace(overlap_of(software, values), **hidden),
-=======
         overlap=replace(overlap_of(software, values), **overlaps),
->>>>>>> 581035294cff22c725dde85f5d7dad7be2c4a7a8
         device=replace(device, reached=reached),
         software=software,
         fabrics=_fabrics(file),
@@ -424,11 +412,7 @@ def read_llm_training(document: Document) -> LlmTrainingProblem:
         rank_map=file.search.rank_map,
         degree_split=file.search.degree_split,
         sha256=canonical_sha256({**codec.plain(file), **ONCE, "model": _hashed(model)}),
-<<<<<<< HEAD
-        notes=(*notes, *of_variant),
-=======
         notes=(*notes, *variants),
->>>>>>> 581035294cff22c725dde85f5d7dad7be2c4a7a8
         switching=switching,
         pods=pods,
     )

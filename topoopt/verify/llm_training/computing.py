@@ -69,15 +69,9 @@ class GpuSeconds:
             matrices = matrices + self._sum(self._inner(mlp.shared_hidden, mlp.gated)) + self._routed(mlp)
             copy = mlp.latent or self.h
             widths += mlp.per_token * (2 * copy + (2 + mlp.gated) * mlp.hidden)
-<<<<<<< HEAD
-            per_width = (2 + mlp.gated) * TOKEN_BYTES["inner"]
-            fused += per_width * mlp.shared_hidden
-            extra += e.expert_between * mlp.per_token * (per_width * mlp.hidden + TOKEN_BYTES["copy"] * copy)
-=======
             values = (2 + mlp.gated) * TOKEN_BYTES["inner"]
             fused += values * mlp.shared_hidden
             extra += e.expert_between * mlp.per_token * (values * mlp.hidden + TOKEN_BYTES["copy"] * copy)
->>>>>>> 581035294cff22c725dde85f5d7dad7be2c4a7a8
             launch = e.expert_us / 1e6
         launch += e.layer_us / 2e6 * ((kind.mixer is not None) + isinstance(mlp, Mlp))
         spread = np.where(self.r.split > 0, self.r.t, 1.0)
