@@ -49,7 +49,7 @@ RING_3 = "links: [[0, 1, 10], [1, 2, 10], [2, 0, 10]]"
             "The schedule is right, as allgather of 3 ranks; no schedule exceeds 15 GB/s (proven), its own rate is not "
             "known.",
         ),
-        ((), 0, "The schedule is right, as allgather of 3 ranks; how fast it is was not examined."),
+        ((), 0, "The schedule is right, as allgather of 3 ranks; semantics only, how fast it is was not examined."),
         (
             ("--topology", RING_3, "--bytes", "3MB", "--set", "claim=16GB/s"), 6,
             "The schedule is wrong as allgather of 3 ranks (",

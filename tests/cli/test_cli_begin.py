@@ -254,7 +254,8 @@ def test_describe_one_field() -> None:
     assert "degree: integer from 1 to 64; required" in told
     assert "link_gbps" not in told
     assert "link_gbps" in run("describe", "co-optimisation", "cluster").stdout
-    assert "hashed, spread, sprayed" in run("describe", "co-optimisation", "baselines").stdout  # of a section in a list
+    section = run("describe", "co-optimisation", "baselines", "--verbose").stdout
+    assert "hashed, spread, sprayed" in section  # of a section in a list
     wrong = run("describe", "co-optimisation", "cluster.degrees", "--json")
     assert wrong.code == 2
     assert "degree" in wrong.json["problems"][0]["allowed"]

@@ -83,15 +83,10 @@ Links = Annotated[str, typer.Option(help="bidirectional or unidirectional.")]
 LinkGbps = Annotated[float | None, typer.Option(min=1e-6, max=1e6, help="Rate of a link or interface, Gbit/s.")]
 Bytes = Annotated[
     str | None,
-    typer.Option("--bytes", help="Size of the whole vector with its unit, like 1MB."),
-]
-Sizes = Annotated[
-    str | None,
     typer.Option(
         "--bytes",
-        metavar="SIZES",
-        help="Sizes of the whole vector with their units, parted by commas; 1MB:8GB doubles up to the last, "
-        "1MB:8GB:4 takes four times the one before.",
+        help="Size of the whole vector with its unit, like 1MB. A table takes several, parted by commas, and ranges: "
+        "1MB:8GB doubles up to the last, 1MB:8GB:4 takes four times the one before.",
     ),
 ]
 Collective = Annotated[str | None, typer.Option(help="Name of a collective, like allreduce or all-to-all.")]

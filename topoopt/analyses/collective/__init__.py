@@ -337,7 +337,7 @@ def bound(
         ),
     ],
     collective: options.Collective = None,
-    sizes: options.Sizes = None,
+    sizes: options.Bytes = None,
     time_limit: options.TimeLimit = None,
     settings: options.Settings = None,
     as_json: options.Json = False,
