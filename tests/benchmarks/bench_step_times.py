@@ -118,7 +118,7 @@ def _shown(title: str, keys: Sequence[str], errors: Floats) -> Table:
 
 def step_time_figures(path: Path = TRAIN) -> list[Figure]:
     """Errors on groups left out, beside the goals."""
-    rows = read_runs(path)
+    rows, _ = read_runs(path)
     runs = [row.run for row in rows if row.run is not None and row.run.measured_s is not None]
     console = Console(width=140)
     measured = np.log([run.measured_s or 1.0 for run in runs])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import chakra_files as chakra
+from tests.support import foreign_network_cases as networks
 from tests.support import written_schedules as written
 from tests.support.cli_cases import run, shared
 from tests.support.paths import ROOT
@@ -33,6 +35,19 @@ class Case:
 
     files: Callable[[Path], Words]
     options: dict[str, Words]
+
+
+def written_text(path: Path, text: str) -> Words:
+    """A file with this text."""
+    path.write_text(text)
+    return [path]
+
+
+def repetita_files(folder: Path) -> Words:
+    """A network with its demands beside it, and half of them elsewhere."""
+    (folder / "net.demands").write_text(networks.DEMANDS)
+    (folder / "other.demands").write_text("DEMANDS 1\nlabel src dest bw\nd0 0 2 150\n")
+    return written_text(folder / "net.graph", networks.GRAPH)
 
 
 def graph_file(folder: Path) -> Words:
@@ -158,6 +173,11 @@ SCHEDULED: dict[str, Words] = {
     "root": ["--set", "root=1"],
 }
 GATHERED: dict[str, Words] = {**SCHEDULED, "collective": ["--set", "collective=allgather"]}
+REDUCED: dict[str, Words] = {
+    **NAME,
+    "vector_bytes": ["--set", "bytes=3000B"],
+    "collective": ["--set", "collective=allgather"],
+}
 SCATTERED: dict[str, Words] = {**SCHEDULED, "collective": ["--set", "collective=reduce-scatter"]}
 
 CASES: dict[tuple[str, str], Case] = {
@@ -204,6 +224,13 @@ CASES: dict[tuple[str, str], Case] = {
             "ring_queues": ["--set", "ring_queues=2"],
         },
     ),
+    ("astrasim-network", "ns-3"): Case(
+        lambda folder: written_text(folder / "net.txt", networks.SIMAI),
+        {
+            "vector_bytes": ["--set", "bytes=1MB"],
+            "collective": ["--set", "collective=allgather"],
+        },
+    ),
     ("flexnet", "profile"): Case(
         profile_file,
         {
@@ -227,6 +254,38 @@ CASES: dict[tuple[str, str], Case] = {
         {**NAME, "link_gbps": ["--set", "link_gbps=100"], "vector_bytes": ["--set", "bytes=3000B"]},
     ),
     ("teccl", ""): Case(lambda folder: [written.teccl_input(folder, "NDv2", 2)], NAME),
+    ("infragraph", ""): Case(
+        lambda folder: written_text(folder / "two.json", json.dumps(networks.INFRA)),
+        {**REDUCED, "link_gbytes_per_s": ["--set", "link_gbytes_per_s.up=25"]},
+    ),
+    ("nccl-topology", "NVSwitch"): Case(
+        lambda folder: written_text(folder / "system.xml", networks.NCCL),
+        {
+            **REDUCED,
+            "links": ["--set", "links=all"],
+        },
+    ),
+    ("nccl-topology", "PCI"): Case(
+        lambda folder: written_text(folder / "cloud.xml", re.sub("<nvlink.*/>", "", networks.NCCL)),
+        {"nvswitch_gbytes_per_s": ["--set", "nvswitch_gbytes_per_s=100"]},
+    ),
+    ("nccl-topology", "xGMI"): Case(
+        lambda folder: written_text(folder / "hive.xml", networks.HIVE),
+        {"link_gbytes_per_s": ["--set", "link_gbytes_per_s=40"]},
+    ),
+    ("repetita", ""): Case(repetita_files, {**NAME, "demands": ["--set", "demands={folder}/other.demands"]}),
+    ("sndlib", ""): Case(
+        lambda folder: [
+            *written_text(folder / "net.txt", networks.SNDLIB),
+            "--set",
+            "links=bidirected,demands=directed",
+        ],
+        {**NAME, "modules": ["--set", "modules=1"]},
+    ),
+    ("topology-zoo", ""): Case(
+        lambda folder: written_text(folder / "zoo.gml", networks.ONE_FORM),
+        {**NAME, "missing_gbps": ["--set", "missing_gbps=10"], "demand": ["--set", "demand=hotspot"]},
+    ),
 }
 GIVEN = {
     "chakra": {"path", "kind", "dims", "network", "total_gbytes_per_s"},
@@ -239,6 +298,11 @@ GIVEN = {
     "astrasim-collective": {"file"},
     "sccl": {"file"},
     "teccl": {"file"},
+    "infragraph": {"file"},
+    "nccl-topology": {"file"},
+    "repetita": {"file"},
+    "sndlib": {"file", "links", "demands"},
+    "topology-zoo": {"file"},
 }
 """Parameters that every case of an importer gives."""
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from tests.support import foreign_network_cases as foreign
-from tests.support.llm_cases import training
 from tests.support.network_reader_cases import (
     COLUMN_PAIRS,
     GRAPHML_FORMAL,
@@ -27,7 +26,7 @@ from tests.support.network_reader_cases import (
     Pair,
 )
 from tests.support.reader_cases import Read, plain
-from topoopt.analyses.calibrate import read_runs
+from topoopt.analyses.measured_runs import read_runs
 from topoopt.core.errors import InputError
 from topoopt.core.shared_cluster import JobClass
 from topoopt.files.demand_files import read_csv_matrix
@@ -78,8 +77,8 @@ def _model(path: Path) -> Read:
 
 
 def _runs(path: Path) -> Read:
-    found = read_runs(path, training("llama3-70b", 16, 32, 2048))
-    return [(run.source, plain(run)) for run in found], ()
+    rows, notes = read_runs(path)
+    return plain(rows), notes
 
 
 CLASSES = (JobClass("x", 4, (1.0,)), JobClass("y", 4, (2.0,)))
@@ -99,20 +98,23 @@ def _columns(base: Mapping[str, object], others: Mapping[str, tuple[Mapping[str,
 
 
 JOB = {"job": "a", "arrival_s": 0, "class": "x", "servers": 4, "iterations": 10}
-RUN = {"source": "a", "run": "r", "seconds": 1}
-STAGES, EXPERTS = {"pipeline": 2}, {"model": "mixtral-8x22b"}
+RUN = {
+    "id": "mb-26.06-x", "model": "llama3-70b", "device": "h100-sxm", "gpus": 64, "tp": 4, "pp": 2, "gbs": 128,
+    "seq": 4096, "step_s": 10,
+}  # fmt: skip
+A_MICRO_BATCH_A_STEP = {"software": "primus", "gbs": "", "mbs": 2}
+MIXTURE, TABLE_OF_LENGTHS = {"model": "mixtral-8x22b"}, {"id": "nemo-long-x", "step_s": ""}
 RUN_PAIRS = _columns(
     RUN,
     {
-        "source": ({}, "a", "b"), "run": ({}, "r", "s"), "seconds": ({}, 1, 2), "held_out": ({}, 0, 1),
-        "model": ({}, "llama3-70b", "mixtral-8x22b"), "gpus": ({}, 8, 16), "sequences": ({}, 32, 64),
-        "length": ({}, 2048, 4096), "fp8": ({}, 0, 1), "fp8_dispatch": ({}, 0, 1), "gradient_bytes": ({}, 2, 4),
-        "tiled_attention": ({}, 0, 1), "hidden_tensor": ({}, 0, 0.5), "hidden_expert": ({}, 0, 0.5),
-        "hidden_data": ({}, 0, 1), "hidden_pipeline": ({}, 0, 1),
-        "tensor": ({}, 1, 2), "context": ({}, 1, 2), "pipeline": ({}, 1, 2), "chunks": (STAGES, 1, 2),
-        "data": ({}, 16, 8), "expert": (EXPERTS, 1, 2), "expert_tensor": (EXPERTS, 1, 2), "zero": ({}, 0, 1),
-        "micro_batch": ({}, 1, 2), "sequence": ({"tensor": 2}, 0, 1), "schedule": (STAGES, "1f1b", "gpipe"),
-        "recompute": ({}, "none", "full"),
+        "id": ({}, "mb-26.06-x", "mb-26.06-y"), "model": ({}, "llama3-70b", "llama3-8b"),
+        "device": ({}, "h100-sxm", "a100-sxm-80"), "gpus": ({}, 64, 128), "tp": ({}, 4, 8), "pp": ({}, 2, 4),
+        "vp": ({}, 1, 2), "cp": ({}, 1, 2), "ep": (MIXTURE, 1, 2), "dp": (A_MICRO_BATCH_A_STEP, 8, 4),
+        "mbs": ({}, 1, 2),
+        "gbs": ({}, 128, 256), "seq": ({}, 4096, 8192), "recompute": ({}, "none", "full"),
+        "precision": ({}, "bf16", "fp8"), "nic_gbps": ({}, 400, 200), "step_s": ({}, 10, 11),
+        "tflops_gpu": (TABLE_OF_LENGTHS, 400, 500), "tokens_s_gpu": ({"step_s": ""}, 1000, 1100),
+        "notes": ({}, "", "ZeRO 3"), "software": ({}, "megatron-core", "nemo"),
     },
 )  # fmt: skip
 
@@ -135,6 +137,65 @@ DEEPSEEK = {
     "qk_rope_head_dim": 4, "v_head_dim": 8, "n_routed_experts": 8, "num_experts_per_tok": 2,
     "moe_intermediate_size": 32, "n_group": 4, "topk_group": 2,
 }  # fmt: skip
+HEADLESS = {key: LLAMA[key] for key in ("hidden_size", "num_hidden_layers", "vocab_size")}
+FALCON = {**HEADLESS, "model_type": "falcon", "num_attention_heads": 8}
+NEW_FALCON = {**FALCON, "new_decoder_architecture": True, "num_kv_heads": 2}
+EXPERTS_LOCAL = {**LLAMA, "num_local_experts": 4}
+LLAMA4 = {**EXPERTS_LOCAL, "model_type": "llama4_text", "intermediate_size_mlp": 256, "head_dim": 8}
+GPT_OSS = {**EXPERTS_LOCAL, "model_type": "gpt_oss"}
+MINIMAX = {**EXPERTS_LOCAL, "model_type": "minimax", "attn_type_list": [0, 1, 0, 1]}
+MINIMAX_M2 = {**EXPERTS_LOCAL, "model_type": "minimax_m2"}
+MTP_M2 = {**MINIMAX_M2, "use_mtp": True, "num_mtp_modules": 2, "mtp_transformer_layers": 1}
+HUNYUAN = {**LLAMA, "model_type": "hunyuan_v1_moe", "num_experts": 4}
+BAILING = {
+    **LLAMA, "model_type": "bailing_moe_v2", "num_experts": 4, "num_shared_experts": 1, "moe_intermediate_size": 32,
+    "first_k_dense_replace": 0, "use_qk_norm": False,
+}  # fmt: skip
+ERNIE = {**LLAMA, "model_type": "ernie4_5_moe", "moe_intermediate_size": 32}
+INDEXED = {**DEEPSEEK, "model_type": "deepseek_v32"}
+GLM_LITE = {**DEEPSEEK, "model_type": "glm4_moe_lite", "mlp_layer_types": ["dense"] * 4}
+QWEN35 = {**LLAMA, "model_type": "qwen3_5_text"}
+MAMBA2 = {**HEADLESS, "model_type": "mamba2", "num_heads": 16, "head_dim": 8}
+JAMBA = {**LLAMA, "model_type": "jamba", "num_hidden_layers": 12}
+GRANITE = {**LLAMA, "model_type": "granitemoehybrid", "layer_types": ["mamba", "attention"] * 2, "mamba_n_heads": 16}
+NEMOTRON = {
+    **LLAMA, "model_type": "nemotron_h", "hybrid_override_pattern": "ME*-", "moe_intermediate_size": 32,
+    "moe_shared_expert_intermediate_size": 32,
+}  # fmt: skip
+FURTHER_CONFIGS: Mapping[str, tuple[Mapping[str, Any], Any]] = {
+    "attention_chunk_size": (LLAMA4, 4096), "attention_out_bias": ({**LLAMA, "model_type": "seed_oss"}, True),
+    "attn_layer_offset": (JAMBA, 3), "attn_layer_period": (JAMBA, 6), "attn_output_gate": (QWEN35, False),
+    "attn_type_list": (MINIMAX, [0, 1, 1, 1]), "bias": (FALCON, True), "conv_kernel": (MAMBA2, 8),
+    "expand": (MAMBA2, 4), "expert_layer_offset": (JAMBA, 0), "expert_layer_period": (JAMBA, 4),
+    "experts_per_token": (GPT_OSS, 2), "ffn_hidden_size": (FALCON, 300), "full_attention_interval": (QWEN35, 2),
+    "hybrid_override_pattern": (NEMOTRON, "MM*-"), "index_head_dim": (INDEXED, 64), "index_n_heads": (INDEXED, 32),
+    "index_topk": (INDEXED, 1024), "interleave_moe_layer_step": (LLAMA4, 2), "intermediate_size_mlp": (
+        {**LLAMA4, "interleave_moe_layer_step": 2}, 320
+    ),
+    "linear_conv_kernel_dim": (QWEN35, 8), "linear_key_head_dim": (QWEN35, 64), "linear_num_key_heads": (QWEN35, 8),
+    "linear_num_value_heads": (QWEN35, 16), "linear_value_head_dim": (QWEN35, 64),
+    "lm_head_bias": ({**EXPERTS_LOCAL, "model_type": "phimoe"}, True), "mamba_conv_bias": (JAMBA, False),
+    "mamba_d_conv": (JAMBA, 8), "mamba_d_head": (GRANITE, 7), "mamba_d_state": (JAMBA, 32),
+    "mamba_dt_rank": (JAMBA, 8), "mamba_expand": (JAMBA, 4), "mamba_head_dim": (NEMOTRON, 32),
+    "mamba_n_groups": (GRANITE, 2), "mamba_n_heads": (GRANITE, 32), "mamba_num_heads": (NEMOTRON, 64),
+    "mamba_proj_bias": (JAMBA, True), "mlp_layer_types": (GLM_LITE, ["dense", "sparse", "sparse", "sparse"]),
+    "moe_k": (ERNIE, 2), "moe_latent_size": (NEMOTRON, 16), "moe_layer_end_index": (ERNIE, 2),
+    "moe_layer_interval": (ERNIE, 2), "moe_layer_num_skipped": (HUNYUAN, 1), "moe_layer_start_index": (ERNIE, 2),
+    "moe_layers": (LLAMA4, [1, 3]), "moe_num_experts": (ERNIE, 32), "moe_num_shared_experts": (ERNIE, 1),
+    "moe_router_enable_expert_bias": (BAILING, True), "moe_shared_expert_intermediate_size": (BAILING, 64),
+    "moe_topk": (HUNYUAN, 2), "mtp_num_hidden_layers": (QWEN35, 1), "mtp_transformer_layers": (MTP_M2, 2),
+    "multi_query": (FALCON, False), "n_groups": (MAMBA2, 4), "new_decoder_architecture": (FALCON, True),
+    "no_rope_layer_interval": (LLAMA4, 2), "no_rope_layers": (LLAMA4, [0, 1, 1, 1]), "num_heads": (MAMBA2, 8),
+    "num_kv_heads": (NEW_FALCON, 4), "num_ln_in_parallel_attn": (NEW_FALCON, 1), "num_mtp_modules": (MTP_M2, 1),
+    "num_shared_expert": (HUNYUAN, 2), "num_shared_experts": (BAILING, 2), "parallel_attn": (FALCON, False),
+    "qk_norm_type": (MINIMAX_M2, "per_head"), "shared_intermediate_size": (GRANITE, 512),
+    "sliding_window_pattern": ({**LLAMA, "model_type": "gemma3_text"}, 2), "ssm_state_size": (NEMOTRON, 64),
+    "state_size": (MAMBA2, 64), "use_bias": (ERNIE, True), "use_conv_bias": (MAMBA2, False),
+    "use_mtp": (MTP_M2, False), "use_qk_norm": (BAILING, True), "use_qkv_bias": (BAILING, True),
+    "use_routing_bias": (MINIMAX_M2, False),
+}  # fmt: skip
+"""The same of keys that few families have."""
+
 CONFIGS: Mapping[str, tuple[Mapping[str, Any], Any]] = {
     "model_type": (LLAMA, "mistral"), "hidden_size": (LLAMA, 128), "n_embd": (GPT2, 128),
     "intermediate_size": (LLAMA, 256), "n_inner": (GPT2, 128), "num_hidden_layers": (LLAMA, 5), "n_layer": (GPT2, 5),
@@ -153,12 +214,14 @@ CONFIGS: Mapping[str, tuple[Mapping[str, Any], Any]] = {
 }  # fmt: skip
 """A configuration, and another value of one of its keys."""
 
+ALL_CONFIGS = {**CONFIGS, **FURTHER_CONFIGS}
+
 CONFIG_NOTED = (
     "torch_dtype dtype quantization_config architectures auto_map _name_or_path name_or_path transformers_version "
     "task_specific_params id2label label2id problem_type is_decoder bos_token_id eos_token_id pad_token_id "
     "sep_token_id decoder_start_token_id hidden_act activation_function initializer_range rms_norm_eps layer_norm_eps "
     "layer_norm_epsilon scale_attn_weights scale_attn_by_inverse_layer_idx reorder_and_upcast_attn rope_theta "
-    "rope_scaling rope_parameters rope_interleave partial_rotary_factor max_position_embeddings n_ctx "
+    "rope_scaling rope_parameters rope_interleave partial_rotary_factor max_position_embeddings n_ctx alibi block_size "
     "attention_dropout attn_pdrop embd_pdrop resid_pdrop hidden_dropout summary_activation summary_first_dropout "
     "summary_proj_to_labels summary_type summary_use_proj use_cache pretraining_tp ep_size _attn_implementation "
     "attn_implementation return_dict output_attentions output_hidden_states output_router_logits "
@@ -224,7 +287,7 @@ PAIR_CASES: Mapping[str, PairCase] = {
         _runs,
         RUN_PAIRS,
         [_table({**RUN, "never_heard_of": 7})],
-        checked=frozenset({"data"}),
+        [_table({**RUN, "source": "a", "params": 7e10, "peak_gib": 60})],
     ),
     "Demand: table of pairs": PairCase(
         lambda path: (plain(read_csv_matrix(path)), ()),
@@ -240,10 +303,11 @@ PAIR_CASES: Mapping[str, PairCase] = {
     ),
     "Hugging Face: config.json": PairCase(
         _model,
-        {key: (json.dumps(base), json.dumps({**base, key: value})) for key, (base, value) in CONFIGS.items()},
+        {key: (json.dumps(base), json.dumps({**base, key: value})) for key, (base, value) in ALL_CONFIGS.items()},
         [json.dumps({**base, "never_heard_of": 7}) for base in (LLAMA, GPT2, DEEPSEEK)],
         [json.dumps({**LLAMA, name: "float32"}) for name in CONFIG_NOTED.split()],
-        frozenset({"attention_bias", "mlp_bias", "layer_types", "decoder_sparse_step", "moe_layer_freq"}),
+        frozenset({"layer_types", "moe_layer_freq", "experts_per_token",
+                   "expand", "num_heads", "mamba_d_head", "moe_layer_num_skipped", "qk_norm_type"}),
     ),
     "Network: GraphML": PairCase(
         partial(_graph, use="rates"), GRAPHML_PAIRS, GRAPHML_STRANGE, [GRAPHML_NOTED],

@@ -38,14 +38,14 @@ def calibrate(
     def command() -> int:
         from topoopt.core.errors import InputError, Problem
 
-        rows = read_runs(table)
+        rows, notes = read_runs(table)
         measured = [row.run for row in rows if row.run is not None and row.run.measured_s is not None]
         if not measured and not keep:
             text = "no run has both an estimate and a time: nothing can be fitted (--keep estimates all)"
             raise InputError([Problem(text, str(table))])
         values, numbers = (shipped(), []) if keep else fit_few(measured)
         answers = [row_document(row, values) for row in rows]
-        document: dict[str, Any] = {"numbers": numbers, "rows": answers, "summary": summary(answers)}
+        document: dict[str, Any] = {"numbers": numbers, "rows": answers, "summary": summary(answers), "notes": notes}
         output.result(document, lambda console: _show(console, document), answer(document, kept=keep))
         return 0
 
@@ -126,6 +126,8 @@ def _show(console: Console, document: dict[str, Any]) -> None:
     for row in document["rows"]:
         if row["reason"] is not None:
             console.print(f"no estimate of {row['id']}: {row['reason']}", markup=False, highlight=False)
+    for note in document["notes"]:
+        console.print(f"note: {note}", markup=False, highlight=False)
 
 
 def _number(value: float | None) -> str:

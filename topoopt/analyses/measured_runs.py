@@ -24,7 +24,7 @@ from topoopt.core.llm_training import (
 )
 from topoopt.core.parallelism import Overlap, ParallelStrategy, PipelineSchedule, Recompute, StrategySpace
 from topoopt.files.issues import nearest_text, value_text
-from topoopt.files.reader_fields import FieldTable, noted, used
+from topoopt.files.reader_fields import FieldTable, named, noted, used
 from topoopt.files.untrusted import read_text
 from topoopt.simulate.llm_training.strategies import StrategyColumns, columns_of
 from topoopt.simulate.llm_training.times import iteration_times, with_balanced
@@ -165,8 +165,8 @@ class TableRow:
     reason: str = ""
 
 
-def read_runs(path: Path) -> tuple[TableRow, ...]:
-    """All rows of a table, in its order.
+def read_runs(path: Path) -> tuple[tuple[TableRow, ...], tuple[str, ...]]:
+    """All rows of a table, in its order; and notes on columns that are not used.
 
     Raises:
         InputError: the table has other columns, or none of those that are needed.
@@ -185,7 +185,9 @@ def read_runs(path: Path) -> tuple[TableRow, ...]:
         problems.append(Problem("number of runs", file, None, None, str(max(0, len(rows) - 1)), f"1 to {MOST_RUNS}"))
     if problems:
         raise InputError(problems)
-    return tuple(_row(header, cells, line) for line, cells in enumerate(rows[1:], start=2) if any(cells))
+    found = tuple(_row(header, cells, line) for line, cells in enumerate(rows[1:], start=2) if any(cells))
+    unused = [f"{name} ({FIELDS[name][1]})" for name in header if FIELDS[name][0] == "noted"]
+    return found, named(f"{path.name}: columns not used", unused)
 
 
 def _row(header: list[str], cells: list[str], line: int) -> TableRow:

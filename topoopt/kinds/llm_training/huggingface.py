@@ -50,8 +50,8 @@ NOTED: FieldTable = MappingProxyType(
         ),
         **dict.fromkeys(
             ("rope_theta", "rope_scaling", "rope_parameters", "rope_interleave", "partial_rotary_factor",
-             "max_position_embeddings", "n_ctx"),
-            ("noted", "rotary positions, and how many there may be: no weights; `batch.length` says the length"),
+             "max_position_embeddings", "n_ctx", "alibi"),
+            ("noted", "positions, and how many there may be: no weights; `batch.length` says the length"),
         ),
         **dict.fromkeys(
             ("attention_dropout", "attn_pdrop", "embd_pdrop", "resid_pdrop", "hidden_dropout", "summary_activation",
@@ -60,7 +60,8 @@ NOTED: FieldTable = MappingProxyType(
         ),
         **dict.fromkeys(
             ("use_cache", "pretraining_tp", "ep_size", "_attn_implementation", "attn_implementation", "return_dict",
-             "output_attentions", "output_hidden_states", "output_router_logits", "chunk_size_feed_forward"),
+             "output_attentions", "output_hidden_states", "output_router_logits", "chunk_size_feed_forward",
+             "block_size"),
             ("noted", "how a program runs the model: no size"),
         ),
         **dict.fromkeys(
@@ -330,7 +331,7 @@ def _notes(
     if model.mtp_layers:
         yield (
             f"parameters leave out the {further_parameters(model):,} of {model.mtp_layers} further layers "
-            "(num_nextn_predict_layers), which time and memory count"
+            "that predict further tokens, which time and memory count"
         )
     if any(isinstance(kind.mixer, language_models.LatentAttention) and kind.mixer.index_heads for kind in model.kinds):
         yield "the indexer's scores of all pairs count, and attention to the keys that it leaves"

@@ -111,7 +111,6 @@ _FALCON = Family(
         "parallel_attn": True,
         "num_ln_in_parallel_attn": None,
         "bias": False,
-        "alibi": False,
         "tie_word_embeddings": True,
     },
     mixer=always("Attention", heads="num_attention_heads",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from topoopt.kinds.llm_training.families.mixtures import MIXTURE_FAMILIES, experts
-from topoopt.kinds.llm_training.families.table import LLAMA_LIKE, REQUIRED, Family, attention, mlp
+from topoopt.kinds.llm_training.families.table import LLAMA_LIKE, REQUIRED, Choice, Family, attention, mlp
 
 _TYPES = ("layer_types is not None and len(layer_types) != num_hidden_layers", "layer_types",
           "an entry for each layer")  # fmt: skip
@@ -18,8 +18,14 @@ _DELTA = ("DeltaAttention", {
     "kernel": "linear_conv_kernel_dim",
 })  # fmt: skip
 _EVERY = "(layer_types[i] == 'full_attention') if layer_types is not None else (i + 1) % full_attention_interval == 0"
-_GATED = ((_EVERY, attention(gated=True, norms="'head'", biases="attention_bias", output_biases="attention_bias")),
-          ("True", _DELTA))  # fmt: skip
+
+
+def _gated(gated: object) -> tuple[Choice, ...]:
+    """Attention in some layers, linear attention in the others."""
+    return ((_EVERY, attention(gated=gated, norms="'head'", biases="attention_bias", output_biases="attention_bias")),
+            ("True", _DELTA))  # fmt: skip
+
+
 _LINEAR: Mapping[str, object] = {
     "num_key_value_heads": REQUIRED,
     "head_dim": 256,
@@ -34,7 +40,8 @@ _LINEAR: Mapping[str, object] = {
 }
 _LINEAR_ASSUMED = ("head_dim", "full_attention_interval", "linear_num_key_heads", "linear_num_value_heads",
                    "linear_key_head_dim", "linear_value_head_dim", "linear_conv_kernel_dim")  # fmt: skip
-_QWEN35 = LLAMA_LIKE.but(_LINEAR, mixer=_GATED, refused=(*LLAMA_LIKE.refused, _TYPES), assumed=_LINEAR_ASSUMED)
+_QWEN35 = LLAMA_LIKE.but(_LINEAR, mixer=_gated(True), refused=(*LLAMA_LIKE.refused, _TYPES), assumed=_LINEAR_ASSUMED)
+_FURTHER = {"mtp_layers": "mtp_num_hidden_layers"}
 _QWEN35_EXPERTS = MIXTURE_FAMILIES["qwen2_moe"].mlp[1]
 
 _MAMBA2 = ("StateSpace", {
@@ -58,17 +65,21 @@ HYBRID_FAMILIES: Mapping[str, Family] = {
                  ("use_sliding_window", "use_sliding_window", "false")),
         assumed=(*_LINEAR_ASSUMED, "num_experts_per_tok"),
     ),
-    "qwen3_5_text": _QWEN35.but({"attn_output_gate": True, "mtp_num_hidden_layers": 0}),
+    "qwen3_5_text": _QWEN35.but(
+        {"attn_output_gate": True, "mtp_num_hidden_layers": 0}, mixer=_gated("attn_output_gate"), ends=_FURTHER
+    ),
     "qwen3_5_moe_text": _QWEN35.but(
         {"intermediate_size": None, "num_experts": REQUIRED, "num_experts_per_tok": 8,
          "moe_intermediate_size": REQUIRED, "shared_expert_intermediate_size": REQUIRED, "attn_output_gate": True,
          "mtp_num_hidden_layers": 0},
+        mixer=_gated("attn_output_gate"),
         mlp=(_QWEN35_EXPERTS,),
+        ends=_FURTHER,
         assumed=(*_LINEAR_ASSUMED, "num_experts_per_tok"),
     ),
     "minimax": LLAMA_LIKE.but(
         {"num_key_value_heads": REQUIRED, "num_local_experts": REQUIRED, "num_experts_per_tok": 2,
-         "layer_types": None, "attn_type_list": None, "block_size": 256, "shared_intermediate_size": 0,
+         "layer_types": None, "attn_type_list": None, "shared_intermediate_size": 0,
          "sliding_window": None},
         mixer=(
             ("(layer_types[i] == 'full_attention') if layer_types is not None else (attn_type_list[i] == 1) "
@@ -98,7 +109,9 @@ HYBRID_FAMILIES: Mapping[str, Family] = {
             ("num_local_experts == 0", mlp(hidden="shared_intermediate_size")),
             experts("num_local_experts", "num_experts_per_tok", "intermediate_size", "shared_intermediate_size"),
         ),
-        refused=(*LLAMA_LIKE.refused, _TYPES),
+        refused=(*LLAMA_LIKE.refused, _TYPES,
+                 ("mamba_d_head != 'auto' and mamba_n_heads * mamba_d_head != mamba_expand * hidden_size",
+                  "mamba_d_head", "auto, or mamba_expand hidden_size / mamba_n_heads")),
         assumed=("num_local_experts", "num_experts_per_tok", "shared_intermediate_size", "mamba_n_heads",
                  "mamba_n_groups", "mamba_d_state", "mamba_d_conv", "mamba_expand"),
     ),
