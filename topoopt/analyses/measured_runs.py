@@ -185,9 +185,9 @@ def read_runs(path: Path) -> tuple[tuple[TableRow, ...], tuple[str, ...]]:
         problems.append(Problem("number of runs", file, None, None, str(max(0, len(rows) - 1)), f"1 to {MOST_RUNS}"))
     if problems:
         raise InputError(problems)
-    found = tuple(_row(header, cells, line) for line, cells in enumerate(rows[1:], start=2) if any(cells))
+    runs = tuple(_row(header, cells, line) for line, cells in enumerate(rows[1:], start=2) if any(cells))
     unused = [f"{name} ({FIELDS[name][1]})" for name in header if FIELDS[name][0] == "noted"]
-    return found, named(f"{path.name}: columns not used", unused)
+    return runs, named(f"{path.name}: columns not used", unused)
 
 
 def _row(header: list[str], cells: list[str], line: int) -> TableRow:
