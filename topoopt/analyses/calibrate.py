@@ -123,11 +123,9 @@ def _show(console: Console, document: dict[str, Any]) -> None:
             seconds = (_number(row[name]) for name in ("estimate_s", "low_s", "high_s", "measured_s"))
             table.add_row(row["id"], *seconds, "" if row["error"] is None else f"{100 * row['error']:+.1f}")
     console.print(table)
-    for row in document["rows"]:
-        if row["reason"] is not None:
-            console.print(f"no estimate of {row['id']}: {row['reason']}", markup=False, highlight=False)
-    for note in document["notes"]:
-        console.print(f"note: {note}", markup=False, highlight=False)
+    lines = [f"no estimate of {row['id']}: {row['reason']}" for row in document["rows"] if row["reason"] is not None]
+    for line in (*lines, *(f"note: {note}" for note in document["notes"])):
+        console.print(line, markup=False, highlight=False)
 
 
 def _number(value: float | None) -> str:

@@ -33,10 +33,6 @@ from topoopt.workloads.published_models import PUBLISHED_MODELS, published_model
 from topoopt.workloads.step_efficiencies import GENERATIONS, SOFTWARE, kind_of, model_rates, overlap_of, slowdown_of
 from topoopt.workloads.training_devices import TRAINING_DEVICES
 
-COLUMNS = (
-    "id", "source", "model", "params", "device", "gpus", "tp", "pp", "vp", "cp", "ep", "dp", "mbs", "gbs", "seq",
-    "recompute", "precision", "nic_gbps", "step_s", "tflops_gpu", "tokens_s_gpu", "peak_gib", "notes", "software",
-)  # fmt: skip
 NEEDED = ("id", "model", "device", "gpus")
 MOST_RUNS = 10_000
 
@@ -175,9 +171,9 @@ def read_runs(path: Path) -> tuple[tuple[TableRow, ...], tuple[str, ...]]:
     rows = list(csv.reader(io.StringIO(read_text(file, 16 * MIB))))
     header = rows[0] if rows else []
     problems = [
-        Problem("no such column", file, 1, None, value_text(name), nearest_text(name, COLUMNS))
+        Problem("no such column", file, 1, None, value_text(name), nearest_text(name, FIELDS))
         for name in header
-        if name not in COLUMNS
+        if name not in FIELDS
     ]
     problems += [Problem("missing column", file, 1, name) for name in NEEDED if name not in header]
     problems += [Problem("column twice", file, 1, name) for name in dict.fromkeys(header) if header.count(name) > 1]

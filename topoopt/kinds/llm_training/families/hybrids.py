@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from topoopt.kinds.llm_training.families.mixtures import MIXTURE_FAMILIES, experts
-from topoopt.kinds.llm_training.families.table import LLAMA_LIKE, REQUIRED, Choice, Family, attention, mlp
+from topoopt.kinds.llm_training.families.table import LLAMA_LIKE, REQUIRED, Family, attention, mlp
 
 _TYPES = ("layer_types is not None and len(layer_types) != num_hidden_layers", "layer_types",
           "an entry for each layer")  # fmt: skip
@@ -18,18 +18,13 @@ _DELTA = ("DeltaAttention", {
     "kernel": "linear_conv_kernel_dim",
 })  # fmt: skip
 _EVERY = "(layer_types[i] == 'full_attention') if layer_types is not None else (i + 1) % full_attention_interval == 0"
-
-
-def _gated(gated: object) -> tuple[Choice, ...]:
-    """Attention in some layers, linear attention in the others."""
-    return ((_EVERY, attention(gated=gated, norms="'head'", biases="attention_bias", output_biases="attention_bias")),
-            ("True", _DELTA))  # fmt: skip
-
-
+_GATED = ((_EVERY, attention(gated="attn_output_gate", norms="'head'", biases="attention_bias",
+                            output_biases="attention_bias")), ("True", _DELTA))  # fmt: skip
 _LINEAR: Mapping[str, object] = {
     "num_key_value_heads": REQUIRED,
     "head_dim": 256,
     "attention_bias": False,
+    "attn_output_gate": True,
     "full_attention_interval": 4,
     "layer_types": None,
     "linear_num_key_heads": 16,
@@ -40,7 +35,7 @@ _LINEAR: Mapping[str, object] = {
 }
 _LINEAR_ASSUMED = ("head_dim", "full_attention_interval", "linear_num_key_heads", "linear_num_value_heads",
                    "linear_key_head_dim", "linear_value_head_dim", "linear_conv_kernel_dim")  # fmt: skip
-_QWEN35 = LLAMA_LIKE.but(_LINEAR, mixer=_gated(True), refused=(*LLAMA_LIKE.refused, _TYPES), assumed=_LINEAR_ASSUMED)
+_QWEN35 = LLAMA_LIKE.but(_LINEAR, mixer=_GATED, refused=(*LLAMA_LIKE.refused, _TYPES), assumed=_LINEAR_ASSUMED)
 _FURTHER = {"mtp_layers": "mtp_num_hidden_layers"}
 _QWEN35_EXPERTS = MIXTURE_FAMILIES["qwen2_moe"].mlp[1]
 
@@ -65,14 +60,10 @@ HYBRID_FAMILIES: Mapping[str, Family] = {
                  ("use_sliding_window", "use_sliding_window", "false")),
         assumed=(*_LINEAR_ASSUMED, "num_experts_per_tok"),
     ),
-    "qwen3_5_text": _QWEN35.but(
-        {"attn_output_gate": True, "mtp_num_hidden_layers": 0}, mixer=_gated("attn_output_gate"), ends=_FURTHER
-    ),
+    "qwen3_5_text": _QWEN35.but({"mtp_num_hidden_layers": 0}, ends=_FURTHER),
     "qwen3_5_moe_text": _QWEN35.but(
         {"intermediate_size": None, "num_experts": REQUIRED, "num_experts_per_tok": 8,
-         "moe_intermediate_size": REQUIRED, "shared_expert_intermediate_size": REQUIRED, "attn_output_gate": True,
-         "mtp_num_hidden_layers": 0},
-        mixer=_gated("attn_output_gate"),
+         "moe_intermediate_size": REQUIRED, "shared_expert_intermediate_size": REQUIRED, "mtp_num_hidden_layers": 0},
         mlp=(_QWEN35_EXPERTS,),
         ends=_FURTHER,
         assumed=(*_LINEAR_ASSUMED, "num_experts_per_tok"),
