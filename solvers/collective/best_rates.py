@@ -100,24 +100,29 @@ class _Reduced:
         return nodes
 
 
-def reduced(problem: CollectiveProblem, network: RatedNetwork) -> _Reduced:
+def reduced(problem: CollectiveProblem, network: RatedNetwork, *, divided: bool = True) -> _Reduced:
     """Merge twins, unless switches copy, and look for symmetries.
 
     Args:
         problem: whose process groups count.
         network: its network, or the transposed one.
+        divided: whether a message may be divided over twins.
     """
-    merged = unmerged(network) if problem.multicast else merge_twins(network)
+    merged = merge_twins(network) if divided and not problem.multicast else unmerged(network)
     members = tuple(merged.index[own] for own in problem.members)
     return _Reduced(merged, symmetry_of(merged.network, members))
 
 
-def best_rate(problem: CollectiveProblem, stop: Stop) -> BestRate:
-    """Find the best rate of an AllGather, a ReduceScatter, an AllReduce or an All-to-All whose ranks relay."""
+def best_rate(problem: CollectiveProblem, stop: Stop, *, divided: bool = True) -> BestRate:
+    """Find the best rate of an AllGather, a ReduceScatter, an AllReduce or an All-to-All whose ranks relay.
+
+    Args:
+        divided: whether a message of an AllReduce may be divided over nodes alike that pass it on.
+    """
     if problem.collective is CollectiveOp.ALL_TO_ALL:
         return _all_to_all(problem, stop)
     if problem.collective is CollectiveOp.ALLREDUCE:
-        return _allreduce(problem, stop)
+        return _allreduce(problem, stop, divided=divided)
     turned = problem.collective is CollectiveOp.REDUCE_SCATTER
     network = problem.network.transposed() if turned else problem.network
     best = _allgather(problem, network, stop, backward=turned)
@@ -197,8 +202,8 @@ def few_pairs(problem: CollectiveProblem) -> bool:
     return orbits <= FEW_ORBITS or (orbits <= PAIR_ORBITS and len(problem.network.ranks) <= PAIR_RANKS)
 
 
-def _allreduce(problem: CollectiveProblem, stop: Stop) -> BestRate:
-    own = reduced(problem, problem.network)
+def _allreduce(problem: CollectiveProblem, stop: Stop, *, divided: bool = True) -> BestRate:
+    own = reduced(problem, problem.network, divided=divided)
     merged, symmetry = own.merged, own.symmetry
     network = merged.network
     cut: Certificate | None = None

@@ -168,7 +168,7 @@ def allreduce_options(
         options += (_option(problem, FEWEST_STEPS if switched else BREADTH_FIRST, planned) for planned in plans)
     best = choice is AllReduceChoice.BEST and with_trees and stop.reason() is None
     if choice is AllReduceChoice.TREES or best:
-        options += (_option(problem, TREES, planned) for planned in by_trees(problem, stop))
+        options += (_option(problem, TREES, planned) for planned in by_trees(problem, stop, divided=False))
     return tuple(options)
 
 

@@ -398,13 +398,17 @@ def by_shortest(problem: CollectiveProblem, stop: Stop) -> Plans:
         yield PlannedSchedule(schedule)
 
 
-def by_trees(problem: CollectiveProblem, stop: Stop) -> Plans:
-    """Trees of the best rate, or as near as the number of trees asked for allows; few whole trees besides."""
+def by_trees(problem: CollectiveProblem, stop: Stop, *, divided: bool = True) -> Plans:
+    """Trees of the best rate, or as near as the number of trees asked for allows; few whole trees besides.
+
+    Args:
+        divided: whether a message may be divided over switches alike.
+    """
     if not problem.relaying or problem.collective is CollectiveOp.ALL_TO_ALL:
         return
     counts = [problem.trees_per_root]
     if counts == [None] and problem.collective in GATHERS:
-        best = best_rate(problem, stop)
+        best = best_rate(problem, stop, divided=divided)
         proof = () if problem.multicast else best.certificates
         with contextlib.suppress(TreesDoNotFitError):
             yield PlannedSchedule(best.schedule(), True, best.stopped_by, proof)

@@ -199,7 +199,7 @@ def test_what_is_no_graph_is_refused() -> None:
         search.lift_distances(*fits, peer, peer)
     with pytest.raises(ValueError, match="permutation"):
         search.lift_distances(*fits[:4], True, np.zeros(2, dtype=np.int32), shift)
-    with pytest.raises(ValueError, match="inverse"):
+    with pytest.raises(ValueError, match="identity"):
         search.lift_distances(group.cyclic, group.row, np.zeros_like(group.turn), 2, False, peer, shift)
     with pytest.raises(ValueError, match="temperatures"):
         search.anneal_lift(*fits, False, peer, shift, 10, 1.0, 2.0, 2, 0)

@@ -57,7 +57,7 @@ def demand_is_served(problem: ParallelCircuitsProblem, plan: ParallelCircuitsPla
         served[np.arange(problem.servers), list(targets)] += duration
     missing = problem.demand_us - served
     for source, target in np.argwhere(missing > SERVED * problem.demand_us.max()).tolist():
-        sent = f"{served[source, target]!r} us of {problem.demand_us[source, target]!r}"
+        sent = f"{served[source, target]:.12g} us of {problem.demand_us[source, target]:.12g}"
         yield f"server {source} is joined to server {target} for {sent}"
 
 

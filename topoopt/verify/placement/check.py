@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import lru_cache
 from itertools import pairwise
 
@@ -505,23 +505,18 @@ def schedule_arguments(problem: PlacementProblem) -> Mapping[Argument, Derivatio
     return {**formulas, Argument.ALL_SCHEDULES: all_schedules}
 
 
-MAX_WALK = WalkSize(rows=1_000_000, doll_tasks=64, doll_rows=10_000)
+MAX_WALK = WalkSize(backwards=True, rows=1_000_000, doll_tasks=64, doll_rows=10_000)
 """The largest walk over schedules that a certificate may ask for."""
 
 
 def all_schedules(problem: PlacementProblem, certificates: Sequence[Certificate]) -> float:
     """Return what the walk of a certificate derives."""
     limit, certificate = _limit_of(Argument.ALL_SCHEDULES, certificates)
-    size = WalkSize()
-    if "walk" in certificate.arrays:
-        backwards, rows, doll_tasks, doll_rows = certificate.integers("walk", 4).tolist()
-        size = WalkSize(bool(backwards), rows, doll_tasks, doll_rows)
-    most = MAX_WALK
-    if not (
-        0 < size.rows <= most.rows and 0 <= size.doll_tasks <= most.doll_tasks and size.doll_rows <= most.doll_rows
-    ):
-        raise ValueError(f"a walk of {size.rows} rows, and dolls of {size.doll_tasks} operators, {size.doll_rows} rows")
-    return least_makespan(problem, limit, size)
+    walk, most = certificate.integers("walk", 4), astuple(MAX_WALK)
+    if walk[1] < 1 or not ((walk >= 0) & (walk <= most)).all():
+        raise ValueError(f"a walk of {walk.tolist()}, at most {list(most)}")
+    backwards, *sizes = walk.tolist()
+    return least_makespan(problem, limit, WalkSize(bool(backwards), *sizes))
 
 
 def _limit_of(argument: Argument, certificates: Sequence[Certificate]) -> tuple[float, Certificate]:
