@@ -54,7 +54,7 @@ from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.proofs import StopReason
 from topoopt.core.result import SearchResult
 from topoopt.simulate.dag import makespan, ordered_by_name
-from topoopt.simulate.llm_training.costs import GroupRates
+from topoopt.simulate.llm_training.costs import GroupRates, data_share
 from topoopt.simulate.llm_training.memory import ledger, total_bytes
 from topoopt.simulate.llm_training.ranks import PodSetting, pod_graph, program_of
 from topoopt.simulate.llm_training.strategies import Column, StrategyColumns
@@ -131,10 +131,11 @@ def _parts(problem: LlmTrainingProblem, columns: StrategyColumns, pods: PodSetti
     slow, whole = problem.cluster.slowdown, pods.ports * pods.circuit_gbps * BYTES_PER_MS_PER_GBPS * 1e3
     of_stage = columns.tensor * columns.context * columns.data
     rates = GroupRates.of(problem, columns)
+    full = slow * whole / data_share(problem, columns.zero)  # circuits carry at their rate, groups at a share of theirs
     rates = replace(
         rates,
-        data=slow * whole * _share(columns.replicas, columns.tensor, of_stage, pods.gpus),
-        expert_data=slow * whole * _share(columns.expert_replicas, columns.expert, of_stage, pods.gpus),
+        data=full * _share(columns.replicas, columns.tensor, of_stage, pods.gpus),
+        expert_data=full * _share(columns.expert_replicas, columns.expert, of_stage, pods.gpus),
     )
     parts = stage_parts(problem, columns, rates)
     seconds = parts.seconds

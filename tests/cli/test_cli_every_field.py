@@ -109,6 +109,7 @@ WORDS = {
     "order": ["tensor", "pipeline", "context", "data"],
     "fabrics": ["fat-tree"],
     "batch": {"sequences": 4, "length": 256},
+    "efficiencies": {"layer_us": 100.0},
 }
 """Legal values that schemas do not tell."""
 

@@ -10,8 +10,10 @@ import pytest
 import topoopt
 from tests.support.cli_cases import run
 
-FORMAT_2 = sorted((Path(__file__).parents[1] / "files" / "format_2").glob("*.json"))
-"""Solution files as the release before wrote them, one of a kind."""
+OF_FORMAT_2 = Path(__file__).parents[1] / "files" / "format_2"
+OTHER_TIMES = OF_FORMAT_2 / "llm-training.json"
+FORMAT_2 = sorted(set(OF_FORMAT_2.glob("*.json")) - {OTHER_TIMES})
+"""Solution files as the release before wrote them, one of a kind; one whose times come from another model."""
 
 
 def solved(folder: Path) -> Path:
@@ -65,6 +67,18 @@ def test_files_of_the_release_before(tmp_path: Path, path: Path) -> None:
     assert after["bound"]["value"] == before["bound"]["value"]
     assert run("check", out).code in (0, 8)
     assert run("convert", out, "-o", tmp_path / "again.json").code == 2
+
+
+def test_a_file_of_another_time_model(tmp_path: Path) -> None:
+    """Nothing in it holds by the present times: its objective, bound and proof are not converted, and that is said."""
+    out = tmp_path / "solution.json"
+    text = run("convert", OTHER_TIMES, "-o", out)
+    assert (text.code, text.stdout) == (2, "")
+    assert "come from a new time model" in " ".join(text.stderr.split())
+    (problem,) = run("convert", OTHER_TIMES, "-o", out, "--json").json["problems"]
+    assert (problem["path"], problem["value"]) == ("kind", "llm-training")
+    assert "topoopt solve" in problem["allowed"]
+    assert not out.exists()
 
 
 def test_a_wrong_file_of_the_release_before(tmp_path: Path) -> None:

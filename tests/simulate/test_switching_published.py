@@ -148,10 +148,14 @@ def test_groups_of_experts(gpus: int, expert: int, hidden: int, routed: int, cho
     """Within 2 % in six of nine rows with sizes of DeepSeek-V3, the others faster; with few large experts five are.
 
     A ring of k servers carries an exchange at min(1, 2 (k - 1) / floor(k^2 / 4)) of the rate of a GPU: no loss up to
-    four servers, 8/7 of the time for eight, whatever the model.
+    four servers, 8/7 of the time for eight, whatever the model. As in that simulation, computing hides nothing
+    and software costs nothing: both, fitted to measured runs, make the exchange a smaller part of the step.
     """
     problem = read_instance(INSTANCES / "rails-experts-256.yaml")
     assert isinstance(problem, LlmTrainingProblem)
+    reached = replace(problem.device.reached, layer_us=0.0, expert_us=0.0, iteration_ms=0.0)
+    overlap = replace(problem.overlap, tensor=0.0, expert=0.0)
+    problem = replace(problem, device=replace(problem.device, reached=reached), overlap=overlap)
     model, cluster = problem.model, problem.cluster
     assert model.experts is not None
     large = gpus == 512

@@ -83,7 +83,7 @@ def _collective(problem: CollectiveProblem, factor: float) -> CollectiveProblem:
 
 def _training(problem: LlmTrainingProblem, factor: float) -> LlmTrainingProblem:
     reached, cluster, device = problem.device.reached, problem.cluster, problem.device
-    fixed = {name: getattr(reached, name) * factor for name in ("pass_us", "expert_us", "chunk_us", "iteration_ms")}
+    fixed = {name: getattr(reached, name) * factor for name in ("layer_us", "expert_us", "iteration_ms", "replica_ms")}
     rates = {name: getattr(device, name) / factor for name in ("matrix_tflops", "memory_gbytes_per_s")}
     latencies = {name: getattr(cluster, name) * factor for name in ("hop_latency_us", "message_latency_us")}
     links = {name: getattr(cluster, name) / factor for name in ("intra_server_gbps", "link_gbps")}

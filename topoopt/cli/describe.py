@@ -91,8 +91,9 @@ def describe(
             if not brief:
                 _show_sections(console, selected)
             if brief:
-                _show_fields(console, selected)
-                console.print(f"`topoopt describe {what} FIELD` says more of a field, --verbose of all of them.")
+                left_out = _show_fields(console, selected)
+                like = f", such as {left_out[0]}" if left_out else ""
+                console.print(f"`topoopt describe {what} FIELD` says more of a field{like}; --verbose of all of them.")
             if methods:
                 console.print()
                 _show_methods(console, methods)
@@ -253,9 +254,14 @@ def _show_section(console: Console, section: SectionWords) -> None:
             console.print(Padding(Text(field.meaning, style="dim"), (0, 0, 0, 6)))
 
 
-def _show_fields(console: Console, sections: Sequence[SectionWords]) -> None:
-    """The fields of each section on a line, behind the path that leads there; those that are required are marked."""
+def _show_fields(console: Console, sections: Sequence[SectionWords]) -> list[str]:
+    """The fields of each section on a line, behind the path that leads there; those that are required are marked.
+
+    Returns:
+        Paths of the deepest sections, which are left out where all together are too long.
+    """
     by_name, paths, names = {section.name: section for section in sections}, {"": ""}, [""]
+    lines: list[tuple[str, Text]] = []
     for name in names:  # grows
         fields = by_name[name].fields
         for field in fields:
@@ -263,7 +269,16 @@ def _show_fields(console: Console, sections: Sequence[SectionWords]) -> None:
             paths.update((part, f"{paths[name]}.{field.name}".lstrip(".")) for part in below)
             names += below
         text = ", ".join(f"{field.name}{'*' if field.required else ''}" for field in fields)
-        console.print(Text.assemble((paths[name] or "file", "bold"), f": {text or by_name[name].value}"))
+        lines.append((paths[name], Text.assemble((paths[name] or "file", "bold"), f": {text or by_name[name].value}")))
+    deepest = max(path.count(".") for path, _ in lines)
+    with console.capture() as captured:
+        for _, line in lines:
+            console.print(line)
+    long = deepest > 0 and captured.get().count("\n") > BRIEF_LINES
+    for path, line in lines:
+        if not long or path.count(".") < deepest:
+            console.print(line)
+    return [path for path, _ in lines if long and path.count(".") == deepest]
 
 
 def _line(field: FieldWords) -> Text:

@@ -339,7 +339,8 @@ def converted(path: str | os.PathLike[str], instance: str | os.PathLike[str] | N
     Raises
     ------
     InputError
-        The file is no solution file of format 2, its instance is not at hand, or it is another one.
+        The file is no solution file of format 2, its instance is not at hand, or it is another one; or its kind has
+        another model now.
     """
     document = parse_document(path, LIMITS)
     file = os.fspath(path)
@@ -354,6 +355,9 @@ def converted(path: str | os.PathLike[str], instance: str | os.PathLike[str] | N
         raise InputError([Problem(text, file=file, path="schema_version", allowed=allowed)])
     if kind.format_2 is None:
         raise InputError([Problem("files of this kind need no conversion", file=file, path="kind", value=kind_name)])
+    if isinstance(kind.format_2, str):
+        allowed = "topoopt solve with its instance, once more"
+        raise InputError([Problem(kind.format_2, file=file, path="kind", value=kind_name, allowed=allowed)])
     if instance is not None:
         problem = read_instance(instance)
     elif data.get("instance") is not None:

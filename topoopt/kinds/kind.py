@@ -288,7 +288,7 @@ class Kind:
         pages: loads how a solution is shown.
         problems: what is wrong with an instance that its reader cannot know, as it stands in tables of the simulator.
         format_2: loads (problem, document of a solution file of format 2) -> its plan and certificates; raises
-            KeyError, TypeError, ValueError or IndexError for what is no such document.
+            KeyError, TypeError, ValueError or IndexError for what is no such document. A text: why none is converted.
         explain: loads (solution, question) -> what limits it; None: this kind is not explained.
         evaluate: loads (problem, effort, solution or None, parts given by hand as keywords) -> the problem that is
             answered, and what is found for it, before it is assembled; None: this kind is not evaluated.
@@ -305,7 +305,7 @@ class Kind:
     pages: Callable[[], Pages]
     problems: Callable[[Any], list[Problem]] = no_problems
     figures_class: Callable[[], Callable[[Any, Any], Any]] | None = None
-    format_2: Callable[[], Callable[[Any, Mapping[str, Any]], tuple[Any, tuple[Certificate, ...]]]] | None = None
+    format_2: Callable[[], Callable[[Any, Mapping[str, Any]], tuple[Any, tuple[Certificate, ...]]]] | str | None = None
     explain: Callable[[], Callable[[Any, Question], Explanation]] | None = None
     evaluate: Callable[[], Callable[..., tuple[Any, Any]]] | None = None
     maximise: Callable[[Any], bool] = lambda _: False

@@ -61,7 +61,7 @@ def test_no_order_is_below_its_bound(schedule: PipelineSchedule) -> None:
         assert bound <= time * (1 + 1e-10)
         if problem.cluster.link_gbps == 400.0:
             near.append(time / bound - 1)
-    # Reductions of two stages follow each other on a rank of DualPipe; its bound counts the shorter one.
+    # Reductions of two stages follow each other on a rank of either DualPipe; its bound counts the shorter one.
     assert np.median(near) < (0.06 if schedule in (PipelineSchedule.DUALPIPE, PipelineSchedule.DUALPIPE_V) else 0.05)
 
 

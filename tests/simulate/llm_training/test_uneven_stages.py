@@ -41,9 +41,14 @@ def _moved(one: ParallelStrategy) -> list[ParallelStrategy]:
     return found
 
 
-@pytest.mark.parametrize(("sequences", "most", "moved"), [(8192, 0.78, (0.0, 0.005)), (512, 0.87, (0.01, 0.03))])
+@pytest.mark.parametrize(("sequences", "most", "moved"), [(8192, 0.76, (0.0, 0.005)), (512, 0.86, (0.01, 0.03))])
 def test_divisions_that_no_search_tries(sequences: int, most: float, moved: tuple[float, float]) -> None:
-    """DeepSeek-V3 in 16 stages: short ends bring most of it, where micro-batches are many nearly all; memory aside."""
+    """DeepSeek-V3 in 16 stages: short ends bring most of it, where micro-batches are many nearly all; memory aside.
+
+    By hand, with a layer of 47.5 ms and ends of 69.4 ms: the slowest stage takes 4 x 47.5 = 190 ms instead of
+    4 x 47.5 + 69.4 = 259 ms, that of multi-token prediction among its layers. Of m micro-batches
+    190 (m + 15) / (259 m + 190 x 15) is 0.744 with 256 and 0.842 with 16; gradients and optimizer are equal in both.
+    """
     problem = training("deepseek-v3", 512, sequences, 4096)
     one = strategy(pipeline=16, data=32, expert=32, zero=1)
     even, _ = _best(problem, [replace(one, stage_layers=stage_layers(61, 16, 1))])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -14,7 +13,6 @@ from solvers.llm_training.strategies import Candidates, SearchedSpace, blocking_
 from solvers.stop import Stop, first_part
 from solvers.switching import reasons_off_rails
 from topoopt.core.arrays import GIB
-from topoopt.core.dag_topology import CircuitProof, PathMean
 from topoopt.core.errors import InfeasibleError, LimitError, Problem
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.llm_training_plan import (
@@ -25,20 +23,12 @@ from topoopt.core.llm_training_plan import (
     FabricPlan,
     LlmTrainingPlan,
     PlannedFabric,
-    PodClaims,
-    ShapeOutcome,
-    ShapeVerdict,
-    StrategyShape,
-    pods_certificates,
     rail_bounds_s,
-    rails_certificate,
     shapes_certificate,
 )
 from topoopt.core.process import versions
 from topoopt.core.proofs import StopReason, Tolerance, settle
-from topoopt.core.result import UNCHECKED, Certificate, Result, SearchResult
-from topoopt.files import codec
-from topoopt.files.issues import path_text
+from topoopt.core.result import UNCHECKED, Result, SearchResult
 from topoopt.kinds.kind import Effort, Method, Solver, table
 from topoopt.kinds.llm_training.figures import LlmTrainingFigures, bound_of
 from topoopt.kinds.llm_training.interval import outside_measured
@@ -190,97 +180,6 @@ def assemble(problem: LlmTrainingProblem, search: Strategies, effort: Effort) ->
         problem=problem,
         plan=search.plan,
         certificates=search.certificates,
-    )
-
-
-def from_format_2(
-    problem: LlmTrainingProblem, document: Mapping[str, Any]
-) -> tuple[LlmTrainingPlan, tuple[Certificate, ...]]:
-    """Return the plan and the certificates of a solution file of format 2.
-
-    Raises
-    ------
-    ValueError
-        A decision is out of range.
-    """
-    fabrics = document["fabrics"]
-    decisions = {
-        "ranked": [row["strategy"] for row in document["ranked"]],
-        "fabrics": [_fabric_2(outcome) for outcome in fabrics],
-    }
-    plan, errors = codec.read(LlmTrainingPlan, decisions)
-    if errors:
-        raise ValueError(f"{path_text(errors[0].path)}: {errors[0].message}")
-    shapes = [_shape_2(row) for row in document["shapes"]]
-    certificates = [shapes_certificate(shapes, document.get("other_bounds_s", ()))]
-    for outcome in fabrics:
-        if "rails" in outcome:
-            certificates.append(rails_certificate(outcome["rails"]["bounds_s"]))
-        if "pods" in outcome:
-            certificates += pods_certificates(_claims_2(outcome["pods"]))
-    return plan, tuple(certificates)
-
-
-def _fabric_2(outcome: Mapping[str, Any]) -> dict[str, Any]:
-    network = {name: value for name, value in outcome["plan"]["network"].items() if name != "loads"}
-    network["form"] = outcome["note"]
-    network["schedules"] = [
-        {"dimension": family["dimension"], "groups": [_group_2(group) for group in family["schedules"]]}
-        for family in network.get("schedules", ())
-    ]
-    plan = {
-        "strategy": outcome["plan"]["strategy"],
-        "network": network,
-        "next": [row["strategy"] for row in outcome.get("next", ())],
-    }
-    if "rails" in outcome:
-        names = ("pipeline", "data", "expert")
-        plan["ports"] = [
-            {use: dict(zip(names, split, strict=True)) for use, split in stage.items()}
-            for stage in outcome["rails"]["stages"]
-        ]
-    if "pods" in outcome:
-        tried = outcome["pods"]["tried"]
-        plan["pods"] = {
-            "circuits": [count for _, _, count, *_ in outcome["pods"]["links"]],
-            "candidates": [{"strategy": row["strategy"], "circuits": row.get("counts", [])} for row in tried],
-        }
-    return plan
-
-
-def _group_2(group: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: group[name] for name in ("members", "method", "pieces")} | dict(group["schedule"])
-
-
-def _shape_2(row: Mapping[str, Any]) -> ShapeOutcome:
-    return ShapeOutcome(
-        StrategyShape(*row["shape"]),
-        ShapeVerdict(row["verdict"]),
-        records=row["records"],
-        fitting=row["fitting"],
-        least_bytes=row.get("least_bytes"),
-    )
-
-
-def _claims_2(pods: Mapping[str, Any]) -> PodClaims:
-    tried, best, count = pods["tried"], pods["best"], pods["proof"]["circuits_bound"]
-
-    def proof(row: Mapping[str, Any], tree: str) -> CircuitProof:
-        means = tuple(
-            PathMean(tuple((path, weight) for path, weight in weights), tuple(prices))
-            for weights, prices in row.get("means", ())
-        )
-        paths = tuple(tuple(tuple(group) for group in path) for path in row.get("paths", ()))
-        trees = [tuple((pair, value) for pair, value in row.get(name, ())) for name in (tree, "circuits_tree")]
-        return CircuitProof(trees[0], count, trees[1], paths, means)
-
-    proofs = {number: proof(row, "tree") for number, row in enumerate(tried) if "tree" in row}
-    return PodClaims(
-        tuple(row["verdict"] for row in tried),
-        tuple(row["bound_s"] for row in tried),
-        pods["others_s"],
-        count,
-        dict(sorted((proofs | {best: proof(pods["proof"], "makespan_tree")}).items())),
     )
 
 

@@ -28,6 +28,8 @@ from topoopt.workloads.layer_kinds import (
     mixer_matrices,
     mlp_matrices,
     router_matrices,
+    score_widths,
+    state_operations,
 )
 
 PassTimes = Floats
@@ -37,9 +39,6 @@ backward pass computes again."""
 ELEMENT = 2.0
 FLASH_BACKWARD = 2.5
 """Products of the backward pass of attention over those of the forward pass, with its scores computed again."""
-
-PLAIN_CORE = 2.0
-"""Operations of the core where all scores are written, over those of tiles: the masked half is computed too."""
 
 SCORE_BYTES = 10.0
 """Moved for each score of attention that is written: product, softmax, dropout with its mask, product."""
@@ -157,13 +156,15 @@ class LayerTimes:
     def _core(self, mixer: Mixer | None) -> tuple[Column, Column]:
         if not isinstance(mixer, Attention | LatentAttention):  # what states take is in their bytes
             return np.zeros_like(self.tokens), np.zeros_like(self.tokens)
-        work = core_operations(mixer, self._length)
-        seconds = self.tokens / self._columns.tensor * work / self._attention_rate
+        own = self.tokens / self._columns.tensor
         if self._flash:
+            seconds = own * core_operations(mixer, self._length) / self._attention_rate
             return seconds, FLASH_BACKWARD * seconds
-        scores = self.tokens * self._length * mixer.heads / self._columns.tensor
-        moved = self._moved(scores * SCORE_BYTES * self._reached.between)
-        return PLAIN_CORE * seconds + moved, FLASH_BACKWARD * (PLAIN_CORE * seconds + moved)
+        # All scores are written: what is masked, by causality or a window, is computed too.
+        work = 2.0 * self._length * score_widths(mixer) + state_operations(mixer, self._length)
+        moved = self._moved(own * self._length * mixer.heads * SCORE_BYTES * self._reached.between)
+        seconds = own * work / self._attention_rate + moved
+        return seconds, FLASH_BACKWARD * seconds
 
     def _between(self, kind: LayerKind) -> Column:
         """What norms, functions and copies move."""

@@ -122,10 +122,12 @@ class GpuSeconds:
 
     def _core(self, kind: LayerKind, mixing: Mixing) -> tuple[Floats, Floats]:
         length, own = self.problem.batch.length, self.tokens / self.r.t
-        work = 2.0 * mean_keys(kind, length) * mixing.pairs + mixing.indexed * length
+        written = not self.problem.formats.flash and mixing.heads > 0
+        keys = float(length) if written else mean_keys(kind, length)
+        work = 2.0 * keys * mixing.pairs + mixing.indexed * length
         slower = 1.0 + self.reached.half_keys / length
         forward = own * work * slower / (self.problem.device.matrix_tflops * self.reached.attention * 1e12)
-        if not self.problem.formats.flash and mixing.heads:
+        if written:
             scores = own * length * mixing.heads
-            forward = 2.0 * forward + TOKEN_BYTES["score"] * self.reached.between * scores / self.memory
+            forward = forward + TOKEN_BYTES["score"] * self.reached.between * scores / self.memory
         return forward, 2.5 * forward

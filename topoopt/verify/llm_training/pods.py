@@ -277,13 +277,15 @@ def _pod_rows(hidden: LlmTrainingProblem, r: Records, layers: Floats) -> costs.S
     pods, of_stage = hidden.pods, r.t * r.c * r.d
     assert pods is not None
     all_ports = pods.ports * pods.circuit_gbps * 1e9 / 8
+    reached = hidden.device.reached
+    taken = np.where(r.zero == 3, reached.gather, reached.data)  # of rates of groups; circuits carry at theirs
 
     def rate(ranks: Floats, holders: Floats) -> Floats:
         others = of_stage / np.maximum(holders, pods.gpus)  # pods that pass these round
         lonely = others < 1.5
         share = (1.0 - 1.0 / np.maximum(ranks, 1.0)) / np.where(lonely, 1.0, 1.0 - 1.0 / np.maximum(others, 1.5))
         once = np.minimum(holders, pods.gpus)  # GPUs of a pod that hold different parts
-        return np.where(lonely, np.inf, hidden.cluster.slowdown * all_ports * share / once)
+        return np.where(lonely, np.inf, hidden.cluster.slowdown * all_ports * share / once / taken)
 
     (dense, experts), ideal = r.sharers, costs.ideal_rates(hidden, r)
     rates = replace(ideal, data=rate(dense, r.t), expert_data=rate(experts, r.x * r.y))
