@@ -137,8 +137,7 @@ def test_replay_takes_as_long_as_the_pipeline(parts: dict[str, Any]) -> None:
 
 
 def costs_of(problem: LlmTrainingProblem, one: ParallelStrategy) -> StageCosts:
-    """Seconds of the passes of each stage, with what a cluster of this size adds."""
-    forward, inputs, weights, again = problem.cluster.slowdown * TrainingProgram(problem, one).costs.stages.passes
+    forward, inputs, weights, again = TrainingProgram(problem, one).costs.stages.passes
     return StageCosts(forward, inputs + again, weights)
 
 
