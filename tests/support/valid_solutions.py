@@ -181,10 +181,8 @@ CASES = {
     "placement, step, rates": Valid(placed("static"), harmless.PLACED, together.SCHEDULE, ANNEALED, most=60),
     "placement, step, alone": Valid(placed("none"), harmless.PLACED, together.SCHEDULE, ANNEALED, most=60),
     "llm-training": Valid(partial(written, FEW_STRATEGIES), PROVENANCE, together.TRAINING, most=100),
-    "llm-training, fabrics": Valid(
-        partial(written, FABRICS_OF_TRAINING), harmless.TRAINING, together.TRAINING, most=60
-    ),
-    "llm-training, regions": Valid(partial(written, FORWARDED), harmless.TRAINING, together.TRAINING, most=40),
+    "llm-training, fabrics": Valid(partial(written, FABRICS_OF_TRAINING), harmless.ROUTED, together.TRAINING, most=60),
+    "llm-training, regions": Valid(partial(written, FORWARDED), harmless.ROUTED, together.TRAINING, most=40),
     "llm-training, schedules": Valid(partial(written, SCHEDULED), harmless.SCHEDULES, together.TRAINING, most=40),
     "llm-training, pods": Valid(partial(written, PODS), harmless.PODS, together.PODS, most=60),
     "llm-training, rails": Valid(partial(written, RAILS), harmless.TRAINING, together.TRAINING, most=50),
