@@ -124,11 +124,7 @@ def replayed_us(problem: LlmTrainingProblem, one: ParallelStrategy, ranks: list[
     ],
 )  # fmt: skip
 def test_replay_takes_as_long_as_the_pipeline(parts: dict[str, Any]) -> None:
-<<<<<<< HEAD
-    """One rank of each stage, messages without time: the makespan of the same passes in their order, as much slower."""
-=======
     """One rank of each stage, messages without time: the makespan of the same passes in the same order, slowed."""
->>>>>>> 55c2fd4e846524e807b3428a82d879a72e671511
     problem = problem_of("llm-training")
     one = strategy(**{"pipeline": 4, "data": 2, "tensor": 2, "zero": 1, **parts})
     costs = costs_of(problem, one)
