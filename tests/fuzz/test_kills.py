@@ -86,7 +86,7 @@ KINDS = [
 def test_solve(kind: str, moments: list[float], tmp_path: Path) -> None:
     """A solution file is whole or not there; in the end it has the bytes of one that was never disturbed."""
     instance = write(tmp_path, {"schema_version": 1, "name": "case", **SMALL[kind]})
-    words = ("solve", instance, "--seed", 1, "--output")
+    words = ("solve", instance, "--seed", 1, "--force", "--output")
     calm, out = tmp_path / "calm", tmp_path / "out"
 
     def look() -> None:
