@@ -42,7 +42,7 @@ CEILINGS: dict[str, Size] = {
 }
 
 
-SOURCES = Size(11191, 66, 89)
+SOURCES = Size(11197, 66, 89)
 """The same of the C++ of the native module: lines, files, and the structs and classes that a line begins with."""
 
 

@@ -47,8 +47,8 @@ void bind_collectives(nb::module_ &m) {
     m.def("rank_paths", &rank_paths, "nodes"_a, "tail"_a, "head"_a, "length"_a, "is_rank"_a, "relaying"_a, "source"_a,
           Unlocked());
     m.def("least_tree", &least_tree, "cost"_a, "root"_a, Unlocked());
-    m.def("pack_trees", &pack_trees, "nodes"_a, "tail"_a, "head"_a, "capacity"_a, "count"_a, "most"_a,
-          "flat"_a, Unlocked());
+    m.def("pack_trees", &pack_trees, "nodes"_a, "tail"_a, "head"_a, "capacity"_a, "count"_a, "most"_a, "flat"_a,
+          Unlocked());
 }
 
 }  // namespace

@@ -152,8 +152,7 @@ struct StageParts {
             auto add = [&](Stage &sum, Index from, Index to) {
                 for (Index span = from; span < to; ++span) {
                     double total = 0.0;
-                    for (Index kind = 0; kind < kinds; ++kind)
-                        total += double(count(kind)) * part[SPANS * kind + span];
+                    for (Index kind = 0; kind < kinds; ++kind) total += double(count(kind)) * part[SPANS * kind + span];
                     sum[span] = total + part[ends + CHUNK + span];
                 }
                 for (Index span = from; s == 0 && span < to; ++span) sum[span] += part[ends + EMBEDDING + span];

@@ -115,10 +115,11 @@ inline std::int64_t sum_of_units(Ints units, const char *name) {
     return total;
 }
 
-// Least cuts between a super source, which sends so much to each rank, and each sink: the smallest sets around the source,
-// or around the sink, where less than all comes through.
-inline std::tuple<std::vector<std::int64_t>, Matrix<std::uint8_t>>
-rank_cuts(Index nodes, Int32s tail, Int32s head, Ints capacity, Int32s rank, Ints sent, Int32s sink, bool around_sink) {
+// Least cuts between a super source, which sends so much to each rank, and each sink: the smallest sets around the
+// source, or around the sink, where less than all comes through.
+inline std::tuple<std::vector<std::int64_t>, Matrix<std::uint8_t>> rank_cuts(Index nodes, Int32s tail, Int32s head,
+                                                                             Ints capacity, Int32s rank, Ints sent,
+                                                                             Int32s sink, bool around_sink) {
     require_network(nodes, tail, head);
     require_size(capacity, tail.size, "capacity");
     require_units(capacity, "capacity");
@@ -179,7 +180,8 @@ inline std::tuple<Matrix<double>, Matrix<std::int32_t>> rank_paths(Index nodes, 
     return {std::move(distance), std::move(before)};
 }
 
-// Parents in a least arborescence of a dense matrix (Chu and Liu, Edmonds); all cycles of a round are contracted at once.
+// Parents in a least arborescence of a dense matrix (Chu and Liu, Edmonds); all cycles of a round are contracted at
+// once.
 inline std::vector<std::int32_t> least_arborescence(Table<const double> cost, Index root) {
     Index n = cost.rows;
     std::vector<std::int32_t> best(n, -1), group(n, -1);
@@ -251,8 +253,8 @@ struct GrowingTrees {
 
 // Packs `count[v]` arborescences from every node v into whole capacities of a graph of ranks alone (Edmonds).
 //
-// One batch of equal trees grows at a time. An arc x -> y may join so many of its trees as every set with y and without x
-// can spare: a flow to y from a source that has x and the needs of all other batches, less these needs (Lovasz; for
+// One batch of equal trees grows at a time. An arc x -> y may join so many of its trees as every set with y and without
+// x can spare: a flow to y from a source that has x and the needs of all other batches, less these needs (Lovasz; for
 // batches Berczi and Frank). Batches not begun are single arcs from the source; those put aside are nodes of their own.
 class TreePacking {
     Index nodes;
@@ -346,8 +348,13 @@ class TreePacking {
     std::vector<GrowingTrees> done;
 
     TreePacking(Index nodes, Int32s tail, Int32s head, Ints capacity, Ints count, bool flat)
-        : nodes(nodes), tail(tail), head(head), left(capacity.begin(), capacity.end()),
-          waiting(count.begin(), count.end()), out(nodes), root_arc(nodes),
+        : nodes(nodes),
+          tail(tail),
+          head(head),
+          left(capacity.begin(), capacity.end()),
+          waiting(count.begin(), count.end()),
+          out(nodes),
+          root_arc(nodes),
           flat(flat) {
         for (Index arc = 0; arc < tail.size; ++arc) out[tail[arc]].push_back(arc);
         for (std::int64_t own : count) due += own;
@@ -405,8 +412,8 @@ class TreePacking {
 };
 
 // Roots, counts, and int32[batches, nodes], parents of the trees of a packing; no batches: they do not fit.
-inline std::tuple<std::vector<std::int32_t>, std::vector<std::int64_t>, Matrix<std::int32_t>>
-pack_trees(Index nodes, Int32s tail, Int32s head, Ints capacity, Ints count, Index most, bool flat) {
+inline std::tuple<std::vector<std::int32_t>, std::vector<std::int64_t>, Matrix<std::int32_t>> pack_trees(
+    Index nodes, Int32s tail, Int32s head, Ints capacity, Ints count, Index most, bool flat) {
     require_network(nodes, tail, head);
     require_size(capacity, tail.size, "capacity");
     require_size(count, nodes, "count");
