@@ -94,8 +94,9 @@ def test_a_false_bound_that_is_left_out_is_claimed() -> None:
 
 def test_proofs_in_pods_beyond_the_work_leave_the_bound_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Graphs that are too large: the value rests on that of the plan, the bound on all."""
+    solution = solved(PODS)
     monkeypatch.setattr(pod_walks, "MAX_STEPS", 1)
-    findings = check_llm_training(problem_of(PODS), solved(PODS))
+    findings = check_llm_training(problem_of(PODS), solution)
     assert findings.ok
     due = {("circuits of the plan", Decides.VALUE), ("strategies in pods", Decides.BOUND)}
     assert due <= decided(findings)
