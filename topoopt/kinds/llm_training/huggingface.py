@@ -49,9 +49,9 @@ NOTED: FieldTable = MappingProxyType(
             ("noted", "numbers and functions of elements: no size"),
         ),
         **dict.fromkeys(
-            ("rope_theta", "rope_scaling", "rope_parameters", "rope_interleave", "partial_rotary_factor",
-             "max_position_embeddings", "n_ctx", "alibi"),
-            ("noted", "positions, and how many there may be: no weights; `batch.length` says the length"),
+            ("use_parallel_residual", "rope_theta", "rope_scaling", "rope_parameters", "rope_interleave",
+             "partial_rotary_factor", "max_position_embeddings", "n_ctx", "alibi"),
+            ("noted", "order of blocks, positions, and how many: no weights; `batch.length` says the length"),
         ),
         **dict.fromkeys(
             ("attention_dropout", "attn_pdrop", "embd_pdrop", "resid_pdrop", "hidden_dropout", "summary_activation",

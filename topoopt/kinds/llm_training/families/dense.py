@@ -257,7 +257,7 @@ DENSE_FAMILIES: Mapping[str, Family] = {
         assumed=("num_key_value_heads", "use_bias", "tie_word_embeddings"),
     ),
     "gpt_neox": LLAMA_LIKE.but(
-        {"attention_bias": True, "use_parallel_residual": True},
+        {"attention_bias": True},
         mixer=(("True", attention(biases="attention_bias", output_biases="attention_bias")),),
         mlp=(("True", mlp(gated=False, biases=True)),),
         norms=4,
