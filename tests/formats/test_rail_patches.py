@@ -26,8 +26,8 @@ from topoopt.core.switching import (
     SwitchedStep,
     SwitchSettings,
 )
-from topoopt.formats.exporter import ExportOptions
 from topoopt.formats.patch_list import rails_export
+from topoopt.formats.table import ExportOptions
 from topoopt.kinds.files import read_instance
 from topoopt.simulate.rail_job import rail_timetable
 from topoopt.verify.llm_training.rail_steps import check_timetable

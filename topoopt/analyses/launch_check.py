@@ -328,7 +328,7 @@ def _best(problem: LlmTrainingProblem, time_limit_s: float) -> dict[str, Any]:
 
 
 def _arguments(strategy: ParallelStrategy, problem: LlmTrainingProblem) -> str:
-    from topoopt.formats.megatron import arguments_of
+    from topoopt.formats.launch import arguments_of
 
     listed = arguments_of(strategy, problem, experts=problem.model.experts is not None)
     skipped = ("--num-layers", "--seq-length", "--global-batch-size")

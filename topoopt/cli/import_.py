@@ -16,8 +16,7 @@ from topoopt.core.errors import InputError, Problem
 from topoopt.files.atomic import require_new, sole_target
 from topoopt.files.issues import nearest_text, value_text
 from topoopt.files.results import check_document
-from topoopt.formats.importer import Imported, NameOption, imported_placement, name_of, require_choice
-from topoopt.formats.table import IMPORTERS
+from topoopt.formats.table import IMPORTERS, Imported, NameOption, imported_placement, name_of, require_choice
 from topoopt.page import options
 from topoopt.page.output import Output
 from topoopt.page.process import verbose

@@ -22,7 +22,7 @@ from topoopt.files.findings import read_checked
 from topoopt.files.issues import Issue, key_text, value_text
 from topoopt.files.reader_fields import FieldTable, named
 from topoopt.files.untrusted import read_text
-from topoopt.formats.importer import Imported, Importer, name_of, require_choice, require_positive
+from topoopt.formats.table import Imported, Importer, name_of, require_choice, require_positive
 
 MAX_PROBLEMS = 50
 

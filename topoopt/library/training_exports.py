@@ -17,7 +17,7 @@ from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.result import Result
 from topoopt.core.switching import RailTimetable, StagePorts
 from topoopt.core.topology import Topology
-from topoopt.formats.exporter import plan_on
+from topoopt.formats.table import plan_on
 from topoopt.simulate.dag import job_graph
 from topoopt.simulate.fabrics import plan_network
 from topoopt.simulate.llm_training.ranks import PodSetting, TrainingProgram, pod_graph, program_of

@@ -16,7 +16,7 @@ from topoopt.core.workload import GRADIENT_BYTES, Operator, OperatorInput, Split
 from topoopt.files.job_document import read_profile
 from topoopt.files.reader_fields import named
 from topoopt.formats.flexnet import FlexnetFile, read_flexnet_taskgraph
-from topoopt.formats.importer import (
+from topoopt.formats.table import (
     DegreeOption,
     Imported,
     Importer,

@@ -20,7 +20,7 @@ from topoopt.files import codec
 from topoopt.files.documents import Document, canonical_sha256
 from topoopt.files.findings import Findings
 from topoopt.files.results import ResultFormat
-from topoopt.formats.exporter import Export, Exporter, ExportOptions
+from topoopt.formats.table import Export, Exporter, ExportOptions
 from topoopt.kinds.kind import Effort, Kind, KindFiles, Method, Solver, pages_of, table
 from topoopt.kinds.pipeline import assembled
 from topoopt.page.blocks import Column, Fact, Page, Section, Table
