@@ -10,8 +10,7 @@ import pytest
 from tests.support.chakra_files import node, shared, write
 from topoopt.core.cluster import Cluster
 from topoopt.core.errors import InputError
-from topoopt.core.routing import Demand
-from topoopt.core.workload import Placement, Strategy, Workload
+from topoopt.core.workload import Demand, Placement, Strategy, Workload
 from topoopt.formats.chakra import CommType, NodeType, TraceContent
 from topoopt.formats.chakra.importer import (
     coordinates,

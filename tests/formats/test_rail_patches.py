@@ -16,8 +16,7 @@ from tests.support.paths import INSTANCES
 from tests.support.read_back.exports import check_export
 from tests.support.read_back.rails import read_timetable
 from topoopt.core.errors import InputError
-from topoopt.core.language_models import Experts
-from topoopt.core.llm_training import LlmTrainingProblem
+from topoopt.core.llm_training import Experts, LlmTrainingProblem
 from topoopt.core.parallelism import ParallelStrategy, PipelineSchedule
 from topoopt.core.switching import (
     PortUse,

@@ -17,7 +17,7 @@ from tests.support.read_back.tables import hostnames
 from topoopt.core.cluster import HostSetting, LinkSetting
 from topoopt.core.collective import BestBySize, CollectiveOp
 from topoopt.core.errors import InputError
-from topoopt.files.rated_sections import LinksNetwork, network_of
+from topoopt.files.sections import LinksNetwork, network_of
 from topoopt.formats.inventories import block_sizes, differences, host_tree, hostlist, read_cables
 from topoopt.formats.table import EXPORTERS, IMPORTERS, Export, ExportOptions
 

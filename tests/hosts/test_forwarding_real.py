@@ -22,8 +22,8 @@ from tests.support.paths import ROOT
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.job import JobPlan
 from topoopt.core.result import Result
-from topoopt.core.routing import PathTable
 from topoopt.core.topology import Topology
+from topoopt.core.workload import PathTable
 from topoopt.formats.forwarding import build_linux
 from topoopt.formats.table import ExportOptions
 

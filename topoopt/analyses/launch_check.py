@@ -17,8 +17,7 @@ from rich.console import Console
 
 from topoopt.analyses.evaluate import answer, estimate_document
 from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem
-from topoopt.core.language_models import LanguageModel
-from topoopt.core.llm_training import LlmTrainingProblem, TrainingBatch
+from topoopt.core.llm_training import LanguageModel, LlmTrainingProblem, TrainingBatch
 from topoopt.core.parallelism import MAX_GPUS, ParallelStrategy
 from topoopt.files.documents import Document, parse_document, parse_json
 from topoopt.formats.launch import Launch, read_launch

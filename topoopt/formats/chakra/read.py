@@ -18,8 +18,8 @@ import numpy as np
 from topoopt.core.arrays import Ints
 from topoopt.core.collective import ChunkProgram, CollectiveOp, DeclaredFigures
 from topoopt.core.errors import InputError, Problem
+from topoopt.files.codec import MAX_SERVERS
 from topoopt.files.documents import load_document
-from topoopt.files.fields import MAX_SERVERS
 from topoopt.files.issues import Issue, value_text
 from topoopt.files.reader_fields import FieldTable
 from topoopt.files.untrusted import parsing, refusal

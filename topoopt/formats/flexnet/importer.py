@@ -27,8 +27,8 @@ from topoopt.formats.table import (
     name_of,
     require_positive,
 )
-from topoopt.workloads.device import Profile, ProfileCosts
 from topoopt.workloads.models import ElementSizes, build_workload, find_model
+from topoopt.workloads.operators import Profile, ProfileCosts
 
 LAYER_COUNTS: Mapping[str, Mapping[int, Mapping[str, int]]] = {
     "dlrm": {n: {"bottom_layers": 7, "top_layers": 15} for n in (16, 32, 128)},

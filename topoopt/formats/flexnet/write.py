@@ -14,9 +14,8 @@ from topoopt.core.arrays import BYTES_PER_MS_PER_GBPS
 from topoopt.core.cluster import Cluster, LinkDirection, LinkSharing
 from topoopt.core.errors import InputError
 from topoopt.core.result import Result
-from topoopt.core.routing import GroupRings
 from topoopt.core.topology import Topology
-from topoopt.core.workload import TaskGraph, TaskKind
+from topoopt.core.workload import GroupRings, TaskGraph, TaskKind
 from topoopt.formats.flexnet import MAX_TASK_BYTES
 from topoopt.formats.hosts import PlannedPath, planned_paths
 from topoopt.formats.table import Export, Exporter, ExportOptions, plain_name, refuse

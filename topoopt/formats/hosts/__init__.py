@@ -19,10 +19,10 @@ from pydantic import Field
 
 from topoopt.core.cluster import DEFAULT_QUEUE_BPS, Host, HostLink, HostRates, HostSetting, LinkRate, LinkSetting
 from topoopt.core.errors import InfeasibleError, InputError, Problem
-from topoopt.core.plan import Plan
+from topoopt.core.job import Plan
 from topoopt.core.topology import Topology
-from topoopt.files.fields import MAX_SERVERS, FileModel, SchemaVersion
-from topoopt.files.findings import read_checked
+from topoopt.files.codec import MAX_SERVERS, FileModel, SchemaVersion
+from topoopt.files.reader_fields import read_checked
 from topoopt.formats.table import refuse
 
 HOST_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", re.ASCII)

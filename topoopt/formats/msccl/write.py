@@ -16,7 +16,7 @@ import numpy as np
 
 from topoopt.core.collective import CollectiveOp, CollectiveProblem, CollectiveResult, CollectiveSchedule
 from topoopt.core.result import Result
-from topoopt.core.routing import GroupRings
+from topoopt.core.workload import GroupRings
 from topoopt.formats.msccl import MOST_CHANNELS, MOST_CHUNKS, MOST_STEPS, RESIDENT_BLOCKS, MscclStep
 from topoopt.formats.table import (
     NOTES_FILE,
