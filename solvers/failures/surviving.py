@@ -20,7 +20,7 @@ from solvers.network.assembly import Digraph, row_ptr
 from topoopt.core.arrays import Bools, Int32s, Ints
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.failures import Failure, LinkEnds
+from topoopt.core.outcomes import Failure, LinkEnds
 from topoopt.core.topology import Topology
 
 SHOWN = 12

@@ -20,7 +20,7 @@ from solvers.failures.surviving import check_count, drawn, every_set, joined, pa
 from solvers.stop import Stop
 from topoopt.core.arrays import Bools
 from topoopt.core.cluster import LinkDirection
-from topoopt.core.failures import Failure, FailureOutcome, LinkEnds, SampledFailures, WorstFailure
+from topoopt.core.outcomes import Failure, FailureOutcome, LinkEnds, SampledFailures, WorstFailure
 from topoopt.core.topology import Topology
 
 if TYPE_CHECKING:

@@ -19,7 +19,6 @@ from solvers.stop import Stop
 from solvers.switching import best_on_rails
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.errors import InfeasibleError, InputError, Problem
-from topoopt.core.graphs import moore_bound
 from topoopt.core.llm_training import GpuCluster, LlmTrainingProblem
 from topoopt.core.llm_training_plan import (
     IDEAL_SWITCH,
@@ -41,7 +40,8 @@ from topoopt.core.llm_training_plan import (
 from topoopt.core.parallelism import RANK_ORDERS, ParallelDimension, ParallelStrategy
 from topoopt.core.proofs import StopReason
 from topoopt.core.result import SearchResult
-from topoopt.core.routing import PathTable
+from topoopt.core.topology import moore_bound
+from topoopt.core.workload import PathTable
 from topoopt.simulate.llm_training.costs import GroupRates
 from topoopt.simulate.llm_training.links import FamilyGroups, PlacedNetwork, family_groups, rank_coordinates
 from topoopt.simulate.llm_training.memory import ledger, total_bytes

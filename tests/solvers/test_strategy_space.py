@@ -12,8 +12,7 @@ from solvers.llm_training.strategies import SearchedSpace, rows_of_shape, search
 from solvers.stop import Stop
 from tests.support.llm_cases import training
 from topoopt.core.arrays import GIB, Floats
-from topoopt.core.language_models import Attention, Experts, Mlp
-from topoopt.core.llm_training import LlmTrainingProblem, TrainingBatch
+from topoopt.core.llm_training import Attention, Experts, LlmTrainingProblem, Mlp, TrainingBatch
 from topoopt.core.llm_training_plan import ShapeVerdict, StrategyShape
 from topoopt.core.parallelism import (
     Overlap,

@@ -17,8 +17,7 @@ from rich.console import Console
 
 from topoopt.analyses.evaluate import answer, estimate_document
 from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem
-from topoopt.core.language_models import LanguageModel
-from topoopt.core.llm_training import LlmTrainingProblem, TrainingBatch
+from topoopt.core.llm_training import LanguageModel, LlmTrainingProblem, TrainingBatch
 from topoopt.core.parallelism import MAX_GPUS, ParallelStrategy
 from topoopt.files.documents import Document, parse_document, parse_json
 from topoopt.formats.launch import Launch, read_launch
@@ -330,7 +329,7 @@ def _best(problem: LlmTrainingProblem, time_limit_s: float) -> dict[str, Any]:
 
 
 def _arguments(strategy: ParallelStrategy, problem: LlmTrainingProblem) -> str:
-    from topoopt.formats.megatron import arguments_of
+    from topoopt.formats.launch import arguments_of
 
     listed = arguments_of(strategy, problem, experts=problem.model.experts is not None)
     skipped = ("--num-layers", "--seq-length", "--global-batch-size")

@@ -9,8 +9,16 @@ from numpy.typing import NDArray
 
 from topoopt.core.arrays import Bools, Floats, Int32s, Ints, offsets
 from topoopt.core.cluster import Cluster
-from topoopt.core.routing import AllReduceDemand, Demand
-from topoopt.core.workload import GRADIENT_BYTES, Strategy, TaskGraph, TaskKind, Workload, strided_groups
+from topoopt.core.workload import (
+    GRADIENT_BYTES,
+    AllReduceDemand,
+    Demand,
+    Strategy,
+    TaskGraph,
+    TaskKind,
+    Workload,
+    strided_groups,
+)
 from topoopt.native import jobs
 from topoopt.simulate.network import Network
 

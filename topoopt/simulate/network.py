@@ -13,8 +13,8 @@ from topoopt.core.arrays import Floats, Int32s, Ints, offsets
 from topoopt.core.cluster import LinkSharing
 from topoopt.core.collective import GroupSchedule
 from topoopt.core.errors import InputError
-from topoopt.core.routing import Demand, GroupRings, PathTable, TrafficFigures, ring_pair_bytes
 from topoopt.core.topology import Topology
+from topoopt.core.workload import Demand, GroupRings, PathTable, TrafficFigures, ring_pair_bytes
 from topoopt.native import graph
 
 UNLIMITED = np.iinfo(np.int64).max

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from topoopt.core.errors import InputError
-from topoopt.core.language_models import Attention, DeltaAttention, LanguageModel
+from topoopt.core.llm_training import Attention, DeltaAttention, LanguageModel
 from topoopt.kinds.llm_training.huggingface import FAMILIES, FIELDS, read_huggingface
 from topoopt.workloads.language_models import (
     LANGUAGE_MODELS,

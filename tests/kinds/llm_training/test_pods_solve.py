@@ -28,8 +28,8 @@ from topoopt.core.llm_training_plan import pod_claims
 from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.proofs import Status, StopReason
 from topoopt.core.result import Result
-from topoopt.formats.exporter import ExportOptions
 from topoopt.formats.patch_list import pods_export
+from topoopt.formats.table import ExportOptions
 from topoopt.kinds.llm_training.figures import PodFigures
 from topoopt.kinds.llm_training.page import answer
 from topoopt.kinds.pipeline import solve

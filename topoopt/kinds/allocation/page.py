@@ -10,10 +10,9 @@ from markupsafe import Markup
 from topoopt.core.allocation import AllocationPlan, AllocationProblem
 from topoopt.core.result import Result
 from topoopt.kinds.allocation.figures import AllocationFigures
-from topoopt.page.blocks import Column, Fact, Page, Plot, Section, Swatch, Table
-from topoopt.page.charts import sorted_chart
+from topoopt.page.charts import gauge, sorted_chart, use_class, utilisation_legend
 from topoopt.page.networks import MOST_DRAWN, DrawnLink, topology_svg
-from topoopt.page.svg import gauge, use_class, utilisation_legend
+from topoopt.page.render import Column, Fact, Page, Plot, Section, Swatch, Table
 from topoopt.page.text import counted, objective_text, percent, possible_improvement, rejection, shortened
 from topoopt.page.text import number as plain_number
 

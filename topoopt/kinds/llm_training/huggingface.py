@@ -10,13 +10,12 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 
-from topoopt.core import language_models
+from topoopt.core import llm_training as language_models
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.language_models import LanguageModel, LayerKind, Mixer, Mlp
+from topoopt.core.llm_training import LanguageModel, LayerKind, Mixer, Mlp
 from topoopt.files.documents import Document, parse_document
-from topoopt.files.findings import Findings
 from topoopt.files.issues import Issue, key_text, value_text
-from topoopt.files.reader_fields import ANY_OTHER, FieldTable, named
+from topoopt.files.reader_fields import ANY_OTHER, FieldTable, Findings, named
 from topoopt.kinds.llm_training.families.dense import DENSE_FAMILIES
 from topoopt.kinds.llm_training.families.formulas import value_of
 from topoopt.kinds.llm_training.families.hybrids import HYBRID_FAMILIES

@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 
 from markupsafe import Markup
 
-from topoopt.core.regional_circuits import RegionalCircuitsPlan, RegionalCircuitsProblem
+from topoopt.core.circuits import RegionalCircuitsPlan, RegionalCircuitsProblem
 from topoopt.core.result import Result
 from topoopt.kinds.regional_circuits.figures import RegionalCircuitsFigures, StepTimes
-from topoopt.page.blocks import Block, Column, Fact, Page, Plot, Section, Side, Swatch, Table
+from topoopt.page.charts import element, percentage, picture, stack
 from topoopt.page.networks import circle_of_circuits
-from topoopt.page.svg import element, percentage, picture, stack
+from topoopt.page.render import Block, Column, Fact, Page, Plot, Section, Side, Swatch, Table
 from topoopt.page.text import counted, percent, possible_improvement, quantity, ratio, rejection
 from topoopt.page.timelines import lanes, seconds_axis
 

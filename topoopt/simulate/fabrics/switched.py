@@ -12,7 +12,7 @@ from topoopt.core.arrays import Draws, Int32s, Ints, bytes_per_ms
 from topoopt.core.clos import fat_tree_arity
 from topoopt.core.cluster import Cluster
 from topoopt.core.errors import InputError, Problem
-from topoopt.costs.bills import cost_equivalent_fat_tree_gbps
+from topoopt.costs import cost_equivalent_fat_tree_gbps
 from topoopt.simulate.fabrics import (
     LAYERS,
     US_PER_MS,

@@ -9,17 +9,18 @@ from math import comb
 import numpy as np
 
 from topoopt.core.arrays import Bools, Floats
-from topoopt.core.language_models import Experts, LanguageModel, LayerKind
-from topoopt.core.llm_training import LlmTrainingProblem
+from topoopt.core.llm_training import Experts, LanguageModel, LayerKind, LlmTrainingProblem
 from topoopt.core.parallelism import RANK_ORDERS, Recompute
 from topoopt.core.parallelism import ParallelDimension as D
 from topoopt.simulate.llm_training.strategies import BOTH_ENDS, Column, StrategyColumns
-from topoopt.workloads.language_models import end_weights, routed_parameters, whole_ends
-from topoopt.workloads.layer_kinds import (
+from topoopt.workloads.language_models import (
+    end_weights,
     expert_weights,
     layer_weights,
     matrix_weights,
     passed_elements,
+    routed_parameters,
+    whole_ends,
 )
 
 WHOLE = 1.0 - 1e-9

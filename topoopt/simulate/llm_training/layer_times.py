@@ -7,21 +7,21 @@ from collections.abc import Iterable
 import numpy as np
 
 from topoopt.core.arrays import Floats
-from topoopt.core.language_models import (
+from topoopt.core.llm_training import (
     Attention,
     DeltaAttention,
     Experts,
     LatentAttention,
     LayerKind,
     LightningAttention,
+    LlmTrainingProblem,
     Mixer,
     Mlp,
     StateSpace,
 )
-from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.parallelism import Recompute
 from topoopt.simulate.llm_training.strategies import Column, StrategyColumns
-from topoopt.workloads.layer_kinds import (
+from topoopt.workloads.language_models import (
     Matrix,
     core_operations,
     expert_matrices,

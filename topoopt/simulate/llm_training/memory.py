@@ -8,13 +8,20 @@ from dataclasses import fields, replace
 import numpy as np
 
 from topoopt.core.arrays import Floats, Ints
-from topoopt.core.language_models import Attention, LatentAttention, LayerKind, Mlp
-from topoopt.core.llm_training import LlmTrainingProblem, NumberFormats, TrainingMemory
+from topoopt.core.llm_training import (
+    Attention,
+    LatentAttention,
+    LayerKind,
+    LlmTrainingProblem,
+    Mlp,
+    NumberFormats,
+    TrainingMemory,
+)
 from topoopt.core.parallelism import PipelineSchedule, Recompute
 from topoopt.native import pipeline
 from topoopt.simulate.llm_training.costs import ELEMENT, Layers, Weights, blocks_of, part_weights, rank_weights
 from topoopt.simulate.llm_training.strategies import BOTH_ENDS, Column, StrategyColumns
-from topoopt.workloads.layer_kinds import mixer_kept
+from topoopt.workloads.language_models import mixer_kept
 
 LOGIT_BYTES = 6.0
 """Of a logit: 16 bits, and 32 in the loss."""

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from topoopt.core.arrays import Ints
 from topoopt.core.errors import Problem
-from topoopt.core.language_models import LanguageModel
-from topoopt.core.llm_training import END_SLOTS, LlmTrainingProblem
+from topoopt.core.llm_training import END_SLOTS, LanguageModel, LlmTrainingProblem
 from topoopt.core.parallelism import (
     RANK_ORDERS,
     ParallelStrategy,

@@ -11,8 +11,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from topoopt.core.arrays import Floats
-from topoopt.core.language_models import Experts, LayerKind, Mlp
-from topoopt.core.llm_training import LlmTrainingProblem
+from topoopt.core.llm_training import Experts, LayerKind, LlmTrainingProblem, Mlp
 from topoopt.core.parallelism import Recompute
 from topoopt.verify.llm_training.layers import Mixing, Product, mean_keys, mixing_of, parts_of
 from topoopt.verify.llm_training.space import Records

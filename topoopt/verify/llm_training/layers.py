@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from topoopt.core.arrays import Floats
-from topoopt.core.language_models import (
+from topoopt.core.llm_training import (
     Attention,
     DeltaAttention,
     Experts,

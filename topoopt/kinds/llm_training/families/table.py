@@ -10,7 +10,7 @@ Formulas = Mapping[str, object]
 """Fields of a part of a layer by formulas of the keys of a configuration; `i` is the number of the layer."""
 
 Part = tuple[str, Formulas]
-"""Name of a type of `topoopt.core.language_models`, and its fields."""
+"""Name of a type of `topoopt.core.llm_training`, and its fields."""
 
 Choice = tuple[str, Part | None]
 """A formula, and the part that a layer has where it holds and none before does."""
