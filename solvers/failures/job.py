@@ -32,8 +32,7 @@ from typing import Generic
 import numpy as np
 
 from solvers.failures.repairs import RING_REPAIRS, Damage, PlanTraffic, Repaired, damage_of
-from solvers.failures.surviving import Surviving, after, links_of, not_forwarding, reach
-from solvers.failures.worst import FailureEvaluator, Plan, Repair
+from solvers.failures.worst import FailureEvaluator, Plan, Repair, Surviving, after, links_of, not_forwarding, reach
 from solvers.job.realise import realise
 from solvers.network.assembly import assemble, link_arcs
 from solvers.network.exact import solve_milp

@@ -32,8 +32,7 @@ import numpy as np
 
 from solvers.failures.job import JobEvaluator
 from solvers.failures.repairs import PlanTraffic, Repaired
-from solvers.failures.surviving import after, reach, single_links
-from solvers.failures.worst import FailureEvaluator, Repair
+from solvers.failures.worst import FailureEvaluator, Repair, after, reach, single_links
 from solvers.job.loop import LoopResult
 from solvers.job.realise import Realisation, demand_routed, realise
 from solvers.network.annealing import LinkTable, arcs_of, table_of, table_of_arcs, topology_of

@@ -24,8 +24,7 @@ from itertools import pairwise
 import numpy as np
 
 from solvers.failures.job import Exchange, ExchangeSearch, Rewired, given_up, standing_links, unit_arcs, with_links
-from solvers.failures.surviving import after, links_left, not_forwarding, reach
-from solvers.failures.worst import FailureEvaluator, Repair
+from solvers.failures.worst import FailureEvaluator, Repair, after, links_left, not_forwarding, reach
 from solvers.llm_training.direct_connect import both_directions, orders_of
 from solvers.llm_training.evaluation import evaluated, family_bytes, sending_pairs
 from solvers.stop import Stop

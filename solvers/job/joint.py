@@ -23,8 +23,8 @@ from itertools import permutations
 
 import numpy as np
 
-from formulations.allreduce_rings import RingGroup
 from formulations.job_plans import JointPlan, PlanOption, chosen, fixed, joint_plan_arrays
+from formulations.mixtures import RingGroup
 from solvers.backends import SOLVERS, LpResult, SolverLimits
 from solvers.job.alternate import Alternation
 from solvers.job.loop import LoopResult, LoopSettings, Progress

@@ -42,9 +42,8 @@ from topoopt.core.parallelism import RANK_ORDERS, ParallelDimension, ParallelStr
 from topoopt.core.proofs import StopReason
 from topoopt.core.result import SearchResult
 from topoopt.core.routing import PathTable
-from topoopt.simulate.llm_training.costs import GroupRates
+from topoopt.simulate.llm_training.costs import GroupRates, ledger, total_bytes
 from topoopt.simulate.llm_training.links import FamilyGroups, PlacedNetwork, family_groups, rank_coordinates
-from topoopt.simulate.llm_training.memory import ledger, total_bytes
 from topoopt.simulate.llm_training.step import network_rates, roofline_estimate, shared_rates
 from topoopt.simulate.llm_training.strategies import StrategyColumns, columns_of
 from topoopt.simulate.llm_training.times import iteration_times, order_bounds, stage_parts

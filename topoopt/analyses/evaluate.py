@@ -18,7 +18,7 @@ from topoopt.core.errors import InfeasibleError, InputError, Problem
 from topoopt.core.llm_training import LlmTrainingProblem, StepEstimate
 from topoopt.core.llm_training_plan import PHOTONIC_RAILS, POD_CIRCUITS, RankedStrategy
 from topoopt.core.parallelism import ParallelStrategy, PipelineSchedule, Recompute, StrategySpace
-from topoopt.kinds.llm_training.interval import interval_of, outside_measured
+from topoopt.kinds.llm_training.words import interval_of, outside_measured
 from topoopt.page import options
 from topoopt.page.output import Output
 from topoopt.page.process import verbose
@@ -86,7 +86,7 @@ def _switched(file: Path, problem: Any, strategy: Any) -> dict[str, Any]:
     """The step with circuits set anew inside it, as the instance says, checked."""
     from solvers.stop import stop_on_signals
     from solvers.switching import RailSteps, switch_mode
-    from topoopt.analyses.reconfiguration.rails import check_step, placed
+    from topoopt.analyses.reconfiguration import check_step, placed
     from topoopt.analyses.reconfiguration.report import step_document
     from topoopt.core.errors import InputError
 

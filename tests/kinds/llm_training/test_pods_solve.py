@@ -37,8 +37,8 @@ from topoopt.simulate.dag import ordered_by_name
 from topoopt.simulate.llm_training.ranks import PodSetting, pod_graph, program_of
 from topoopt.simulate.llm_training.strategies import columns_of
 from topoopt.verify.llm_training.check import check_llm_training
+from topoopt.verify.llm_training.layers import records_of, row_of, shapes_of, strategies_of
 from topoopt.verify.llm_training.pods import derived_graph, pod_floor, pod_seconds
-from topoopt.verify.llm_training.space import records_of, row_of, shapes_of, strategies_of
 
 EXPERTS = (
     PODS.replace("vocabulary: 32000}", "vocabulary: 32000, experts: {count: 8, per_token: 2, hidden: 1024}}")

@@ -13,18 +13,21 @@ import numpy as np
 from solvers.failures.job import JobEvaluator, JobRewiring, difference, unit_arcs
 from solvers.failures.repairs import PlanTraffic
 from solvers.failures.robust import NetworkEvaluator
-from solvers.failures.surviving import (
+from solvers.failures.training import RAIL_FABRICS, RailEvaluator, TrainingEvaluator, TrainingFailures, TrainingRewiring
+from solvers.failures.worst import (
+    FailureEvaluator,
     after,
+    badness,
     check_count,
     check_failure,
     links_of,
     reach,
+    sample_failures,
     single_links,
     single_planes,
     single_servers,
+    worst_failure,
 )
-from solvers.failures.training import RAIL_FABRICS, RailEvaluator, TrainingEvaluator, TrainingFailures, TrainingRewiring
-from solvers.failures.worst import FailureEvaluator, badness, sample_failures, worst_failure
 from solvers.stop import Stop, first_part
 from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.cluster import LinkDirection

@@ -20,7 +20,7 @@ RECORDS = (
         figures_class=at_first_use("topoopt.kinds.allocation.figures", "AllocationFigures"),
         pages=pages_of(at_first_use("topoopt.kinds.allocation.page", "page")),
         format_2=at_first_use("topoopt.kinds.allocation.methods", "from_format_2"),
-        explain=at_first_use("topoopt.kinds.allocation.explain", "explain"),
+        explain=at_first_use("topoopt.kinds.allocation.methods", "explain"),
         maximise=lambda problem: bool(problem.maximise),
         problems=lambda problem: [Problem(text, path="problem") for text in problem_errors(problem)],
     ),

@@ -19,6 +19,6 @@ RECORDS = (
         figures_class=at_first_use("topoopt.kinds.dag_topology.figures", "DagTopologyFigures"),
         pages=pages_of(at_first_use("topoopt.kinds.dag_topology.page", "page")),
         format_2=at_first_use("topoopt.kinds.dag_topology.methods", "from_format_2"),
-        explain=at_first_use("topoopt.kinds.dag_topology.explain", "explain"),
+        explain=at_first_use("topoopt.kinds.dag_topology.methods", "explain"),
     ),
 )
