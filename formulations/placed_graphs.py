@@ -101,9 +101,6 @@ from topoopt.core.placement import Latency, PlacementProblem
 if TYPE_CHECKING:
     import networkx as nx
 
-if TYPE_CHECKING:
-    import networkx as nx
-
 
 Edge = tuple[int, int]
 
@@ -363,9 +360,9 @@ def placement_rates_arrays(problem: RateProblem, points: Sequence[Mapping[Pair, 
     return rows.program({("span",): 1.0})
 
 
-# Programs of an instance of objective latency as `topoopt export` writes them: data from the instance alone. The solvers
-# build the same programs from better data: a makespan they know, orders of a schedule they found. Here the makespan known
-# is that of everything run one after another, and the placement, where one is needed, cuts the operators in topological
+# Programs of an instance of objective latency as `topoopt export` writes them: data from the instance alone. Solvers
+# build the same programs from better data: a makespan they know, orders of a schedule they found. Here the makespan is
+# that of everything run one after another, and the placement, where one is needed, cuts the operators in topological
 # order into parts of equal work.
 
 FACTORS = (0.5, 1.0, 2.0)

@@ -53,7 +53,7 @@ from topoopt.core.routing import Demand
 from topoopt.core.search_settings import RobustGoal
 from topoopt.core.topology import Topology
 from topoopt.core.workload import TaskGraph, Workload
-from topoopt.simulate.lower import build_task_graph, demand_of
+from topoopt.simulate.network import build_task_graph, demand_of
 
 FINE_COLUMNS = 70_000
 FINE, COARSE = 1e-6, 1e-2
@@ -82,19 +82,11 @@ class NetworkEvaluator(FailureEvaluator[tuple[Topology, RoutingResult]]):
         *,
         alike: bool = True,
     ) -> None:
-        super().__init__()
-        self._topology, self.demand, self.stop = topology, demand, stop
+        super().__init__(topology)
+        self.demand, self.stop = demand, stop
         self.accuracy = FINE if topology.servers * len(topology.arcs) <= FINE_COLUMNS else COARSE
-        self._nominal = route(topology, demand, accuracy=self.accuracy, stop=stop).theta if nominal is None else nominal
+        self.nominal = route(topology, demand, accuracy=self.accuracy, stop=stop).theta if nominal is None else nominal
         self._alike = alike and bool(topology.offsets) and shift_invariant(demand)
-
-    @property
-    def topology(self) -> Topology:
-        return self._topology
-
-    @property
-    def nominal(self) -> float:
-        return self._nominal
 
     def _representative(self, failure: Failure) -> Failure:
         if not self._alike or failure.planes:

@@ -299,20 +299,18 @@ Repair = tuple[FailureOutcome, Plan | None]
 
 
 class FailureEvaluator(ABC, Generic[Plan]):
-    """A solution whose failures are evaluated, each once."""
+    """A solution whose failures are evaluated, each once.
 
-    def __init__(self) -> None:
+    Attributes:
+        topology: whose parts fail.
+        nominal: value without any failure.
+    """
+
+    nominal: float
+
+    def __init__(self, topology: Topology) -> None:
+        self.topology = topology
         self._cached: dict[Failure, Repair[Plan]] = {}
-
-    @property
-    @abstractmethod
-    def topology(self) -> Topology:
-        """Whose parts fail."""
-
-    @property
-    @abstractmethod
-    def nominal(self) -> float:
-        """Value without any failure."""
 
     def outcome(self, failure: Failure) -> FailureOutcome:
         """What a failure does, after the best repair."""

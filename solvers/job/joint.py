@@ -47,7 +47,7 @@ from topoopt.core.routing import GroupRings, Ring
 from topoopt.core.topology import Topology
 from topoopt.core.workload import Placement, Strategy, Workload, strided_groups
 from topoopt.simulate.fabrics import direct_connect_network
-from topoopt.simulate.lower import build_task_graph, demand_of
+from topoopt.simulate.network import build_task_graph, demand_of
 from topoopt.simulate.time_models.evaluate import simulate
 
 MOST_SERVERS = 5

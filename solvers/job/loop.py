@@ -47,8 +47,7 @@ from topoopt.core.routing import Demand
 from topoopt.core.search_settings import AllReduceChoice
 from topoopt.core.topology import Topology
 from topoopt.core.workload import Strategy, TaskGraph, Workload, strided_groups
-from topoopt.simulate.lower import build_task_graph, demand_of, workload_arrays
-from topoopt.simulate.network import network_arrays
+from topoopt.simulate.network import build_task_graph, demand_of, network_arrays, workload_arrays
 from topoopt.simulate.time_models.evaluate import rounds_within, simulate
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ import numpy as np
 
 from tests.support import plain_cases as cases
 from topoopt.native import flows
-from topoopt.simulate.lower import graph_arrays
-from topoopt.simulate.network import network_arrays
+from topoopt.simulate.network import graph_arrays, network_arrays
 from topoopt.simulate.time_models.evaluate import opposite_links
 
 

@@ -12,7 +12,7 @@ from formulations.bandwidth_allocation import BandwidthAllocation, _rate_names
 from formulations.circuit_matching import CircuitMatching
 from formulations.collective_rates import Arc, sets_of
 from formulations.flow_routing import CommonRoutingProgram, ConcurrentFlow
-from formulations.hierarchical_program import BandwidthProgram, Path
+from formulations.hierarchical_bandwidth import BandwidthProgram, Path
 from formulations.job_plans import JointPlan
 from formulations.joint_topology import HopLp, joint_topology_pyomo
 from formulations.mixtures import AllReduceMix, AllReduceTopology, PathSplit

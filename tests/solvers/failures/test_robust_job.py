@@ -24,7 +24,7 @@ from topoopt.core.search_settings import JobSearchSettings, RobustGoal
 from topoopt.core.workload import Operator, OperatorInput, Split, Workload
 from topoopt.kinds.job import RECORDS
 from topoopt.kinds.pipeline import search_problems
-from topoopt.simulate.lower import build_task_graph, demand_of
+from topoopt.simulate.network import build_task_graph, demand_of
 from topoopt.verify.job.plan import check_plan
 
 

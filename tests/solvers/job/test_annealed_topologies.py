@@ -15,7 +15,7 @@ from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.routing import Demand
 from topoopt.core.topology import Topology
 from topoopt.core.workload import Operator, OperatorInput, Split, Workload
-from topoopt.simulate.lower import demand_of
+from topoopt.simulate.network import demand_of
 
 BOTH, ONE_WAY = LinkDirection.BIDIRECTIONAL, LinkDirection.UNIDIRECTIONAL
 

@@ -21,7 +21,7 @@ from topoopt.core.routing import Demand
 from topoopt.core.search_settings import AllReduceChoice
 from topoopt.core.topology import Topology
 from topoopt.kinds.files import read_instance
-from topoopt.simulate.lower import build_task_graph
+from topoopt.simulate.network import build_task_graph
 
 ONE_WAY = LinkDirection.UNIDIRECTIONAL
 TOPOLOGIES = 20

@@ -21,8 +21,7 @@ from topoopt.page.charts import HEIGHT, Axis, Point, Series, legend, number_axis
 from topoopt.page.render import Card, render_page
 from topoopt.page.svg import element, mark, standalone
 from topoopt.page.text import byte_size, percent, ratio
-from topoopt.simulate.lower import build_task_graph, demand_of
-from topoopt.simulate.network import traffic_figures
+from topoopt.simulate.network import build_task_graph, demand_of, traffic_figures
 
 RELATIVE = 1e-9
 

@@ -17,7 +17,7 @@ from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem
 from topoopt.core.proofs import StopReason
 from topoopt.core.result import Certificate, Result, SearchResult
 from topoopt.files.results import bound_document
-from topoopt.kinds.allocation.figures import OWN_LIMIT, AllocationFigures
+from topoopt.kinds.allocation.page import OWN_LIMIT, AllocationFigures
 from topoopt.kinds.kind import Effort, Method, Solver, table
 from topoopt.kinds.pipeline import Explanation, Question, assembled, solve
 from topoopt.verify.allocation import CHECKER, base_and_gain

@@ -20,7 +20,7 @@ from topoopt.core.dag_topology import (
 )
 from topoopt.core.errors import InputError, LimitError, Problem
 from topoopt.core.result import Certificate
-from topoopt.kinds.dag_topology.figures import DagTopologyFigures
+from topoopt.kinds.dag_topology.page import DagTopologyFigures
 from topoopt.kinds.kind import Effort, Method, Solver, table
 from topoopt.kinds.pipeline import Explanation, Question, assembled, solve
 from topoopt.page.text import quantity

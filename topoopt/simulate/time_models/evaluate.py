@@ -15,8 +15,7 @@ from topoopt.core.errors import InputError, Problem
 from topoopt.core.job import Breakdown, Evaluation, Span
 from topoopt.core.workload import TaskGraph, TaskKind
 from topoopt.native import flows, jobs
-from topoopt.simulate.lower import ALLREDUCE, TRANSFER, graph_arrays
-from topoopt.simulate.network import Network, network_arrays
+from topoopt.simulate.network import ALLREDUCE, TRANSFER, Network, graph_arrays, network_arrays
 from topoopt.simulate.time_models import TIME_MODELS
 
 
