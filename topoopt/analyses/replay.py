@@ -18,8 +18,7 @@ from topoopt.core.workload import GroupRings, Placement, Ring, Strategy, TaskGra
 from topoopt.formats.flexnet import FlexnetFile, read_flexnet_taskgraph
 from topoopt.kinds.files import read_instance
 from topoopt.simulate.fabrics import FABRICS, FabricOptions, direct_connect_network
-from topoopt.simulate.lower import build_task_graph
-from topoopt.simulate.network import Network
+from topoopt.simulate.network import Network, build_task_graph
 from topoopt.simulate.time_models import TIME_MODELS
 
 

@@ -36,7 +36,7 @@ from topoopt.page.text import counted
 from topoopt.simulate.dag import job_graph
 from topoopt.simulate.fabrics import plan_network
 from topoopt.simulate.llm_training.ranks import PodSetting, TrainingProgram, pod_graph, program_of
-from topoopt.simulate.lower import build_task_graph
+from topoopt.simulate.network import build_task_graph
 from topoopt.simulate.rail_job import rail_timetable
 from topoopt.simulate.time_models.evaluate import simulate
 from topoopt.verify.llm_training.pods import check_pod_graph
@@ -386,7 +386,7 @@ def from_instance(
     if solution.kind == "llm-training":
         return {"program": training_program(problem, solution, fabric)}
     if solution.kind == "co-optimisation":
-        from topoopt.simulate.lower import build_task_graph
+        from topoopt.simulate.network import build_task_graph
 
         return {"task_graph": build_task_graph(problem.cluster, problem.workload, solution.plan.strategy)}
     return {}
