@@ -401,7 +401,8 @@ class LinkUses:
             message = np.repeat(np.arange(len(sends)), np.diff(start))
             counted = once == np.arange(len(once))
             cells = cell[message[counted]] + arc[counted]
-            return np.bincount(cells, amount[message[counted]], len(loads)).reshape(shape), latency
+            loads += np.bincount(cells, amount[message[counted]], len(loads))
+            return loads.reshape(shape), latency
         for column in self.table.T:
             arc = column[sends.route]
             there = arc >= 0

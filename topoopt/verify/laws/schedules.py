@@ -94,7 +94,7 @@ def blocks_fit(problem: CollectiveProblem, schedule: CollectiveSchedule) -> Iter
 def sends_fit(problem: CollectiveProblem, schedule: CollectiveSchedule) -> Iterator[str]:
     """Sends are of blocks, between ranks, and add only where something is reduced."""
     ranks, sends, count = problem.network.ranks, schedule.sends, len(schedule.blocks.units)
-    between = all(not problem.network.is_switch[end].any() for end in (sends.tail, sends.head))
+    between = all(np.isin(end, ranks, kind="table").all() for end in (sends.tail, sends.head))
     if len(sends) and not (between and 0 <= sends.block.min() <= sends.block.max() < count and sends.step.min() >= 0):
         yield "a send of no block, or between no ranks, or before the first step"
     elif problem.collective not in REDUCING and sends.reduce.any():
