@@ -184,7 +184,7 @@ IN_VAIN, RISE = 24, 1e-5
 """A proof ends when so many programs in a row raised the bound by less than this part of it."""
 
 
-CLEAR = 1e-2
+CLEAR = 3e-3
 """Laws whose relaxation is better by this part than that of fewer laws are branched on alone."""
 
 

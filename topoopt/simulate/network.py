@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from topoopt.core.arrays import Floats, Int32s, Ints, offsets
-from topoopt.core.cluster import LinkSharing
+from topoopt.core.cluster import ComputeOrder, LinkSharing
 from topoopt.core.collective import GroupSchedule
 from topoopt.core.errors import InputError
 from topoopt.core.routing import Demand, GroupRings, PathTable, TrafficFigures, ring_pair_bytes
@@ -238,6 +238,7 @@ class Network:
         member_ptr: int64[...+1]; member_link: int32[...], link ids of the path of one ring member to the next.
         schedules: of AllReduces that are not on rings.
         link_sharing: how flows share a link.
+        compute_order: in which order servers compute.
     """
 
     servers: int
@@ -258,24 +259,28 @@ class Network:
     member_link: Int32s
     schedules: ScheduleArrays
     link_sharing: LinkSharing = LinkSharing.FIFO
+    compute_order: ComputeOrder = ComputeOrder.ARRIVAL
 
     @property
     def links(self) -> int:
         return len(self.link_rate)
 
     def require_rings(self, model: str) -> None:
-        """Refuse schedules other than rings, for a time model that knows none.
+        """Refuse schedules other than rings, and another order of compute, for a time model that has none.
 
         Raises:
             InputError: there are some.
         """
+        if self.compute_order is not ComputeOrder.ARRIVAL:
+            raise InputError(f"time model {model} computes in order of arrival only; take rounds or hop")
         if len(self.schedules.from_bytes):
             raise InputError(f"time model {model} knows AllReduces on rings only; take rounds or hop")
 
 
 class NetworkArrays(NamedTuple):
     """A network as simulations see it; fields as in `Network`; `cut`: segments of transfers go between
-    the pieces of what AllReduces send at once; `turns`: after a turn of each of these."""
+    the pieces of what AllReduces send at once; `turns`: after a turn of each of these; `ranked`: servers compute what
+    has the longest path of compute to the end first."""
 
     servers: int
     hop_latency: float
@@ -294,6 +299,7 @@ class NetworkArrays(NamedTuple):
     schedules: ScheduleArrays
     cut: bool
     turns: bool
+    ranked: bool
 
 
 def network_arrays(network: Network) -> NetworkArrays:
@@ -311,9 +317,10 @@ def network_arrays(network: Network) -> NetworkArrays:
             network.servers,
             float(network.hop_latency_ms),
             float(network.ring_round_latency_ms),
-            *(getattr(network, name) for name in NetworkArrays._fields[3:-2]),
+            *(getattr(network, name) for name in NetworkArrays._fields[3:-3]),
             network.link_sharing is not LinkSharing.FIFO,
             network.link_sharing is LinkSharing.FAIR,
+            network.compute_order is ComputeOrder.LONGEST_PATH_FIRST,
         )
     )
 
@@ -341,6 +348,7 @@ def compile_network(
     rings: tuple[GroupRings, ...],
     schedules: Sequence[GroupSchedule] = (),
     link_sharing: LinkSharing = LinkSharing.FIFO,
+    compute_order: ComputeOrder = ComputeOrder.ARRIVAL,
 ) -> Network:
     """Flatten routes, rings and schedules to link ids.
 
@@ -386,4 +394,5 @@ def compile_network(
         member_link=_ids_of(member_nodes, table, member_starts),
         schedules=schedule_arrays(groups, schedules, table),
         link_sharing=link_sharing,
+        compute_order=compute_order,
     )

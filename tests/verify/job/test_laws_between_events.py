@@ -177,7 +177,7 @@ def test_laws_of_slices_hold_in_simulations(job, data) -> None:
     middle, times = {"mid": np.mean, "midback": np.mean, "last": np.max, "turned": np.max}, [0.0]
     for name in laws.events[1:-1]:
         kind, o = name[:-1].split("(")
-        times.append(middle.get(kind, np.min)(starts[int(o), kind in ("back", "midback", "turned")]))
+        times.append(middle.get(kind, np.min)(starts[int(o), int(kind in ("back", "midback", "turned"))]))
     times.append(result.iteration_time_ms)
     named = [law for law in laws.laws if law.name.startswith(OF_SLICES)]
     assert len(named) >= 9 * len(chosen)

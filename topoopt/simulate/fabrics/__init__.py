@@ -193,6 +193,7 @@ def direct_connect_network(
         rings=tuple(rings),
         schedules=schedules,
         link_sharing=cluster.link_sharing,
+        compute_order=cluster.compute_order,
     )
 
 

@@ -51,6 +51,7 @@ def ideal_switch(cluster: Cluster, groups: Sequence[Group], options: FabricOptio
         routes=routes,
         rings=list_order_rings(groups, routes),
         link_sharing=cluster.link_sharing,
+        compute_order=cluster.compute_order,
     )
 
 
@@ -126,6 +127,7 @@ def tree_network(
         routes=routes,
         rings=list_order_rings(groups, routes),
         link_sharing=cluster.link_sharing,
+        compute_order=cluster.compute_order,
     )
 
 
