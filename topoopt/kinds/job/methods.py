@@ -49,7 +49,7 @@ from topoopt.core.price_book import PriceBook
 from topoopt.core.proofs import Bound, Tolerance, settle
 from topoopt.core.result import Certificate, SearchResult
 from topoopt.core.routing import GroupRings, PathTable, Ring
-from topoopt.core.search_settings import JobSearchSettings
+from topoopt.core.search_settings import AllReduceChoice, JobSearchSettings
 from topoopt.core.topology import Topology
 from topoopt.core.workload import (
     Placement,
@@ -68,7 +68,7 @@ from topoopt.kinds.kind import Effort, Method, Solver, table
 from topoopt.kinds.pipeline import concluded
 from topoopt.simulate.fabrics import FABRICS, FabricOptions, choice_problems, options_of
 from topoopt.simulate.network import Network
-from topoopt.verify.job.bounds import compute_bounds, instance_bounds
+from topoopt.verify.job.bounds import compute_bounds, instance_bounds, strategies_in_turn
 from topoopt.verify.job.check import at_root, laws_of, strategy_bound
 from topoopt.verify.job.least_times import Choices, choices_of
 from topoopt.verify.job.strategy_laws import OF_SLICES, StrategyLaws, mirrored, states_of
@@ -201,6 +201,12 @@ def _bound(problem: CoOptimisation, effort: Effort) -> tuple[Bound, tuple[Certif
     if formulas is None:
         return max(compute_bounds(cluster, workload), key=lambda bound: bound.value), ()
     quick = _time_is_short(effort, QUICK_S)
+    if effort.search.method == "joint" and not quick:
+        on_rings = problem.search.allreduce is AllReduceChoice.RINGS
+        in_turn = effort.optional(
+            "bounds of strategies in turn", lambda: strategies_in_turn(cluster, workload, on_rings=on_rings)
+        )
+        formulas = formulas if in_turn is None else (*formulas, in_turn)
     proven = effort.optional(
         "bound of the strategy program",
         lambda: prove_bound(
