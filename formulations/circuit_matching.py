@@ -31,8 +31,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from formulations.programs import LpArrays, Rows
-from topoopt.core.circuits import RegionalCircuitsProblem
 from topoopt.core.errors import InputError, Problem
+from topoopt.core.regional_circuits import RegionalCircuitsProblem
 
 INF = float("inf")
 Pair = tuple[int, int]

@@ -19,13 +19,13 @@ from solvers.llm_training.evaluation import sending_pairs
 from solvers.regional_circuits import matched
 from solvers.stop import Stop
 from topoopt.core.arrays import Floats, Ints
-from topoopt.core.circuits import RegionalCircuitsProblem
 from topoopt.core.cluster import Cluster
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.llm_training import GpuCluster, LlmTrainingProblem
 from topoopt.core.llm_training_plan import REGIONAL
 from topoopt.core.llm_training_plan import TrafficFamily as F
 from topoopt.core.parallelism import ParallelStrategy
+from topoopt.core.regional_circuits import RegionalCircuitsProblem
 from topoopt.core.workload import PathTable
 from topoopt.simulate.circuits import RegionTraffic
 from topoopt.simulate.fabrics import FABRICS, FabricOptions

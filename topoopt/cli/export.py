@@ -15,13 +15,13 @@ from rich.markup import escape
 
 from solvers.network.assembly import switched
 from solvers.switching import RailSteps, switch_mode
-from topoopt.core.circuits import SwitchedSteps
 from topoopt.core.dag_topology import DagTopologyProblem
 from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.job import CoOptimisation
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.llm_training_plan import REGIONAL, FabricPlan, PodCircuits
 from topoopt.core.parallelism import ParallelStrategy
+from topoopt.core.regional_circuits import SwitchedSteps
 from topoopt.core.result import Result
 from topoopt.core.switching import RailTimetable, StagePorts
 from topoopt.core.topology import Topology

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from topoopt.core.circuits import RegionalCircuitsPlan, RegionalCircuitsProblem
 from topoopt.core.errors import InputError, LimitError, Problem
+from topoopt.core.regional_circuits import RegionalCircuitsPlan, RegionalCircuitsProblem
 from topoopt.core.result import Result
 from topoopt.kinds.pipeline import Explanation, Question, solve
 from topoopt.kinds.regional_circuits.figures import RegionalCircuitsFigures

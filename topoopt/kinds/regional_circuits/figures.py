@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from topoopt.core.arrays import Ints
-from topoopt.core.circuits import RegionalCircuitsPlan, RegionalCircuitsProblem
+from topoopt.core.regional_circuits import RegionalCircuitsPlan, RegionalCircuitsProblem
 from topoopt.core.result import Columns, Objective
 from topoopt.simulate.circuits import RegionTraffic
 

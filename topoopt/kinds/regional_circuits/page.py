@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from markupsafe import Markup
 
-from topoopt.core.circuits import RegionalCircuitsPlan, RegionalCircuitsProblem
+from topoopt.core.regional_circuits import RegionalCircuitsPlan, RegionalCircuitsProblem
 from topoopt.core.result import Result
 from topoopt.kinds.regional_circuits.figures import RegionalCircuitsFigures, StepTimes
 from topoopt.page.charts import element, percentage, picture, stack
