@@ -28,7 +28,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from formulations.programs import LpArrays, Rows
 from topoopt.core.errors import InputError, Problem
@@ -103,51 +102,6 @@ def build_arrays(data: CircuitMatching) -> LpArrays:
                 total = sum(data.demand[direction] for direction in directions)
                 rows.row(f"{name}_{server}", total, INF, [*terms, (time, data.electrical)])
     return rows.program({("time",): 1.0})
-
-
-def build_pyomo(data: CircuitMatching) -> Any:
-    """Return the same as a Pyomo ConcreteModel, the readable twin."""
-    import pyomo.environ as pyo
-
-    model = pyo.ConcreteModel("circuit_matching")
-    choices = [(*pair, k) for pair in data.pairs for k in (0, *data.counts(pair))]
-    over = [(*direction, k) for direction in data.demand for k in data.counts((min(direction), max(direction)))]
-    model.time = pyo.Var(bounds=(0.0, None))
-    model.count = pyo.Var(choices, domain=pyo.Binary)
-    model.carried = pyo.Var(over, bounds=(0.0, None))
-    model.objective = pyo.Objective(expr=model.time)
-
-    @model.Constraint(data.pairs)  # type: ignore[untyped-decorator]
-    def one(m: Any, i: int, j: int) -> Any:
-        return sum(m.count[i, j, k] for k in (0, *data.counts((i, j)))) == 1.0
-
-    @model.Constraint([i for i in range(len(data.ports)) if any(i in choice[:2] and choice[2] for choice in choices)])  # type: ignore[untyped-decorator]
-    def ports(m: Any, i: int) -> Any:
-        return sum(choice[2] * m.count[choice] for choice in choices if i in choice[:2]) <= data.ports[i]
-
-    @model.Constraint(over)  # type: ignore[untyped-decorator]
-    def chosen(m: Any, i: int, j: int, k: int) -> Any:
-        most = data.demand[i, j] * m.count[min(i, j), max(i, j), k]
-        return m.carried[i, j, k] <= most if data.split else m.carried[i, j, k] == most
-
-    @model.Constraint(over)  # type: ignore[untyped-decorator]
-    def served(m: Any, i: int, j: int, k: int) -> Any:
-        return m.carried[i, j, k] <= data.circuit * k * m.time
-
-    def left(m: Any, side: int, server: int) -> Any:
-        directions = [direction for direction in data.demand if direction[side] == server]
-        total = sum(data.demand[direction] for direction in directions)
-        return total - sum(m.carried[choice] for choice in over if choice[side] == server) <= data.electrical * m.time
-
-    @model.Constraint(sorted({direction[0] for direction in data.demand}))  # type: ignore[untyped-decorator]
-    def leaving(m: Any, i: int) -> Any:
-        return left(m, 0, i)
-
-    @model.Constraint(sorted({direction[1] for direction in data.demand}))  # type: ignore[untyped-decorator]
-    def reaching(m: Any, i: int) -> Any:
-        return left(m, 1, i)
-
-    return model
 
 
 def matching_of(problem: RegionalCircuitsProblem, step: int) -> CircuitMatching:

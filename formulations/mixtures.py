@@ -173,35 +173,6 @@ def _shortest_paths(graph: Any, source: int, target: int, most: int, max_hops: i
     return within
 
 
-def path_split_pyomo(data: PathSplit) -> Any:
-    """The same as a Pyomo model, to be read and to be compared with; small instances only."""
-    import pyomo.environ as pyo
-
-    demand = data.demand.tolist()
-    family = [0] * data.resources if data.family is None else data.family.tolist()
-    price = [0.0] * len(demand) if data.price is None else data.price.tolist()
-    use = list(zip(data.resource.tolist(), data.alternative.tolist(), data.use.tolist(), strict=True))
-
-    model = pyo.ConcreteModel("path_split")
-    model.share = pyo.Var([(k, a) for a, k in enumerate(demand)], bounds=(0.0, 1.0))
-    model.peak = pyo.Var(range(len(data.family_weight)), domain=pyo.NonNegativeReals)
-    model.least_load = pyo.Objective(
-        expr=sum(weight * model.peak[f] for f, weight in enumerate(data.family_weight))
-        + sum(price[a] * model.share[k, a] for a, k in enumerate(demand))
-    )
-
-    @model.Constraint(sorted(set(demand)))  # type: ignore[untyped-decorator]
-    def split(m: Any, k: int) -> Any:
-        return sum(m.share[k, a] for a, owner in enumerate(demand) if owner == k) == 1.0
-
-    @model.Constraint(range(data.resources))  # type: ignore[untyped-decorator]
-    def fit_peak(m: Any, r: int) -> Any:
-        load = sum(amount * m.share[demand[a], a] for resource, a, amount in use if resource == r)
-        return load - m.peak[family[r]] <= 0.0
-
-    return model
-
-
 MOST_ROUTINGS = 20_000
 """Most columns that `from_routing` generates."""
 
@@ -286,25 +257,6 @@ def _load(weight: Floats, offsets: Ints, lengths: Floats) -> Floats:
             load[np.searchsorted(offsets, (v - before[v]) % n)] += carried[v]
             carried[before[v]] += carried[v]
     return load
-
-
-def circulant_flow_pyomo(load: Floats, capacity: Floats, classes: list[int]) -> Any:
-    """The same as a Pyomo model, to be read and to be compared with; small instances only."""
-    import pyomo.environ as pyo
-
-    routings = range(load.shape[1])
-    model = pyo.ConcreteModel("circulant_flow")
-    model.share = pyo.Var(routings, domain=pyo.NonNegativeReals)
-    model.theta = pyo.Var(domain=pyo.NonNegativeReals)
-    model.least_load = pyo.Objective(expr=model.theta)
-    model.mix = pyo.Constraint(expr=sum(model.share[k] for k in routings) == 1.0)
-
-    @model.Constraint(classes)  # type: ignore[untyped-decorator]
-    def fit(m: Any, p: int) -> Any:
-        c = classes.index(p)
-        return sum(float(load[c, k]) * m.share[k] for k in routings) - float(capacity[c]) * m.theta <= 0.0
-
-    return model
 
 
 def mixture_arrays(utilisation: Floats) -> LpArrays:

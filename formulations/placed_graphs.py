@@ -87,7 +87,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -142,37 +142,6 @@ def favourite_children_arrays(data: FavouriteChildren) -> LpArrays:
     for i, time in enumerate(data.time_ms.tolist()):
         rows.row(f"last_{i}", time, np.inf, [(rows.at("span"), 1.0), (rows.at("start", i), -1.0)])
     return rows.program({("span",): 1.0})
-
-
-def favourite_children_pyomo(data: FavouriteChildren) -> Any:
-    """The same as a Pyomo ConcreteModel, to be read."""
-    import pyomo.environ as pyo
-
-    model = pyo.ConcreteModel("favourite_children")
-    operators, edges = range(len(data.time_ms)), list(data.cost_ms)
-    children, parents = data.children(), data.parents()
-    model.start = pyo.Var(operators, bounds=(0.0, None))
-    model.remote = pyo.Var(edges, bounds=(0.0, 1.0))
-    model.span = pyo.Var(bounds=(0.0, None))
-    model.objective = pyo.Objective(expr=model.span)
-
-    @model.Constraint(edges)  # type: ignore[untyped-decorator]
-    def wait(m: Any, i: int, j: int) -> Any:
-        return m.start[j] >= m.start[i] + float(data.time_ms[i]) + data.cost_ms[i, j] * m.remote[i, j]
-
-    @model.Constraint(list(children))  # type: ignore[untyped-decorator]
-    def child(m: Any, i: int) -> Any:
-        return sum(m.remote[i, j] for j in children[i]) >= len(children[i]) - 1.0
-
-    @model.Constraint(list(parents))  # type: ignore[untyped-decorator]
-    def parent(m: Any, j: int) -> Any:
-        return sum(m.remote[i, j] for i in parents[j]) >= len(parents[j]) - 1.0
-
-    @model.Constraint(operators)  # type: ignore[untyped-decorator]
-    def last(m: Any, i: int) -> Any:
-        return m.span >= m.start[i] + float(data.time_ms[i])
-
-    return model
 
 
 def favourites(data: FavouriteChildren, x: Floats) -> dict[int, int]:
@@ -241,43 +210,6 @@ def link_packing_arrays(rate: Floats, capacity: Floats, scale: float | None = No
     if scale is None:
         return rows.program({("scale",): -1.0})
     return rows.program({("used", *share): 1.0 for share in table})
-
-
-def link_packing_pyomo(rate: Floats, capacity: Floats, scale: float | None = None) -> Any:
-    """The same as a Pyomo ConcreteModel, to be read."""
-    import pyomo.environ as pyo
-
-    model = pyo.ConcreteModel("link_packing")
-    table = shares(rate, capacity)
-    pairs = [(int(s), int(t)) for s, t in np.argwhere(rate > 0)]
-    model.share = pyo.Var(table, bounds=(0.0, None))
-    model.scale = pyo.Var(bounds=(scale or 0.0, 1.0 if scale is None else scale))
-
-    @model.Constraint(pairs)  # type: ignore[untyped-decorator]
-    def carry(m: Any, s: int, t: int) -> Any:
-        return sum(m.share[share] for share in table if share[:2] == (s, t)) - float(rate[s, t]) * m.scale == 0.0
-
-    for name, end in (("out", 0), ("into", 1)):
-        ports = sorted({(share[end], share[2]) for share in table})
-
-        def port(m: Any, s: int, link: int, end: int = end) -> Any:
-            return sum(m.share[share] for share in table if (share[end], share[2]) == (s, link)) <= float(
-                capacity[s, link]
-            )
-
-        model.add_component(name, pyo.Constraint(ports, rule=port))
-    if scale is None:
-        model.objective = pyo.Objective(expr=-model.scale)
-        return model
-    model.used = pyo.Var(table, domain=pyo.Binary)
-
-    @model.Constraint(table)  # type: ignore[untyped-decorator]
-    def switch(m: Any, s: int, t: int, link: int) -> Any:
-        most = float(min(capacity[s, link], capacity[t, link], rate[s, t]))
-        return m.share[s, t, link] - most * m.used[s, t, link] <= 0.0
-
-    model.objective = pyo.Objective(expr=sum(model.used[share] for share in table))
-    return model
 
 
 def placement_makespan_arrays(
@@ -360,83 +292,6 @@ def unordered(problem: PlacementProblem) -> list[tuple[int, int]]:
     return [(i, j) for i, j in combinations(busy, 2) if not closure.has_edge(i, j) and not closure.has_edge(j, i)]
 
 
-# The same program in Pyomo, for a reader; a test holds both builders equal.
-
-
-def placement_makespan_pyomo(
-    problem: PlacementProblem, upper_ms: float, send_ms: Callable[[int, int, int], float]
-) -> Any:
-    """The program as a Pyomo ConcreteModel; arguments and names as in the module text."""
-    import pyomo.environ as pyo
-
-    model = pyo.ConcreteModel("placement_makespan")
-    members = problem.colocated()
-    of = {i: g for g, group in enumerate(members) for i in group}
-    groups, operators, devices = range(len(members)), range(len(problem.operators)), range(len(problem.devices))
-
-    def able(_: Any, g: int, d: int) -> tuple[float, float]:
-        return 0.0, float(all(problem.supports(i, d) for i in members[g]))
-
-    pairs = unordered(problem)
-    model.at = pyo.Var(groups, devices, domain=pyo.Integers, bounds=able)
-    model.start = pyo.Var(operators, bounds=(0.0, upper_ms))
-    model.span = pyo.Var(bounds=(0.0, upper_ms))
-    model.before = pyo.Var(pairs, domain=pyo.Binary)
-    model.objective = pyo.Objective(expr=model.span)
-
-    def time(i: int, d: int) -> float:
-        return problem.time_ms(i, d) if problem.supports(i, d) else 0.0
-
-    def run(i: int) -> Any:
-        return sum(time(i, d) * model.at[of[i], d] for d in devices)
-
-    @model.Constraint(groups)  # type: ignore[untyped-decorator]
-    def place(m: Any, g: int) -> Any:
-        return sum(m.at[g, d] for d in devices) == 1.0
-
-    @model.Constraint([d for d in devices if problem.devices[d].memory_bytes is not None])  # type: ignore[untyped-decorator]
-    def fit(m: Any, d: int) -> Any:
-        held = sum(sum(problem.operators[i].memory_bytes for i in members[g]) * m.at[g, d] for g in groups)
-        return held <= float(problem.devices[d].memory_bytes or 0)
-
-    @model.Constraint(operators)  # type: ignore[untyped-decorator]
-    def end(m: Any, i: int) -> Any:
-        return m.span >= m.start[i] + run(i)
-
-    edges = [(t, j) for t, tensor in enumerate(problem.tensors) for j in tensor.consumers]
-
-    @model.Constraint(edges)  # type: ignore[untyped-decorator]
-    def follow(m: Any, t: int, j: int) -> Any:
-        i = problem.tensors[t].producer
-        return m.start[j] >= m.start[i] + run(i)
-
-    apart = [(t, j) for t, j in edges if of[problem.tensors[t].producer] != of[j]]
-
-    @model.Constraint([(t, j, d, e) for t, j in apart for d in devices for e in devices if d != e])  # type: ignore[untyped-decorator]
-    def send(m: Any, t: int, j: int, d: int, e: int) -> Any:
-        i, sends = problem.tensors[t].producer, send_ms(t, d, e)
-        far = (upper_ms + sends) * (2.0 - m.at[of[i], d] - m.at[of[j], e])
-        return m.start[j] >= m.start[i] + run(i) + sends - far
-
-    meet = [(i, j, d) for i, j in pairs for d in devices]
-
-    @model.Constraint(meet)  # type: ignore[untyped-decorator]
-    def first(m: Any, i: int, j: int, d: int) -> Any:
-        far = upper_ms * (3.0 - m.before[i, j] - m.at[of[i], d] - m.at[of[j], d])
-        return m.start[j] >= m.start[i] + run(i) - far
-
-    @model.Constraint(meet)  # type: ignore[untyped-decorator]
-    def second(m: Any, i: int, j: int, d: int) -> Any:
-        far = upper_ms * (2.0 + m.before[i, j] - m.at[of[i], d] - m.at[of[j], d])
-        return m.start[i] >= m.start[j] + run(j) - far
-
-    @model.Constraint(devices)  # type: ignore[untyped-decorator]
-    def work(m: Any, d: int) -> Any:
-        return m.span >= sum(time(i, d) * m.at[of[i], d] for i in operators)
-
-    return model
-
-
 Pair = tuple[int, int]
 
 
@@ -503,42 +358,3 @@ def placement_rates_arrays(problem: RateProblem, points: Sequence[Mapping[Pair, 
             terms = [(rows.at("slow", *pair), value) for pair, value in coefficients.items()]
             rows.row(f"{port[0]}_{port[1]}_{number}", side, np.inf, terms)
     return rows.program({("span",): 1.0})
-
-
-def placement_rates_pyomo(problem: RateProblem, points: Sequence[Mapping[Pair, float]]) -> Any:
-    """The same as a Pyomo ConcreteModel, to be read."""
-    import pyomo.environ as pyo
-
-    model = pyo.ConcreteModel("placement_rates")
-    activities, pairs, ports = range(len(problem.fixed_ms)), list(problem.pairs), problem.ports()
-    model.start = pyo.Var(activities, bounds=(0.0, None))
-    model.slow = pyo.Var(
-        pairs, bounds=lambda _, s, t: (1.0 / float(min(problem.capacity[s], problem.capacity[t])), None)
-    )
-    model.makespan = pyo.Var(bounds=(0.0, None))  # span is the name of rows (2)
-    model.objective = pyo.Objective(expr=model.makespan)
-
-    def end(u: int) -> Any:
-        pair = problem.pair[u]
-        sends = 0.0 if pair is None else float(problem.volume[u]) * model.slow[pair]
-        return model.start[u] + float(problem.fixed_ms[u]) + sends
-
-    lag = {(u, v): lag for u, v, lag in problem.arcs}
-
-    @model.Constraint(list(lag))  # type: ignore[untyped-decorator]
-    def follow(m: Any, u: int, v: int) -> Any:
-        return m.start[v] >= end(u) + lag[u, v]
-
-    @model.Constraint(activities)  # type: ignore[untyped-decorator]
-    def span(m: Any, u: int) -> Any:
-        return m.makespan >= end(u)
-
-    for name in ("out", "into"):
-        rows = pyo.Constraint(pyo.Any)
-        model.add_component(name, rows)
-        for number, point in enumerate(points):
-            for (direction, s), members in ports.items():
-                if direction == name:
-                    rates = sum(2.0 / point[pair] - model.slow[pair] / point[pair] ** 2 for pair in members)
-                    rows[s, number] = rates <= float(problem.capacity[s])
-    return model

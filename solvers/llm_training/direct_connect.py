@@ -479,7 +479,7 @@ def _mesh_links(groups: BlockGroups, interfaces: int, links: LinkDirection, seed
     copies, left = divmod(interfaces, k - 1)
     steps = list(range(1, k)) * copies
     if left and not copies:
-        if left == 1 and k > 2 and links is LinkDirection.BIDIRECTIONAL:
+        if left == 1 and links is LinkDirection.BIDIRECTIONAL:
             return [], (), ()
         distances = totient(k, left, links, Selection.BEST, seed=seed).distances
         both = links is LinkDirection.BIDIRECTIONAL

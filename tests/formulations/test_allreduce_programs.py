@@ -12,10 +12,11 @@ from pyomo.contrib.appsi.base import TerminationCondition
 from pyomo.contrib.appsi.solvers.highs import Highs
 from scipy.optimize import Bounds, LinearConstraint, milp
 
-from formulations import allreduce_rings, pyomo_models
+from formulations import allreduce_rings
 from formulations.allreduce_rings import AllReduceMix, AllReduceTopology, RingGroup, group_tables
 from formulations.joint_topology import JointTopology, Symmetry, find_symmetry
 from formulations.programs import LpArrays, shape_errors
+from tests.support import pyomo_networks
 
 RING_ORDERS = {2: ((0, 1),), 3: ((0, 1, 2), (0, 2, 1))}
 
@@ -87,7 +88,7 @@ def test_mix_arrays_equal_the_readable_model(seed: int, n: int, hop_price: float
     """Both builders of the fixed-topology program reach the same optimum."""
     data = random_mix(seed, n, hop_price)
     assert solved(allreduce_rings.allreduce_mix_arrays(data)) == pytest.approx(
-        reference(pyomo_models.allreduce_mix_pyomo(data)), rel=1e-7
+        reference(pyomo_networks.allreduce_mix_pyomo(data)), rel=1e-7
     )
 
 
@@ -146,7 +147,7 @@ def test_topology_arrays_equal_the_readable_model(seed: int, bidirectional: bool
     data = joint(n, 2, demand, groups, bidirectional=bidirectional)
     value, same = (
         solved(allreduce_rings.allreduce_topology_arrays(data)),
-        reference(pyomo_models.allreduce_topology_pyomo(data)),
+        reference(pyomo_networks.allreduce_topology_pyomo(data)),
     )
     assert value is not None
     assert -value == pytest.approx(same, rel=1e-6)

@@ -201,6 +201,8 @@ class _Checked:
         best = _best(self.problem, time_limit_s)
         if (seconds := best.get("iteration_time_s")) is not None:
             best["speedup"] = document["iteration_time_s"] / seconds
+            if document["fits"] and best["speedup"] < 1:
+                best = {"reason": f"the search ended at {seconds:.6g} s an iteration, which is slower"}
         return {
             **document,
             "notes": notes,

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from formulations.hierarchical_bandwidth import Scale, build_arrays
 from formulations.hierarchical_program import plain_program, program_of
-from formulations.pyomo_models import hierarchical_bandwidth_pyomo
 from solvers.backends import SOLVERS
 from solvers.hierarchy import minimise, paths_at, starting_point
 from solvers.stop import Stop
@@ -27,6 +26,7 @@ from tests.support.hierarchical_cases import (
     random_instance,
     solved,
 )
+from tests.support.pyomo_networks import hierarchical_bandwidth_pyomo
 from topoopt.core.proofs import Status
 from topoopt.verify.hierarchy import moved_bytes
 

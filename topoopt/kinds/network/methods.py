@@ -315,13 +315,10 @@ MODEL = "model"
 
 
 def _joint_model(problem: TopologyProblem) -> Any:
-    from formulations import (
-        joint_topology,
-        pyomo_models,  # with Pyomo, which takes a second to load
-    )
+    from formulations import joint_topology
 
     data = joint_topology.joint_topology_data(problem, symmetry=False)
-    return pyomo_models.joint_topology_pyomo(replace(data, lower=0.0))
+    return joint_topology.joint_topology_pyomo(replace(data, lower=0.0))
 
 
 def _joint_plan(problem: TopologyProblem, model: Any, effort: Effort, proof: ModelProof) -> Routing:

@@ -1,144 +1,25 @@
-"""Readable references in Pyomo of formulations; tests hold the array builders equal to them."""
+"""Readable references in Pyomo of formulations of networks; tests hold the array builders equal to them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import pairwise
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import pyomo.environ as pyo
 
 from formulations.allreduce_rings import AllReduceMix, AllReduceTopology
+from formulations.bandwidth_allocation import BandwidthAllocation, _rate_names
+from formulations.circuit_matching import CircuitMatching
+from formulations.collective_rates import Arc, sets_of
+from formulations.flow_routing import CommonRoutingProgram, ConcurrentFlow
 from formulations.hierarchical_program import BandwidthProgram, Path
 from formulations.job_plans import JointPlan
-from formulations.joint_topology import HopLp, JointTopology
+from formulations.joint_topology import HopLp, joint_topology_pyomo
+from formulations.mixtures import PathSplit
 from formulations.shard_assignment import ShardAssignment
-from topoopt.core.arrays import Floats
-
-
-def joint_topology_pyomo(data: JointTopology) -> Any:
-    """The program as a Pyomo ConcreteModel; names are those of the module text."""
-    n, arcs, sources = data.servers, data.arcs, data.sources
-    servers = range(n)
-    model = pyo.ConcreteModel("joint_topology")
-    model.ARCS = pyo.Set(initialize=arcs, dimen=2)
-    model.FLOWS = pyo.Set(initialize=[(s, i, j) for s in sources for i, j in arcs if j != s], dimen=3)
-    model.throughput = pyo.Var(bounds=(data.lower, None if data.upper == float("inf") else data.upper))
-    model.x = pyo.Var(model.ARCS, domain=pyo.NonNegativeIntegers, bounds=(0, data.most_links))
-    model.f = pyo.Var(model.FLOWS, domain=pyo.NonNegativeReals)
-    model.objective = pyo.Objective(expr=model.throughput, sense=pyo.maximize)
-
-    @model.Constraint(servers)  # type: ignore[untyped-decorator]
-    def out_degree(m: Any, i: int) -> Any:
-        heads = [m.x[i, j] for j in servers if data.allowed[i, j]]
-        return sum(heads) <= data.degree if heads else pyo.Constraint.Skip
-
-    if data.bidirectional:
-
-        @model.Constraint([(i, j) for i, j in arcs if i < j])  # type: ignore[untyped-decorator]
-        def pair(m: Any, i: int, j: int) -> Any:
-            return m.x[i, j] == m.x[j, i]
-
-    else:
-
-        @model.Constraint(servers)  # type: ignore[untyped-decorator]
-        def in_degree(m: Any, j: int) -> Any:
-            tails = [m.x[i, j] for i in servers if data.allowed[i, j]]
-            return sum(tails) <= data.degree if tails else pyo.Constraint.Skip
-
-    @model.Constraint(model.ARCS)  # type: ignore[untyped-decorator]
-    def capacity(m: Any, i: int, j: int) -> Any:
-        return sum(m.f[s, i, j] for s in sources if s != j) <= m.x[i, j]
-
-    @model.Constraint([(s, v) for s in sources for v in servers if v != s])  # type: ignore[untyped-decorator]
-    def deliver(m: Any, s: int, v: int) -> Any:
-        enters = sum(m.f[s, i, v] for i in servers if data.allowed[i, v])
-        leaves = sum(m.f[s, v, j] for j in servers if data.allowed[v, j] and j != s)
-        return enters - leaves == float(data.demand[s, v]) * m.throughput
-
-    if data.kept_links:
-        _add_kept(model, data)
-    if data.hops is not None:
-        _add_hops(model, data, data.hops)
-    if data.distance is not None:
-        _add_distances(model, data)
-    _add_symmetry(model, data)
-    return model
-
-
-def _add_kept(model: Any, data: JointTopology) -> None:
-    links, kept = data.kept_links, data.kept
-    assert kept is not None
-    model.z = pyo.Var(links, bounds=lambda m, i, j: (0, int(kept[i, j])))
-
-    @model.Constraint(links)  # type: ignore[untyped-decorator]
-    def kept_link(m: Any, i: int, j: int) -> Any:
-        return m.z[i, j] <= (m.x[i, j] if data.allowed[i, j] else 0)
-
-    model.changed = pyo.Constraint(expr=sum(model.z[i, j] for i, j in links) >= data.kept_needed)
-
-
-def _add_hops(model: Any, data: JointTopology, hops: int) -> None:
-    servers = range(data.servers)
-    pairs = [(i, j) for i in servers for j in servers if i != j]
-    walks = [(q, i, u, j) for q in range(2, hops + 1) for i, j in pairs for u in servers if u not in (i, j)]
-    reached = [(q, i, j) for q in range(1, hops + 1) for i, j in pairs]
-    model.w = pyo.Var(reached, bounds=lambda m, q, i, j: (1 if q == hops else 0, 1))
-    model.p = pyo.Var(walks, bounds=(0, 1))
-
-    @model.Constraint(pairs)  # type: ignore[untyped-decorator]
-    def link(m: Any, i: int, j: int) -> Any:
-        return m.w[1, i, j] <= (m.x[i, j] if data.allowed[i, j] else 0)
-
-    @model.Constraint([(q, i, j) for q, i, j in reached if q > 1])  # type: ignore[untyped-decorator]
-    def walk(m: Any, q: int, i: int, j: int) -> Any:
-        return m.w[q, i, j] <= m.w[q - 1, i, j] + sum(m.p[q, i, u, j] for u in servers if u not in (i, j))
-
-    @model.Constraint(walks)  # type: ignore[untyped-decorator]
-    def walk_first(m: Any, q: int, i: int, u: int, j: int) -> Any:
-        return m.p[q, i, u, j] <= m.w[q - 1, i, u]
-
-    @model.Constraint(walks)  # type: ignore[untyped-decorator]
-    def walk_last(m: Any, q: int, i: int, u: int, j: int) -> Any:
-        return m.p[q, i, u, j] <= m.w[1, u, j]
-
-
-def _add_distances(model: Any, data: JointTopology) -> None:
-    distance = data.distance
-    assert distance is not None
-
-    @model.Constraint(data.sources)  # type: ignore[untyped-decorator]
-    def source_distance(m: Any, s: int) -> Any:
-        return sum(m.f[s, i, j] for i, j in data.arcs if j != s) >= float(distance[s]) * m.throughput
-
-    model.distance = pyo.Constraint(expr=sum(model.f.values()) >= data.total_distance * model.throughput)
-
-
-def _add_symmetry(model: Any, data: JointTopology) -> None:
-    n = data.servers
-    ordered = [(r, a, b) for r, members in data.symmetry.orders for a, b in pairwise(members)]
-    if data.symmetry.bfs:
-        ordered += [(0, j, j + 1) for j in range(1, n - 1)]
-
-    @model.Constraint([(r, a, b) for r, a, b in ordered if data.allowed[r, a] and data.allowed[r, b]])  # type: ignore[untyped-decorator]
-    def row_order(m: Any, r: int, a: int, b: int) -> Any:
-        return m.x[r, a] >= m.x[r, b]
-
-    if not data.symmetry.bfs:
-        return
-
-    @model.Constraint([arc for arc in data.arcs if arc != (0, 1)])  # type: ignore[untyped-decorator]
-    def root(m: Any, i: int, j: int) -> Any:
-        return m.x[0, 1] >= m.x[i, j]
-
-    @model.Constraint(range(1, n))  # type: ignore[untyped-decorator]
-    def parent(m: Any, j: int) -> Any:
-        return sum(m.x[u, j] for u in range(j)) >= 1
-
-    @model.Constraint([(i, j) for j in range(1, n - 1) for i in range(j - 1)])  # type: ignore[untyped-decorator]
-    def prefix(m: Any, i: int, j: int) -> Any:
-        return m.x[i, j + 1] <= data.most_links * sum(m.x[u, j] for u in range(i + 1))
+from topoopt.core.arrays import Floats, Ints
+from topoopt.core.rated_network import RatedNetwork
 
 
 def hop_lp_pyomo(data: HopLp) -> Any:
@@ -162,7 +43,7 @@ def hop_lp_pyomo(data: HopLp) -> Any:
     model.f3 = pyo.Var(pairs, bounds=lambda m, i, j: (0.0, demanded[i, j]))
     model.g = pyo.Var(pairs, bounds=(0.0, d))
     model.most = pyo.Objective(expr=model.throughput, sense=pyo.maximize)
-    _add_links(model, n, d, pairs, walks)
+    _add_hop_links(model, n, d, pairs, walks)
 
     @model.Constraint(pairs)  # type: ignore[untyped-decorator]
     def direct(m: Any, i: int, j: int) -> Any:
@@ -197,7 +78,7 @@ def hop_lp_pyomo(data: HopLp) -> Any:
     return model
 
 
-def _add_links(model: Any, n: int, d: int, pairs: list[tuple[int, int]], walks: list[tuple[int, int, int]]) -> None:
+def _add_hop_links(model: Any, n: int, d: int, pairs: list[tuple[int, int]], walks: list[tuple[int, int, int]]) -> None:
     servers = range(n)
 
     @model.Constraint(servers)  # type: ignore[untyped-decorator]
@@ -449,8 +330,6 @@ def _add_connected(model: Any, data: JointPlan, family: str, sign: int) -> None:
 
 def hierarchical_bandwidth_pyomo(data: BandwidthProgram, tangents: list[Floats], paths: list[list[Path]]) -> Any:
     """Rows (1) to (6) in their own units for the given tangents and paths; the fixed cost is left out."""
-    import pyomo.environ as pyo
-
     columns, jobs = range(len(data.names)), range(len(data.timelines))
     groups = [(w, g) for w in jobs for g in range(len(data.timelines[w].groups))]
     model = pyo.ConcreteModel("hierarchical bandwidth")
@@ -495,8 +374,6 @@ def _end(value: float) -> float | None:
 
 def shard_assignment_pyomo(data: ShardAssignment) -> Any:
     """Rows carry the numbers of the algebra in `formulations.shard_assignment`."""
-    import pyomo.environ as pyo
-
     jobs, layer = data.jobs, data.layer
     every, classes, planes = range(len(jobs)), range(layer.classes), range(len(layer.widths))
     size = {(k, q): int(n) for k in every for q, n in enumerate(jobs[k].parts.sizes)}
@@ -559,4 +436,325 @@ def shard_assignment_pyomo(data: ShardAssignment) -> Any:
 
     gain = sum(job.gain * model.place[k] for k, job in enumerate(jobs))
     model.most = pyo.Objective(expr=-gain, sense=pyo.minimize)
+    return model
+
+
+def bandwidth_allocation_pyomo(data: BandwidthAllocation) -> Any:
+    """The same as a Pyomo model, to be read and to be compared with; small instances only."""
+    shares = range(len(data.capacity))
+    label = [name.removeprefix("rate_") for name in _rate_names(data)]
+    use = {(int(r), label[k]): float(u) for r, k, u in zip(data.shared, data.route, data.use, strict=True)}
+    of = {t: [k for k, owner in zip(label, data.owner, strict=True) if owner == t] for t in range(data.transfers)}
+
+    model = pyo.ConcreteModel("bandwidth allocation")
+    model.routes = pyo.Set(initialize=label)
+    model.shared = pyo.Set(initialize=[r for r in shares if any((r, k) in use for k in label)])
+    model.transfers = pyo.Set(initialize=list(of))
+    model.limited = pyo.Set(initialize=data.limited().tolist())
+    model.rate = pyo.Var(model.routes, bounds=(0.0, None))
+    model.level = pyo.Var(bounds=(0.0, None if data.rises() else 0.0))
+
+    def fits(block: Any, r: int) -> Any:
+        return sum(use[r, k] * block.rate[k] for k in label if (r, k) in use) <= float(data.capacity[r])
+
+    def kept(block: Any, t: int) -> Any:
+        return sum(block.rate[k] for k in of[t]) - float(data.gain[t]) * block.level >= float(data.floor[t])
+
+    def within(block: Any, t: int) -> Any:
+        return sum(block.rate[k] for k in of[t]) <= float(data.ceiling[t])
+
+    model.fit = pyo.Constraint(model.shared, rule=fits)
+    model.keep = pyo.Constraint(model.transfers, rule=kept)
+    model.limit = pyo.Constraint(model.limited, rule=within)
+    value = sum(float(data.value[t]) * model.rate[k] for t in of for k in of[t])
+    model.most = pyo.Objective(expr=model.level + value, sense=pyo.maximize)
+    return model
+
+
+def circuit_matching_pyomo(data: CircuitMatching) -> Any:
+    """Return the same as a Pyomo ConcreteModel, the readable twin."""
+    model = pyo.ConcreteModel("circuit_matching")
+    choices = [(*pair, k) for pair in data.pairs for k in (0, *data.counts(pair))]
+    over = [(*direction, k) for direction in data.demand for k in data.counts((min(direction), max(direction)))]
+    model.time = pyo.Var(bounds=(0.0, None))
+    model.count = pyo.Var(choices, domain=pyo.Binary)
+    model.carried = pyo.Var(over, bounds=(0.0, None))
+    model.objective = pyo.Objective(expr=model.time)
+
+    @model.Constraint(data.pairs)  # type: ignore[untyped-decorator]
+    def one(m: Any, i: int, j: int) -> Any:
+        return sum(m.count[i, j, k] for k in (0, *data.counts((i, j)))) == 1.0
+
+    @model.Constraint([i for i in range(len(data.ports)) if any(i in choice[:2] and choice[2] for choice in choices)])  # type: ignore[untyped-decorator]
+    def ports(m: Any, i: int) -> Any:
+        return sum(choice[2] * m.count[choice] for choice in choices if i in choice[:2]) <= data.ports[i]
+
+    @model.Constraint(over)  # type: ignore[untyped-decorator]
+    def chosen(m: Any, i: int, j: int, k: int) -> Any:
+        most = data.demand[i, j] * m.count[min(i, j), max(i, j), k]
+        return m.carried[i, j, k] <= most if data.split else m.carried[i, j, k] == most
+
+    @model.Constraint(over)  # type: ignore[untyped-decorator]
+    def served(m: Any, i: int, j: int, k: int) -> Any:
+        return m.carried[i, j, k] <= data.circuit * k * m.time
+
+    def left(m: Any, side: int, server: int) -> Any:
+        directions = [direction for direction in data.demand if direction[side] == server]
+        total = sum(data.demand[direction] for direction in directions)
+        return total - sum(m.carried[choice] for choice in over if choice[side] == server) <= data.electrical * m.time
+
+    @model.Constraint(sorted({direction[0] for direction in data.demand}))  # type: ignore[untyped-decorator]
+    def leaving(m: Any, i: int) -> Any:
+        return left(m, 0, i)
+
+    @model.Constraint(sorted({direction[1] for direction in data.demand}))  # type: ignore[untyped-decorator]
+    def reaching(m: Any, i: int) -> Any:
+        return left(m, 1, i)
+
+    return model
+
+
+def network_model(network: RatedNetwork) -> tuple[Any, list[Arc], list[int]]:
+    """An empty model, the links and the ranks of a network."""
+    arcs = [(tail, head) for tail, head in network.arcs.tolist()]
+    return pyo.ConcreteModel(network.origin or "network"), arcs, network.ranks.tolist()
+
+
+def balance(flow: Mapping[Arc, Any], node: int) -> Any:
+    into = sum(amount for (_, head), amount in flow.items() if head == node)
+    return into - sum(amount for (tail, _), amount in flow.items() if tail == node)
+
+
+def all_to_all_rate_pyomo(network: RatedNetwork, capacity: Floats, *, relaying: bool = True) -> Any:
+    """The same as a Pyomo model, to be read and to be compared with; small instances only."""
+    model, arcs, ranks = network_model(network)
+    switches = set(np.flatnonzero(network.is_switch).tolist())
+    keys = [
+        (rank, tail, head)
+        for rank in ranks
+        for tail, head in arcs
+        if head != rank and (relaying or tail == rank or tail in switches)
+    ]
+    model.flow = pyo.Var(keys, domain=pyo.NonNegativeReals)
+    model.throughput = pyo.Var(domain=pyo.NonNegativeReals)
+    limit = dict(zip(arcs, capacity.tolist(), strict=True))
+
+    @model.Constraint(arcs)  # type: ignore[untyped-decorator]
+    def fit(block: Any, tail: int, head: int) -> Any:
+        return sum(block.flow[key] for key in keys if key[1:] == (tail, head)) <= limit[tail, head]
+
+    @model.Constraint([(rank, node) for rank in ranks for node in range(network.nodes) if node != rank])  # type: ignore[untyped-decorator]
+    def conserve(block: Any, rank: int, node: int) -> Any:
+        own = {key[1:]: block.flow[key] for key in keys if key[0] == rank}
+        return balance(own, node) - (block.throughput if node in ranks else 0.0) == 0.0
+
+    model.largest = pyo.Objective(expr=-model.throughput, sense=pyo.minimize)
+    return model
+
+
+def allreduce_roots_pyomo(network: RatedNetwork, capacity: Floats) -> Any:
+    """The same as a Pyomo model, to be read and to be compared with; small instances only."""
+    model, arcs, ranks = network_model(network)
+    switches = np.flatnonzero(network.is_switch).tolist()
+    sets = list(sets_of(network))
+    limit = dict(zip(arcs, capacity.tolist(), strict=True))
+    model.broadcast = pyo.Var(arcs, domain=pyo.NonNegativeReals)
+    model.reduce = pyo.Var(arcs, domain=pyo.NonNegativeReals)
+    model.root = pyo.Var(ranks, domain=pyo.NonNegativeReals)
+
+    @model.Constraint(arcs)  # type: ignore[untyped-decorator]
+    def fit(block: Any, tail: int, head: int) -> Any:
+        return block.broadcast[tail, head] + block.reduce[tail, head] <= limit[tail, head]
+
+    @model.Constraint(switches)  # type: ignore[untyped-decorator]
+    def broadcast_balance(block: Any, switch: int) -> Any:
+        return -balance({arc: block.broadcast[arc] for arc in arcs}, switch) == 0.0
+
+    @model.Constraint(switches)  # type: ignore[untyped-decorator]
+    def reduce_balance(block: Any, switch: int) -> Any:
+        return -balance({arc: block.reduce[arc] for arc in arcs}, switch) == 0.0
+
+    model.leave = pyo.Constraint(pyo.Any)
+    model.reach = pyo.Constraint(pyo.Any)
+    for nodes in sets:
+        inside = set(nodes)
+        rooted = sum(model.root[rank] for rank in ranks if rank in inside)
+        leaving = sum(model.broadcast[i, j] for i, j in arcs if i in inside and j not in inside)
+        entering = sum(model.reduce[i, j] for i, j in arcs if i not in inside and j in inside)
+        model.leave.add("_".join(map(str, nodes)), leaving - rooted >= 0.0)
+        model.reach.add("_".join(map(str, nodes)), entering - rooted >= 0.0)
+    model.largest = pyo.Objective(expr=-sum(model.root[rank] for rank in ranks), sense=pyo.minimize)
+    return model
+
+
+def step_schedule_pyomo(
+    network: RatedNetwork, owners: Ints, rate: Floats, steps: int, *, multicast: bool = False
+) -> Any:
+    """Build the model; arguments as of the array builder."""
+    model, arcs, ranks = network_model(network)
+    switches = np.flatnonzero(network.is_switch).tolist()
+    chunks, times = range(len(owners)), range(steps)
+    speed = dict(zip(arcs, rate.tolist(), strict=True))
+    most = {arc: len(ranks) - 1 if arc[1] in switches and not multicast else 1 for arc in arcs}
+
+    def fixed(_: Any, c: int, v: int, t: int) -> tuple[float, float]:
+        has = v == owners[c] or (t == steps and v in ranks)
+        return float(has), float(has or (t > 0 and v in ranks))
+
+    model.sent = pyo.Var(
+        chunks, arcs, times, domain=pyo.Integers, bounds=lambda _, c, i, j, t: (0.0, float(most[i, j]))
+    )
+    model.has = pyo.Var(chunks, range(network.nodes), range(steps + 1), domain=pyo.Integers, bounds=fixed)
+    model.busiest = pyo.Var(times, domain=pyo.NonNegativeReals)
+
+    @model.Constraint(arcs, times)  # type: ignore[untyped-decorator]
+    def full(block: Any, i: int, j: int, t: int) -> Any:
+        return sum(block.sent[c, i, j, t] for c in chunks) - speed[i, j] * block.busiest[t] <= 0.0
+
+    @model.Constraint(chunks, [arc for arc in arcs if arc[0] in ranks], times)  # type: ignore[untyped-decorator]
+    def there(block: Any, c: int, i: int, j: int, t: int) -> Any:
+        return block.sent[c, i, j, t] - most[i, j] * block.has[c, i, t] <= 0.0
+
+    @model.Constraint(chunks, range(network.nodes), times)  # type: ignore[untyped-decorator]
+    def gain(block: Any, c: int, v: int, t: int) -> Any:
+        come = sum(block.sent[c, i, j, t] for i, j in arcs if j == v)
+        return block.has[c, v, t + 1] - block.has[c, v, t] - come <= 0.0
+
+    def come(block: Any, c: int, w: int, t: int) -> Any:
+        return sum(block.sent[c, i, j, t] for i, j in arcs if j == w)
+
+    def passed(block: Any, c: int, w: int, t: int) -> Any:
+        return sum(block.sent[c, i, j, t] for i, j in arcs if i == w) - come(block, c, w, t) == 0.0
+
+    def copied(block: Any, c: int, w: int, j: int, t: int) -> Any:
+        return block.sent[c, w, j, t] - come(block, c, w, t) <= 0.0
+
+    if multicast:
+        model.copy_rows = pyo.Constraint(chunks, [arc for arc in arcs if arc[0] in switches], times, rule=copied)
+    else:
+        model.pass_rows = pyo.Constraint(chunks, switches, times, rule=passed)
+    model.least = pyo.Objective(expr=sum(model.busiest[t] for t in times), sense=pyo.minimize)
+    return model
+
+
+def concurrent_flow_hops_pyomo(data: ConcurrentFlow, max_hops: int) -> Any:
+    """The same as a Pyomo model, to be read and to be compared with; small instances only."""
+    n, m = len(data.demand), len(data.tail)
+    tail, head, demand = data.tail.tolist(), data.head.tolist(), data.demand.tolist()
+    pairs = [(s, v) for s in range(n) for v in range(n) if v != s]
+    at = {(s, 1): {s} for s in range(n)}  # where the k-th hop of source s can begin
+    keys = []
+    for s in range(n):
+        for k in range(1, max_hops + 1):
+            used = [a for a in range(m) if tail[a] in at[s, k] and head[a] != s]
+            at[s, k + 1] = {head[a] for a in used}
+            keys += [(s, k, tail[a], head[a]) for a in used]
+
+    model = pyo.ConcreteModel("concurrent_flow_hops")
+    model.flow = pyo.Var(keys, domain=pyo.NonNegativeReals)
+    model.theta = pyo.Var(domain=pyo.NonNegativeReals)
+    price = data.hop_price / float(data.demand.sum())
+    model.least_load = pyo.Objective(expr=model.theta + price * sum(model.flow[key] for key in keys))
+    zero = 0.0 * model.theta  # keeps rows without any flow from being plain comparisons of numbers
+
+    def into(s: int, k: int, v: int) -> Any:
+        return sum(model.flow[key] for key in keys if key[:2] == (s, k) and key[3] == v)
+
+    def out_of(s: int, k: int, v: int) -> Any:
+        return sum(model.flow[key] for key in keys if key[:2] == (s, k) and key[2] == v)
+
+    @model.Constraint(pairs)  # type: ignore[untyped-decorator]
+    def arrive(_: Any, s: int, v: int) -> Any:
+        hops = range(1, max_hops + 1)
+        return sum(into(s, k, v) for k in hops) - sum(out_of(s, k, v) for k in hops if k > 1) + zero == demand[s][v]
+
+    @model.Constraint([(k, s, v) for k in range(1, max_hops) for s, v in pairs])  # type: ignore[untyped-decorator]
+    def onward(_: Any, k: int, s: int, v: int) -> Any:
+        return out_of(s, k + 1, v) - into(s, k, v) + zero <= 0.0
+
+    @model.Constraint(list(zip(tail, head, strict=True)))  # type: ignore[untyped-decorator]
+    def fit(m: Any, i: int, j: int) -> Any:
+        capacity = float(data.capacity[next(a for a in range(len(tail)) if (tail[a], head[a]) == (i, j))])
+        return sum(m.flow[key] for key in keys if key[2:] == (i, j)) - capacity * m.theta <= 0.0
+
+    return model
+
+
+def common_routing_pyomo(data: CommonRoutingProgram) -> Any:
+    """The same as a Pyomo model, to be read and to be compared with; small instances only."""
+    n, m = data.demands.shape[1], len(data.tail)
+    tail, head, demands = data.tail.tolist(), data.head.tolist(), data.demands.tolist()
+    arcs = list(zip(tail, head, strict=True))
+    pairs = [(s, t) for s, t in data.pairs.tolist()]
+
+    def theta(block: Any, k: int) -> Any:
+        return block.theta if data.cap is None else block.theta[k]
+
+    def arc_bounds(_: Any, s: int, t: int, i: int, j: int) -> tuple[float, float | None]:
+        return (0.0, 0.0) if j == s or i == t else (0.0, None)
+
+    def balance(block: Any, s: int, t: int, v: int) -> Any:
+        if v == s:
+            return pyo.Constraint.Skip
+        arriving = sum(block.split[s, t, i, j] for i, j in arcs if j == v)
+        leaving = sum(block.split[s, t, i, j] for i, j in arcs if i == v)
+        wanted = 1.0 if v == t else 0.0
+        # a server without any arc has no term at all, so the rule would be a plain comparison of numbers
+        return pyo.inequality(wanted, arriving - leaving + 0.0 * theta(block, 0), wanted)
+
+    def fits(block: Any, k: int, i: int, j: int) -> Any:
+        load = sum(demands[k][s][t] * block.split[s, t, i, j] for s, t in pairs if demands[k][s][t] > 0)
+        return load - float(data.capacity[arcs.index((i, j))]) * theta(block, k) <= 0.0
+
+    model = pyo.ConcreteModel("common routing")
+    model.split = pyo.Var([(s, t, i, j) for s, t in pairs for i, j in arcs], bounds=arc_bounds)
+    thetas = range(1 if data.cap is None else len(demands))
+    model.theta = pyo.Var(bounds=(0.0, None)) if data.cap is None else pyo.Var(thetas, bounds=(0.0, data.cap))
+    model.conserve = pyo.Constraint(pairs, range(n), rule=balance)
+    model.fit = pyo.Constraint(range(len(demands)), [arcs[a] for a in range(m)], rule=fits)
+    model.least_load = pyo.Objective(expr=sum(theta(model, k) for k in thetas) / len(thetas), sense=pyo.minimize)
+    return model
+
+
+def path_split_pyomo(data: PathSplit) -> Any:
+    """The same as a Pyomo model, to be read and to be compared with; small instances only."""
+    demand = data.demand.tolist()
+    family = [0] * data.resources if data.family is None else data.family.tolist()
+    price = [0.0] * len(demand) if data.price is None else data.price.tolist()
+    use = list(zip(data.resource.tolist(), data.alternative.tolist(), data.use.tolist(), strict=True))
+
+    model = pyo.ConcreteModel("path_split")
+    model.share = pyo.Var([(k, a) for a, k in enumerate(demand)], bounds=(0.0, 1.0))
+    model.peak = pyo.Var(range(len(data.family_weight)), domain=pyo.NonNegativeReals)
+    model.least_load = pyo.Objective(
+        expr=sum(weight * model.peak[f] for f, weight in enumerate(data.family_weight))
+        + sum(price[a] * model.share[k, a] for a, k in enumerate(demand))
+    )
+
+    @model.Constraint(sorted(set(demand)))  # type: ignore[untyped-decorator]
+    def split(m: Any, k: int) -> Any:
+        return sum(m.share[k, a] for a, owner in enumerate(demand) if owner == k) == 1.0
+
+    @model.Constraint(range(data.resources))  # type: ignore[untyped-decorator]
+    def fit_peak(m: Any, r: int) -> Any:
+        load = sum(amount * m.share[demand[a], a] for resource, a, amount in use if resource == r)
+        return load - m.peak[family[r]] <= 0.0
+
+    return model
+
+
+def circulant_flow_pyomo(load: Floats, capacity: Floats, classes: list[int]) -> Any:
+    """The same as a Pyomo model, to be read and to be compared with; small instances only."""
+    routings = range(load.shape[1])
+    model = pyo.ConcreteModel("circulant_flow")
+    model.share = pyo.Var(routings, domain=pyo.NonNegativeReals)
+    model.theta = pyo.Var(domain=pyo.NonNegativeReals)
+    model.least_load = pyo.Objective(expr=model.theta)
+    model.mix = pyo.Constraint(expr=sum(model.share[k] for k in routings) == 1.0)
+
+    @model.Constraint(classes)  # type: ignore[untyped-decorator]
+    def fit(m: Any, p: int) -> Any:
+        c = classes.index(p)
+        return sum(float(load[c, k]) * m.share[k] for k in routings) - float(capacity[c]) * m.theta <= 0.0
+
     return model
