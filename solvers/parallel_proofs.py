@@ -8,7 +8,7 @@ import highspy
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from formulations.configurations import all_targets, configuration_arrays
+from formulations.circuit_matching import all_targets, configuration_arrays
 from formulations.programs import Families
 from solvers.backends.highs import highs_model
 from solvers.stop import Stop

@@ -19,14 +19,14 @@ from math import gcd
 
 import numpy as np
 
-from formulations.allreduce_rings import (
+from formulations.mixtures import (
     AllReduceMix,
     Order,
     RingGroup,
     allreduce_mix_arrays,
     allreduce_mix_flow,
     lengths_of,
-    shares_of,
+    ring_shares_of,
     total_demand,
 )
 from solvers.backends import SOLVERS
@@ -323,7 +323,7 @@ class _Mix:
 
     def _offer(self, x: Floats, lengths: Floats) -> None:
         """Shares and exact flow of a solution; kept if they are the best."""
-        shares = shares_of(self.data, x)
+        shares = ring_shares_of(self.data, x)
         proof = RoutingProof(network_of(self.topology, total_demand(self.data, shares)), 0.0)
         theta = proof.offer_rough_flow(allreduce_mix_flow(self.data, x), lengths)
         if theta < self.theta and proof.flow is not None:

@@ -44,7 +44,7 @@ from topoopt.core.proofs import StopReason
 from topoopt.core.result import AllReduceChoice
 from topoopt.core.topology import Topology
 from topoopt.core.workload import Strategy, Workload
-from topoopt.simulate.lower import demand_of
+from topoopt.simulate.network import demand_of
 
 
 def distinct_strategies(reached: Candidate, others: Iterable[Candidate]) -> list[Candidate]:

@@ -23,8 +23,8 @@ from itertools import permutations
 
 import numpy as np
 
-from formulations.allreduce_rings import RingGroup
 from formulations.job_plans import JointPlan, PlanOption, chosen, fixed, joint_plan_arrays
+from formulations.mixtures import RingGroup
 from solvers.backends import SOLVERS, LpResult, SolverLimits
 from solvers.job.alternate import Alternation
 from solvers.job.loop import LoopResult, LoopSettings, Progress
@@ -45,7 +45,7 @@ from topoopt.core.proofs import Status
 from topoopt.core.topology import Topology
 from topoopt.core.workload import GroupRings, Placement, Ring, Strategy, Workload, strided_groups
 from topoopt.simulate.fabrics import direct_connect_network
-from topoopt.simulate.lower import build_task_graph, demand_of
+from topoopt.simulate.network import build_task_graph, demand_of
 from topoopt.simulate.time_models.evaluate import simulate
 
 MOST_SERVERS = 5

@@ -43,10 +43,8 @@ from topoopt.core.job import ConvergencePoint, JointBound, Plan
 from topoopt.core.result import AllReduceChoice, SearchResult
 from topoopt.core.topology import Topology, strongly_connected
 from topoopt.core.workload import Demand, Strategy, TaskGraph, Workload, strided_groups
-from topoopt.simulate.lower import build_task_graph, demand_of, workload_arrays
-from topoopt.simulate.network import network_arrays
-from topoopt.simulate.time_models.evaluate import simulate
-from topoopt.simulate.time_models.models import rounds_within
+from topoopt.simulate.network import build_task_graph, demand_of, network_arrays, workload_arrays
+from topoopt.simulate.time_models.evaluate import rounds_within, simulate
 
 if TYPE_CHECKING:
     from solvers.job.program_topologies import TopologyQuestion

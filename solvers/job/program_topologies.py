@@ -20,14 +20,14 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from formulations.allreduce_rings import (
+from formulations.joint_topology import JointTopology, find_symmetry, link_counts
+from formulations.mixtures import (
     ALL_ORDERS_SIZE,
     AllReduceTopology,
     RingGroup,
     allreduce_topology_arrays,
     group_tables,
 )
-from formulations.joint_topology import JointTopology, find_symmetry, link_counts
 from solvers.backends import SOLVERS, SolverLimits
 from solvers.job.allreduce_mix import OPTIMALITY, RingMix, Shares, arithmetic_orders, every_order, mix_rings
 from solvers.network.assembly import assemble

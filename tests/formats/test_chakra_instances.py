@@ -33,7 +33,7 @@ def collective(number: int, kind: CommType, size: int, **more: object) -> bytes:
 
 def demand_of_workload(workload: Workload, servers: int) -> Demand:
     """Demand of the only strategy of an imported workload, by the simulator."""
-    from topoopt.simulate.lower import build_task_graph, demand_of
+    from topoopt.simulate.network import build_task_graph, demand_of
 
     strategy = Strategy(tuple(Placement(0, operator.pinned_offset or 0) for operator in workload.operators))
     return demand_of(build_task_graph(Cluster(servers, 1, 2, 100.0), workload, strategy))

@@ -11,7 +11,7 @@ from tests.support.smallest import problem_of, solution_of
 from topoopt.formats.table import EXPORTERS, ExportOptions
 from topoopt.library.training_exports import graph_of_job, training_program
 from topoopt.simulate.llm_training.ranks import PodSetting
-from topoopt.simulate.lower import build_task_graph
+from topoopt.simulate.network import build_task_graph
 
 ELSEWHERE = {
     ("astrasim", "collective"): "the smallest has links of one direction",

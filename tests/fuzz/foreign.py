@@ -112,7 +112,7 @@ def _taskgraph() -> bytes:
     """The task graph of the smallest job, as it is exported."""
     from tests.support.smallest import problem_of, solution_of
     from topoopt.formats.table import EXPORTERS, ExportOptions
-    from topoopt.simulate.lower import build_task_graph
+    from topoopt.simulate.network import build_task_graph
 
     problem, solution = problem_of("co-optimisation"), solution_of("co-optimisation")
     graph = build_task_graph(problem.cluster, problem.workload, solution.plan.strategy)

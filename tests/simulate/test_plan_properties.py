@@ -17,8 +17,7 @@ from topoopt.core.topology import Topology
 from topoopt.core.workload import GroupRings, Operator, OperatorInput, Ring, Split, TaskGraph, Workload, strided_groups
 from topoopt.page.networks import diameter_and_mean_hops
 from topoopt.simulate.fabrics import direct_connect_network
-from topoopt.simulate.lower import build_task_graph
-from topoopt.simulate.network import hop_matrix
+from topoopt.simulate.network import build_task_graph, hop_matrix
 from topoopt.simulate.time_models.evaluate import simulate
 
 N = 8

@@ -23,8 +23,7 @@ from topoopt.simulate.cluster_rates import (
 )
 from topoopt.simulate.fabrics import FABRICS, FabricOptions, Group
 from topoopt.simulate.network import Network
-from topoopt.simulate.time_models.evaluate import simulate
-from topoopt.simulate.time_models.models import fluid_outcome
+from topoopt.simulate.time_models.evaluate import fluid_outcome, simulate
 
 TRANSFER, ALLREDUCE, FORWARD = TaskKind.TRANSFER, TaskKind.ALLREDUCE, TaskKind.FORWARD
 CLUSTER = Cluster(servers=54, gpus_per_server=1, degree=4, link_gbps=100.0)

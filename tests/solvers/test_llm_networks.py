@@ -12,8 +12,7 @@ import pytest
 
 from solvers.llm_training.direct_connect import best_split, box_cycles, circulant_routes, direct_network, group_routes
 from solvers.llm_training.evaluation import evaluated
-from solvers.llm_training.fabrics import fabric_problems
-from solvers.llm_training.plan import best_network, best_on_fabric, optimistic_rates
+from solvers.llm_training.plan import best_network, best_on_fabric, fabric_problems, optimistic_rates
 from solvers.stop import Stop
 from tests.support.followed_iteration import followed_s
 from tests.support.llm_cases import plain, ranked, strategy, training

@@ -23,7 +23,7 @@ from topoopt.core.parallelism import (
 )
 from topoopt.core.parallelism import ParallelDimension as D
 from topoopt.core.proofs import StopReason
-from topoopt.simulate.llm_training.memory import ledger, total_bytes
+from topoopt.simulate.llm_training.costs import ledger, total_bytes
 from topoopt.simulate.llm_training.step import estimate
 from topoopt.simulate.llm_training.strategies import columns_of, strategy_problems
 from topoopt.simulate.llm_training.times import iteration_times

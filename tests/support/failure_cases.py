@@ -9,7 +9,7 @@ import numpy as np
 
 from solvers.failures.job import JobEvaluator
 from solvers.failures.repairs import PlanTraffic, Repaired
-from solvers.failures.surviving import Surviving
+from solvers.failures.worst import Surviving
 from solvers.network.assembly import assemble, link_arcs, ring_arcs
 from solvers.network.routes import balanced_routes
 from topoopt.core.cluster import Cluster, LinkDirection

@@ -20,7 +20,7 @@ from topoopt.simulate.llm_training.links import FamilyGroups, PlacedNetwork
 from topoopt.simulate.llm_training.step import layer_sync, optimizer_s, strategy_orders
 from topoopt.simulate.llm_training.strategies import columns_of
 from topoopt.simulate.network import Network, compile_network
-from topoopt.simulate.pipeline_timeline import PassOrders
+from topoopt.simulate.pipeline import PassOrders
 from topoopt.simulate.time_models.evaluate import simulate
 
 FORWARD, WEIGHTS = int(PassKind.FORWARD), int(PassKind.WEIGHTS)

@@ -9,26 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from formulations import (
-    allreduce_rings,
-    bandwidth_allocation,
-    circuit_matching,
-    dag_topology,
-    flow_routing,
-    joint_topology,
-    mixtures,
-)
-from formulations.allreduce_rings import AllReduceMix, AllReduceTopology, RingGroup
+from formulations import bandwidth_allocation, circuit_matching, dag_topology, flow_routing, joint_topology, mixtures
 from formulations.bandwidth_allocation import BandwidthAllocation
 from formulations.circuit_matching import CircuitMatching
 from formulations.dag_topology import DagTopologyProgram
 from formulations.flow_routing import CommonRoutingProgram, ConcurrentFlow
 from formulations.joint_topology import HopLp, JointTopology, Symmetry
 from formulations.joint_topology import joint_topology_arrays as joint_arrays
-from formulations.mixtures import PathSplit
+from formulations.mixtures import AllReduceMix, AllReduceTopology, PathSplit, RingGroup
 from formulations.programs import LpArrays, with_names
-from formulations.stage_graph import Net
-from formulations.stage_order import StageOrder
+from formulations.stage_order import Net, StageOrder
 from formulations.stage_order import build_arrays as stage_arrays
 from tests.support import pyomo_networks, pyomo_placements
 from tests.support.collective_programs import COLLECTIVE
@@ -233,11 +223,11 @@ PROGRAMS: dict[str, tuple[Callable[[], LpArrays], Callable[[], Any]]] = {
     ),
     "circulant_flow": (_circulant, lambda: pyomo_networks.circulant_flow_pyomo(LOAD, CAPACITY, CLASSES)),
     "allreduce_mix": (
-        lambda: allreduce_rings.allreduce_mix_arrays(MIX),
+        lambda: mixtures.allreduce_mix_arrays(MIX),
         lambda: pyomo_networks.allreduce_mix_pyomo(MIX),
     ),
     "allreduce_topology": (
-        lambda: allreduce_rings.allreduce_topology_arrays(MIXED_LINKS),
+        lambda: mixtures.allreduce_topology_arrays(MIXED_LINKS),
         lambda: pyomo_networks.allreduce_topology_pyomo(MIXED_LINKS),
     ),
     "hop_lp": (_hop_lp, lambda: pyomo_networks.hop_lp_pyomo(HOP)),

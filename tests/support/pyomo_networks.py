@@ -8,15 +8,14 @@ from typing import Any
 import numpy as np
 import pyomo.environ as pyo
 
-from formulations.allreduce_rings import AllReduceMix, AllReduceTopology
 from formulations.bandwidth_allocation import BandwidthAllocation, _rate_names
 from formulations.circuit_matching import CircuitMatching
 from formulations.collective_rates import Arc, sets_of
 from formulations.flow_routing import CommonRoutingProgram, ConcurrentFlow
-from formulations.hierarchical_program import BandwidthProgram, Path
+from formulations.hierarchical_bandwidth import BandwidthProgram, Path
 from formulations.job_plans import JointPlan
 from formulations.joint_topology import HopLp, joint_topology_pyomo
-from formulations.mixtures import PathSplit
+from formulations.mixtures import AllReduceMix, AllReduceTopology, PathSplit
 from formulations.shard_assignment import ShardAssignment
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.rated_network import RatedNetwork

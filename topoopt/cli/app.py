@@ -223,7 +223,7 @@ COMMANDS: dict[str, Line] = {
     ),
     "llm check": Line(
         "Language models",
-        "topoopt.analyses.launch_check:check",
+        "topoopt.analyses.evaluate:check",
         "Rules that a launch of Megatron-LM, torchtitan or DeepSpeed breaks, its time, and the best beside it.",
         ("topoopt llm check train.sh cluster.yaml", "topoopt llm check train.sh --set device=h100,gpus=64"),
     ),

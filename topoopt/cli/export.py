@@ -371,7 +371,7 @@ def from_instance(
 
         return {"program": training_program(problem, solution, fabric)}
     if solution.kind == "co-optimisation":
-        from topoopt.simulate.lower import build_task_graph
+        from topoopt.simulate.network import build_task_graph
 
         return {"task_graph": build_task_graph(problem.cluster, problem.workload, solution.plan.strategy)}
     return {}

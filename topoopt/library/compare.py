@@ -21,8 +21,15 @@ from topoopt.kinds.files import read_instance
 from topoopt.kinds.kind import Kind, SolveOptions
 from topoopt.kinds.pipeline import solve
 from topoopt.library.calls import html_table, problem_of
-from topoopt.simulate.pipeline import SCHEDULES, PipelineMemory, pipeline_time, schedule_problems
-from topoopt.simulate.pipeline_timeline import PassOrders, makespan_bound_s, most_held
+from topoopt.simulate.pipeline import (
+    SCHEDULES,
+    PassOrders,
+    PipelineMemory,
+    makespan_bound_s,
+    most_held,
+    pipeline_time,
+    schedule_problems,
+)
 
 DEFAULT_LIMIT_S = 30.0
 

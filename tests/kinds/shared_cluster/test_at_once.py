@@ -36,7 +36,7 @@ from topoopt.kinds.shared_cluster.figures import (
 from topoopt.kinds.shared_cluster.page import statistics_table
 from topoopt.simulate.cluster_rates import simulate_together
 from topoopt.simulate.fabrics import FABRICS
-from topoopt.simulate.lower import build_task_graph
+from topoopt.simulate.network import build_task_graph
 from topoopt.verify.checker import FULL, CheckDepth
 from topoopt.workloads import cluster_draws as jobs_at_once
 from topoopt.workloads.cluster_draws import Draw

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from solvers.failures.job import JobEvaluator
 from solvers.failures.repairs import RING_REPAIRS, PlanTraffic, damage_of, disjoint_detours, other_orders
-from solvers.failures.surviving import (
+from solvers.failures.worst import (
     after,
     links_left,
     links_of,

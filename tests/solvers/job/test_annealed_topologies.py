@@ -14,7 +14,7 @@ from solvers.stop import Stop
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.topology import Topology
 from topoopt.core.workload import Demand, Operator, OperatorInput, Split, Workload
-from topoopt.simulate.lower import demand_of
+from topoopt.simulate.network import demand_of
 
 BOTH, ONE_WAY = LinkDirection.BIDIRECTIONAL, LinkDirection.UNIDIRECTIONAL
 

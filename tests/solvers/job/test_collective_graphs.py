@@ -20,7 +20,7 @@ from topoopt.core.result import AllReduceChoice
 from topoopt.core.topology import Topology, de_bruijn_arcs
 from topoopt.core.workload import Demand
 from topoopt.kinds.files import read_instance
-from topoopt.simulate.lower import build_task_graph
+from topoopt.simulate.network import build_task_graph
 
 ONE_WAY = LinkDirection.UNIDIRECTIONAL
 TOPOLOGIES = 20

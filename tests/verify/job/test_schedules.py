@@ -19,7 +19,7 @@ from topoopt.core.job import Plan
 from topoopt.core.result import AllReduceChoice
 from topoopt.core.workload import Strategy
 from topoopt.simulate.fabrics import plan_network as engine_network
-from topoopt.simulate.lower import build_task_graph
+from topoopt.simulate.network import build_task_graph
 from topoopt.simulate.time_models.evaluate import simulate
 from topoopt.verify.checker import ViolationLog
 from topoopt.verify.job.bounds import bounds_of, instance_bounds

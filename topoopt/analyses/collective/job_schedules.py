@@ -35,7 +35,7 @@ from topoopt.core.workload import GroupRings, TaskKind
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import Explanation, solve
 from topoopt.page.text import byte_size, compared, counted, server_set
-from topoopt.simulate.lower import build_task_graph
+from topoopt.simulate.network import build_task_graph
 from topoopt.verify.collective import check_circuits
 from topoopt.verify.job.plan import check_plan
 

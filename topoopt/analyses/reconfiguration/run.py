@@ -34,10 +34,8 @@ from topoopt.simulate.circuits import (
     simulate_circuits,
     simulate_stages,
 )
-from topoopt.simulate.fabrics import FabricOptions, plan_network
-from topoopt.simulate.fabrics.switched import ideal_switch
-from topoopt.simulate.lower import build_task_graph, workload_arrays
-from topoopt.simulate.network import Network, network_arrays
+from topoopt.simulate.fabrics import FabricOptions, ideal_switch, plan_network
+from topoopt.simulate.network import Network, build_task_graph, network_arrays, workload_arrays
 from topoopt.verify.network.bounds import quick_bound
 from topoopt.verify.network.checker import NetworkResult
 
@@ -67,6 +65,7 @@ class SweptJob:
         self.graph = build_task_graph(cluster, self.instance.workload, plan.strategy)
         plan.require_rings("reconfiguration")
         self.network = plan_network(cluster, plan)
+        self.network.require_rings("reconfiguration")
 
     def step(self, scheme: str, delay_ms: float) -> None:
         if self.stop.reason() is not None:

@@ -133,7 +133,7 @@ def _failure(texts: list[str], topology: Topology) -> Failure:
     Raises:
         InputError: everything that names neither a link nor a server nor a switch.
     """
-    from solvers.failures.surviving import ends_of
+    from solvers.failures.worst import ends_of
 
     links: set[tuple[int, int]] = set()
     numbers: dict[str, set[int]] = {"server": set(), "switch": set()}

@@ -20,8 +20,7 @@ from topoopt.library.topologies import totient
 from topoopt.page.charts import HEIGHT, Axis, Point, Series, element, legend, mark, number_axis, standalone, xy_chart
 from topoopt.page.render import Card, render_page
 from topoopt.page.text import byte_size, percent, ratio
-from topoopt.simulate.lower import build_task_graph, demand_of
-from topoopt.simulate.network import traffic_figures
+from topoopt.simulate.network import build_task_graph, demand_of, traffic_figures
 
 RELATIVE = 1e-9
 

@@ -20,7 +20,7 @@ from topoopt.core.workload import GRADIENT_BYTES, Demand, Strategy, TaskGraph, W
 from topoopt.costs import SimulatedFabric, default_price_book, fabric_prices
 from topoopt.page.text import milliseconds, percent
 from topoopt.simulate.fabrics import FABRICS, FabricOptions, options_of, plan_network
-from topoopt.simulate.lower import build_task_graph, demand_of
+from topoopt.simulate.network import build_task_graph, demand_of
 from topoopt.simulate.time_models.evaluate import evaluate, simulate
 from topoopt.verify.checker import ViolationLog
 from topoopt.verify.job.plan import check_strategy

@@ -19,7 +19,6 @@ from topoopt.core.llm_training_plan import (
 )
 from topoopt.core.result import Result
 from topoopt.kinds.llm_training.figures import LlmTrainingFigures, PodFigures, fabric_bounds_s
-from topoopt.kinds.llm_training.interval import interval_of
 from topoopt.kinds.llm_training.words import (
     NAMES,
     PARTS,
@@ -31,6 +30,7 @@ from topoopt.kinds.llm_training.words import (
     fabric_name,
     gain_words,
     gib,
+    interval_of,
     link_rows,
     memory_plot,
     note_words,

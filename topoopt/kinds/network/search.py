@@ -16,7 +16,7 @@ from functools import partial
 import numpy as np
 
 from solvers.failures.robust import NetworkEvaluator, RobustSearch, WorstTheta, exchanged, exhaustive
-from solvers.failures.surviving import single_links
+from solvers.failures.worst import single_links
 from solvers.network import relays
 from solvers.network.assembly import topology_plan
 from solvers.network.enumeration import MOST_SERVERS

@@ -43,8 +43,7 @@ from topoopt.simulate.cluster_rates import (
     simulate_together,
 )
 from topoopt.simulate.fabrics import FABRICS, FabricOptions, options_of, plan_network, settings_of
-from topoopt.simulate.lower import build_task_graph, demand_of
-from topoopt.simulate.network import Network
+from topoopt.simulate.network import Network, build_task_graph, demand_of
 from topoopt.simulate.time_models import for_several_jobs
 from topoopt.simulate.time_models.evaluate import simulate, whole
 from topoopt.workloads.cluster_draws import Draw, draw_jobs, job_table, place_jobs, sampled

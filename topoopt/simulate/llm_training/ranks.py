@@ -20,7 +20,7 @@ from topoopt.simulate.llm_training.costs import ELEMENT, GroupRates, blocks_of
 from topoopt.simulate.llm_training.links import rank_coordinates
 from topoopt.simulate.llm_training.step import StagePasses, optimizer_s, stage_times, strategy_orders
 from topoopt.simulate.llm_training.strategies import columns_of
-from topoopt.simulate.pipeline_timeline import PassOrders
+from topoopt.simulate.pipeline import PassOrders
 from topoopt.workloads.language_models import passed_elements
 
 TENSOR, CONTEXT, EXPERT, DATA, REPLICAS = "tensor", "context", "expert", "data", "expert-data"

@@ -24,23 +24,34 @@ from topoopt.simulate.llm_training.costs import (
     Layers,
     LayerTransfers,
     data_share,
+    in_flight,
+    layer_activations,
     layer_transfers,
+    logit_bytes,
     part_weights,
+    state_bytes,
 )
-from topoopt.simulate.llm_training.layer_times import PassTimes, part_times
-from topoopt.simulate.llm_training.memory import in_flight, layer_activations, logit_bytes, state_bytes
-from topoopt.simulate.llm_training.strategies import BOTH_ENDS, Column, StrategyColumns, with_stages
-from topoopt.simulate.pipeline import SCHEDULES, PipelineMemory, pass_orders
-from topoopt.simulate.pipeline_timeline import (
+from topoopt.simulate.llm_training.strategies import (
+    BOTH_ENDS,
+    Column,
+    PassTimes,
+    StrategyColumns,
+    part_times,
+    with_stages,
+)
+from topoopt.simulate.pipeline import (
     BACKWARD,
     MOST_TICKS,
+    SCHEDULES,
     PassOrders,
     Period,
+    PipelineMemory,
     TickCosts,
     grown,
+    pass_orders,
     periods_compared,
 )
-from topoopt.simulate.pipeline_timeline import WEIGHTS as LATE
+from topoopt.simulate.pipeline import WEIGHTS as LATE
 
 
 @dataclass(frozen=True, eq=False)
