@@ -44,8 +44,8 @@ from solvers.stop import Stop, first_part
 from topoopt.core.arrays import Ints
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError, LimitError
-from topoopt.core.failures import Failure, FailureOutcome, LinkEnds
 from topoopt.core.network import TopologyProblem
+from topoopt.core.outcomes import Failure, FailureOutcome, LinkEnds
 from topoopt.core.topology import Topology
 from topoopt.core.workload import TaskGraph
 from topoopt.native import jobs

@@ -46,13 +46,11 @@ from solvers.stop import Stop
 from topoopt.core.arrays import Floats
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.errors import InfeasibleError
-from topoopt.core.failures import Failure, FailureOutcome, LinkEnds
-from topoopt.core.job import ConvergencePoint
-from topoopt.core.plan import Plan
-from topoopt.core.routing import Demand
-from topoopt.core.search_settings import RobustGoal
+from topoopt.core.job import ConvergencePoint, Plan
+from topoopt.core.outcomes import Failure, FailureOutcome, LinkEnds
+from topoopt.core.result import RobustGoal
 from topoopt.core.topology import Topology
-from topoopt.core.workload import TaskGraph, Workload
+from topoopt.core.workload import Demand, TaskGraph, Workload
 from topoopt.simulate.network import build_task_graph, demand_of
 
 FINE_COLUMNS = 70_000

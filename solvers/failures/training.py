@@ -31,11 +31,11 @@ from solvers.stop import Stop
 from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError
-from topoopt.core.failures import Failure, FailureOutcome, RepairTrial
 from topoopt.core.llm_training import GpuCluster, LlmTrainingProblem
 from topoopt.core.llm_training_plan import DIRECT_FABRICS, FabricPlan, NetworkPlan, TrafficFamily
-from topoopt.core.routing import PathTable
+from topoopt.core.outcomes import Failure, FailureOutcome, RepairTrial
 from topoopt.core.topology import Topology
+from topoopt.core.workload import PathTable
 from topoopt.simulate.fabrics.direct_graphs import short_tour
 from topoopt.simulate.llm_training.links import (
     LinkGraph,

@@ -23,7 +23,7 @@ from solvers.stop import Stop
 from topoopt.core.arrays import Bools, Int32s, Ints
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.failures import Failure, FailureOutcome, LinkEnds, SampledFailures, WorstFailure
+from topoopt.core.outcomes import Failure, FailureOutcome, LinkEnds, SampledFailures, WorstFailure
 from topoopt.core.topology import Topology
 
 SHOWN = 12

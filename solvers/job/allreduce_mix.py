@@ -37,8 +37,8 @@ from topoopt.core.arrays import Floats, Ints
 from topoopt.core.errors import InputError, LimitError, Problem
 from topoopt.core.network import LengthCertificate, SourceFlow
 from topoopt.core.proofs import Status, StopReason
-from topoopt.core.routing import Demand
 from topoopt.core.topology import Topology
+from topoopt.core.workload import Demand
 from topoopt.native import jobs
 
 OPTIMALITY = 1e-6

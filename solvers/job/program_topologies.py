@@ -42,8 +42,8 @@ from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem
 from topoopt.core.network import TopologyProblem
 from topoopt.core.proofs import Argument, Bound, StopReason
 from topoopt.core.result import SearchResult
-from topoopt.core.routing import Demand
 from topoopt.core.topology import Topology
+from topoopt.core.workload import Demand
 
 
 def ring_topology_bound(cluster: Cluster, demand: Demand) -> Bound:

@@ -10,12 +10,19 @@ import pytest
 from tests.support.chakra_files import node, shared, write
 from topoopt.core.cluster import Cluster
 from topoopt.core.errors import InputError
-from topoopt.core.routing import Demand
-from topoopt.core.workload import Placement, Strategy, Workload
+from topoopt.core.workload import Demand, Placement, Strategy, Workload
 from topoopt.formats.chakra import CommType, NodeType, TraceContent
-from topoopt.formats.chakra.importer import topology_document, traffic_matrix, workload_of_trace
+from topoopt.formats.chakra.importer import (
+    coordinates,
+    layers_workload,
+    spans_of,
+    task_documents,
+    tasks_workload,
+    topology_document,
+    traffic_matrix,
+    workload_of_trace,
+)
 from topoopt.formats.chakra.read import read_chakra
-from topoopt.formats.chakra.tasks import coordinates, layers_workload, spans_of, task_documents, tasks_workload
 
 COMP, SEND, COLL = int(NodeType.COMP), int(NodeType.COMM_SEND), int(NodeType.COMM_COLL)
 

@@ -20,7 +20,7 @@ from tests.support.read_back.exports import check_export
 from tests.support.smallest import solution_of
 from topoopt.core.dag_topology import DagTask, DagTopologyPlan, DagTopologyProblem, DagTransfer
 from topoopt.core.errors import InputError
-from topoopt.formats.exporter import ExportOptions
+from topoopt.formats.table import ExportOptions
 from topoopt.formats.trace import CLOSE_US, EXPORTER, Bar, events_of
 from topoopt.kinds.dag_topology.page import DagTopologyFigures
 from topoopt.kinds.files import read_instance

@@ -124,9 +124,9 @@ OPENER = "topoopt.files.untrusted"
 
 OWN_FILES: Mapping[str, str] = {
     "topoopt.analyses.collective.search": "a table of the package",
-    "topoopt.costs.bills": "a price book of the package",
-    "topoopt.page.svg": "a style sheet of the package",
-    "topoopt.formats.hosts.script": "parts of scripts of the package",
+    "topoopt.costs": "a price book of the package",
+    "topoopt.page.charts": "a style sheet of the package",
+    "topoopt.formats.hosts": "parts of scripts of the package",
     "topoopt.native.cmake.build_backend": "wheels that pip asked for",
     "topoopt.studies.expand": "sources of the package",
     "topoopt.studies.runner": "/proc/meminfo",

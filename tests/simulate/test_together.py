@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from tests.support import plain_cases as cases
 from tests.support.simulated import times
 from topoopt.core.cluster import Cluster
-from topoopt.core.routing import GroupRings, Ring
-from topoopt.core.workload import TaskGraph, TaskKind
+from topoopt.core.workload import GroupRings, Ring, TaskGraph, TaskKind
 from topoopt.simulate.cluster_rates import (
     first_iterations,
     job_view,

@@ -14,7 +14,7 @@ from tests.support.cli_cases import refusals, run
 from tests.support.llm_cases import training
 from topoopt.analyses.resilience.run import ResilienceQuestion, Subject, rewire, study, training_subject
 from topoopt.core.errors import CheckError, InputError
-from topoopt.core.failures import Failure
+from topoopt.core.outcomes import Failure
 from topoopt.core.parallelism import Overlap
 from topoopt.core.result import Result
 from topoopt.kinds.pipeline import solve

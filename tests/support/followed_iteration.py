@@ -14,7 +14,7 @@ from tests.support.followed_servers import MS, ExplicitServers
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.llm_training_plan import TrafficFamily as F
 from topoopt.core.parallelism import ParallelStrategy, PassKind
-from topoopt.core.routing import GroupRings
+from topoopt.core.workload import GroupRings
 from topoopt.simulate.llm_training.costs import data_bytes, layer_traffic
 from topoopt.simulate.llm_training.links import FamilyGroups, PlacedNetwork
 from topoopt.simulate.llm_training.step import layer_sync, optimizer_s, strategy_orders

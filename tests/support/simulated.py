@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from topoopt.core.job import CoOptimisation, Evaluation
-from topoopt.core.plan import Plan
+from topoopt.core.job import CoOptimisation, Evaluation, Plan
 from topoopt.core.workload import TaskGraph
 from topoopt.simulate.fabrics import plan_network
 from topoopt.simulate.network import Network, build_task_graph

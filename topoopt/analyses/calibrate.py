@@ -19,8 +19,14 @@ from rich.console import Console
 
 from topoopt.core.arrays import MIB, Floats
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.language_models import LanguageModel
-from topoopt.core.llm_training import GpuCluster, LlmSearchSettings, LlmTrainingProblem, NumberFormats, TrainingBatch
+from topoopt.core.llm_training import (
+    GpuCluster,
+    LanguageModel,
+    LlmSearchSettings,
+    LlmTrainingProblem,
+    NumberFormats,
+    TrainingBatch,
+)
 from topoopt.core.parallelism import Overlap, ParallelStrategy, PipelineSchedule, Recompute, StrategySpace
 from topoopt.files.issues import nearest_text, value_text
 from topoopt.files.reader_fields import FieldTable, named, noted, used
@@ -31,7 +37,7 @@ from topoopt.page.render import TerminalTable
 from topoopt.page.text import counted, percent
 from topoopt.simulate.llm_training.strategies import StrategyColumns, columns_of
 from topoopt.simulate.llm_training.times import iteration_times, with_balanced
-from topoopt.workloads.language_models import token_operations
+from topoopt.workloads.language_models import TRAINING_DEVICES, token_operations
 from topoopt.workloads.published_models import PUBLISHED_MODELS, published_model
 from topoopt.workloads.step_efficiencies import (
     GENERATIONS,
@@ -43,7 +49,6 @@ from topoopt.workloads.step_efficiencies import (
     overlap_of,
     slowdown_of,
 )
-from topoopt.workloads.training_devices import TRAINING_DEVICES
 
 NEEDED = ("id", "model", "device", "gpus")
 MOST_RUNS = 10_000

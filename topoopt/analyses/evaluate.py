@@ -17,8 +17,7 @@ from solvers.llm_training.strategies import with_layers
 from solvers.stop import Stop
 from topoopt.core.arrays import GIB
 from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem
-from topoopt.core.language_models import LanguageModel
-from topoopt.core.llm_training import LlmTrainingProblem, StepEstimate, TrainingBatch
+from topoopt.core.llm_training import LanguageModel, LlmTrainingProblem, StepEstimate, TrainingBatch
 from topoopt.core.llm_training_plan import PHOTONIC_RAILS, POD_CIRCUITS, RankedStrategy
 from topoopt.core.parallelism import MAX_GPUS, ParallelStrategy, PipelineSchedule, Recompute, StrategySpace
 from topoopt.files.documents import Document, parse_document, parse_json
@@ -480,6 +479,8 @@ class _Checked:
         best = _best(self.problem, time_limit_s)
         if (seconds := best.get("iteration_time_s")) is not None:
             best["speedup"] = document["iteration_time_s"] / seconds
+            if document["fits"] and best["speedup"] < 1:
+                best = {"reason": f"the search ended at {seconds:.6g} s an iteration, which is slower"}
         return {
             **document,
             "notes": notes,
@@ -606,7 +607,7 @@ def _best(problem: LlmTrainingProblem, time_limit_s: float) -> dict[str, Any]:
 
 
 def _arguments(strategy: ParallelStrategy, problem: LlmTrainingProblem) -> str:
-    from topoopt.formats.megatron import arguments_of
+    from topoopt.formats.launch import arguments_of
 
     listed = arguments_of(strategy, problem, experts=problem.model.experts is not None)
     skipped = ("--num-layers", "--seq-length", "--global-batch-size")

@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from topoopt.core.cluster import Cluster, LinkSharing
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.job import CoOptimisation
-from topoopt.core.routing import GroupRings, Ring
 from topoopt.core.topology import Topology
-from topoopt.core.workload import Placement, Strategy, TaskGraph
+from topoopt.core.workload import GroupRings, Placement, Ring, Strategy, TaskGraph
 from topoopt.formats.flexnet import FlexnetFile, read_flexnet_taskgraph
 from topoopt.kinds.files import read_instance
 from topoopt.simulate.fabrics import FABRICS, FabricOptions, direct_connect_network

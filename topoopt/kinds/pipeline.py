@@ -16,8 +16,15 @@ from solvers.timing import LateError, Timing, step
 from topoopt.core.errors import InputError, LimitError, Problem
 from topoopt.core.process import versions
 from topoopt.core.proofs import Bound, Settled, Status, StopReason, settle
-from topoopt.core.result import CUT_OFF, UNCHECKED, Objective, Result, SearchResult
-from topoopt.core.search_settings import RobustSearchSettings, SearchSettings
+from topoopt.core.result import (
+    CUT_OFF,
+    UNCHECKED,
+    Objective,
+    Result,
+    RobustSearchSettings,
+    SearchResult,
+    SearchSettings,
+)
 from topoopt.kinds import kind_of
 from topoopt.kinds.kind import DEFAULT_OPTIONS, Effort, Instance, Kind, Method, SolveOptions, Solver
 from topoopt.verify.checker import BRIEF, Checker, CheckFindings

@@ -14,9 +14,21 @@ from topoopt.core.arrays import Bools, Floats, Int32s, Ints, offsets
 from topoopt.core.cluster import Cluster, LinkSharing
 from topoopt.core.collective import GroupSchedule
 from topoopt.core.errors import InputError
-from topoopt.core.routing import AllReduceDemand, Demand, GroupRings, PathTable, TrafficFigures, ring_pair_bytes
 from topoopt.core.topology import Topology
-from topoopt.core.workload import GRADIENT_BYTES, Strategy, TaskGraph, TaskKind, Workload, strided_groups
+from topoopt.core.workload import (
+    GRADIENT_BYTES,
+    AllReduceDemand,
+    Demand,
+    GroupRings,
+    PathTable,
+    Strategy,
+    TaskGraph,
+    TaskKind,
+    TrafficFigures,
+    Workload,
+    ring_pair_bytes,
+    strided_groups,
+)
 from topoopt.native import graph, jobs
 
 UNLIMITED = np.iinfo(np.int64).max

@@ -17,8 +17,7 @@ from topoopt.core.cluster import LinkSharing
 from topoopt.core.errors import InputError, LimitError
 from topoopt.core.proofs import Status, StopReason
 from topoopt.core.result import Decides, Objective, Result
-from topoopt.core.shared_cluster import JobsAtOnce, SharedCluster
-from topoopt.core.shared_plan import FabricSchedule
+from topoopt.core.shared_cluster import FabricSchedule, JobsAtOnce, SharedCluster
 from topoopt.core.workload import Placement, Strategy
 from topoopt.kinds import kind_of
 from topoopt.kinds.kind import SolveOptions

@@ -10,8 +10,7 @@ import pytest
 
 from tests.support.llm_cases import strategy, training
 from topoopt.core.arrays import GIB
-from topoopt.core.language_models import Attention, Mlp
-from topoopt.core.llm_training import LlmTrainingProblem
+from topoopt.core.llm_training import Attention, LlmTrainingProblem, Mlp
 from topoopt.core.parallelism import ParallelStrategy
 from topoopt.simulate.llm_training.costs import GroupRates, ledger, total_bytes
 from topoopt.simulate.llm_training.strategies import columns_of

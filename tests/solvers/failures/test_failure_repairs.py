@@ -35,8 +35,8 @@ from tests.support.failure_cases import (
     demand,
     of_links,
 )
-from topoopt.core.failures import Failure
-from topoopt.core.routing import AllReduceDemand, Demand, GroupRings
+from topoopt.core.outcomes import Failure
+from topoopt.core.workload import AllReduceDemand, Demand, GroupRings
 from topoopt.verify.failures import check_repair
 
 

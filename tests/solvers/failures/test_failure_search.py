@@ -30,7 +30,7 @@ from solvers.failures.worst import (
 from solvers.network.routes import balanced_routes
 from tests.support.failure_cases import UNIDIRECTIONAL, BusiestLink, circulant, circulant_job, cluster, demand, of_links
 from topoopt.core.errors import InputError
-from topoopt.core.failures import Failure
+from topoopt.core.outcomes import Failure
 
 
 def uniform(n: int) -> np.ndarray:

@@ -20,7 +20,7 @@ from solvers.stop import Stop
 from tests.support.failure_cases import BIDIRECTIONAL, UNIDIRECTIONAL, circulant
 from topoopt.core.cluster import Cluster
 from topoopt.core.job import CoOptimisation
-from topoopt.core.search_settings import JobSearchSettings, RobustGoal
+from topoopt.core.result import JobSearchSettings, RobustGoal
 from topoopt.core.workload import Operator, OperatorInput, Split, Workload
 from topoopt.kinds.job import RECORDS
 from topoopt.kinds.pipeline import search_problems

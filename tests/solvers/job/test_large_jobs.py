@@ -28,8 +28,7 @@ from solvers.stop import Stop
 from tests.support.simulated import evaluate_plan
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.job import CoOptimisation
-from topoopt.core.routing import Demand
-from topoopt.core.workload import Operator, OperatorInput, Placement, Split, Strategy, Workload, strided_groups
+from topoopt.core.workload import Demand, Operator, OperatorInput, Placement, Split, Strategy, Workload, strided_groups
 from topoopt.simulate.fabrics import FABRICS, FabricOptions
 from topoopt.simulate.network import build_task_graph, workload_arrays
 from topoopt.simulate.time_models.evaluate import simulate

@@ -19,7 +19,7 @@ from solvers.llm_training.strategies import (
 from tests.solvers.test_strategy_space import drawn_problem
 from tests.support.llm_cases import training
 from topoopt.core.arrays import Floats
-from topoopt.core.language_models import (
+from topoopt.core.llm_training import (
     Attention,
     DeltaAttention,
     Experts,
@@ -27,11 +27,12 @@ from topoopt.core.language_models import (
     LatentAttention,
     LayerKind,
     LightningAttention,
+    LlmTrainingProblem,
     Mixer,
     Mlp,
     StateSpace,
+    TrainingMemory,
 )
-from topoopt.core.llm_training import LlmTrainingProblem, TrainingMemory
 from topoopt.core.llm_training_plan import StrategyShape
 from topoopt.core.parallelism import Overlap
 from topoopt.simulate.llm_training.costs import ledger, total_bytes

@@ -18,10 +18,10 @@ from solvers.llm_training.plan import TRAINING_FABRICS
 from solvers.llm_training.plan import fabric_problems as training_fabric_problems
 from solvers.stop import Stop, first_part
 from topoopt.analyses.fabrics.report import FabricBars
-from topoopt.core.comparison import FLOW_LEVEL, PLAN, FabricRow
 from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.job import DEFAULT_FABRICS, CoOptimisation, FabricChoice, JobPlan
 from topoopt.core.llm_training import LlmTrainingProblem, StepBreakdown
+from topoopt.core.outcomes import FLOW_LEVEL, PLAN, FabricRow
 from topoopt.core.result import Result
 from topoopt.core.switching import delay_text
 from topoopt.core.workload import Strategy, strided_groups

@@ -19,11 +19,10 @@ from solvers.network.search import search_topology
 from solvers.network.worst_case import search_budget
 from solvers.stop import Stop
 from solvers.timing import LateError
-from topoopt.core.comparison import BreakEven, DelayPoint, ReconfigurationSweep, Scheme
 from topoopt.core.errors import CheckError, InfeasibleError, InputError, LimitError, Problem
-from topoopt.core.job import CoOptimisation
+from topoopt.core.job import CoOptimisation, Plan
 from topoopt.core.network import NetworkProblem, TopologyProblem
-from topoopt.core.plan import Plan
+from topoopt.core.outcomes import BreakEven, DelayPoint, ReconfigurationSweep, Scheme
 from topoopt.core.process import versions
 from topoopt.core.proofs import StopReason, Tolerance, beats
 from topoopt.core.topology import Topology

@@ -31,7 +31,11 @@ from solvers.stop import Stop, first_part
 from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import CheckError, InfeasibleError, InputError, LimitError, Problem
-from topoopt.core.failures import (
+from topoopt.core.job import CoOptimisation, JobPlan, Plan
+from topoopt.core.llm_training import LlmTrainingProblem
+from topoopt.core.llm_training_plan import DIRECT_FABRICS, IDEAL_SWITCH, PHOTONIC_RAILS, POD_CIRCUITS, SWITCHED_FABRICS
+from topoopt.core.network import TopologyProblem
+from topoopt.core.outcomes import (
     Failure,
     FailureOutcome,
     OutageRow,
@@ -41,14 +45,8 @@ from topoopt.core.failures import (
     SampledFailures,
     WorstFailure,
 )
-from topoopt.core.job import CoOptimisation, JobPlan
-from topoopt.core.llm_training import LlmTrainingProblem
-from topoopt.core.llm_training_plan import DIRECT_FABRICS, IDEAL_SWITCH, PHOTONIC_RAILS, POD_CIRCUITS, SWITCHED_FABRICS
-from topoopt.core.network import TopologyProblem
-from topoopt.core.plan import Plan
 from topoopt.core.proofs import Status, Tolerance
-from topoopt.core.result import Result
-from topoopt.core.search_settings import SearchSettings
+from topoopt.core.result import Result, SearchSettings
 from topoopt.core.topology import Topology
 from topoopt.kinds.kind import Effort
 from topoopt.kinds.llm_training.figures import FabricFigures, LlmTrainingFigures

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from solvers.job.alternate import plan_on
 from topoopt.core.collective import CollectiveOp, CollectiveResult
 from topoopt.core.hierarchy import Collective, CollectiveStep, ComputeStep, RankStep
 from topoopt.core.parallelism import ParallelStrategy
@@ -28,7 +29,16 @@ from topoopt.formats.chakra import (
     node,
     trace_bytes,
 )
-from topoopt.formats.exporter import (
+from topoopt.formats.msccl.write import (
+    Accesses,
+    ChunkMemory,
+    PlacedBlock,
+    RankSchedule,
+    placed_schedule,
+    rank_table,
+    traffic_of,
+)
+from topoopt.formats.table import (
     NOTES_FILE,
     Export,
     Exporter,
@@ -36,17 +46,7 @@ from topoopt.formats.exporter import (
     json_bytes,
     notes_bytes,
     plain_name,
-    plan_on,
     refuse,
-)
-from topoopt.formats.msccl.write import rank_table
-from topoopt.formats.schedules.placed_blocks import (
-    Accesses,
-    ChunkMemory,
-    PlacedBlock,
-    RankSchedule,
-    placed_schedule,
-    traffic_of,
 )
 
 GROUPS_FILE, LAYOUT_FILE = "comm_groups.json", "layout.json"

@@ -13,10 +13,9 @@ from formulations.bandwidth_allocation import network_of, shares_of
 from topoopt.core.allocation import GBIT_BYTES, AllocationPlan, AllocationProblem
 from topoopt.core.arrays import Floats
 from topoopt.core.result import Columns, Objective, Result, links_of
-from topoopt.page.blocks import Column, Fact, Page, Plot, Section, Swatch, Table
-from topoopt.page.charts import sorted_chart
+from topoopt.page.charts import gauge, sorted_chart, use_class, utilisation_legend
 from topoopt.page.networks import MOST_DRAWN, DrawnLink, topology_svg
-from topoopt.page.svg import gauge, use_class, utilisation_legend
+from topoopt.page.render import Column, Fact, Page, Plot, Section, Swatch, Table
 from topoopt.page.text import counted, objective_text, percent, possible_improvement, rejection, shortened
 from topoopt.page.text import number as plain_number
 

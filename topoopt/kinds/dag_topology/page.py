@@ -10,9 +10,9 @@ from markupsafe import Markup
 from topoopt.core.arrays import Floats
 from topoopt.core.dag_topology import DagTopologyPlan, DagTopologyProblem, DagTopologyResult
 from topoopt.core.result import Columns, Objective
-from topoopt.page.blocks import Block, Column, Fact, Page, Plot, Section, Side, Swatch, Table
+from topoopt.page.charts import element, joined, percentage, picture, tick_text, ticks, utilisation_legend
 from topoopt.page.networks import circle_of_circuits
-from topoopt.page.svg import element, joined, percentage, picture, tick_text, ticks, utilisation_legend
+from topoopt.page.render import Block, Column, Fact, Page, Plot, Section, Side, Swatch, Table
 from topoopt.page.text import counted, percent, possible_improvement, quantity, rejection, shortened
 from topoopt.page.timelines import HEAD, LANE, WIDTH_PX
 from topoopt.simulate.dag import StepGraph, followed

@@ -16,9 +16,8 @@ from topoopt.core.arrays import Floats
 from topoopt.core.hierarchy import Collective, Design, Dimension, HierarchicalPlan, HierarchicalProblem, fleet_time
 from topoopt.core.proofs import Tolerance
 from topoopt.core.result import Columns, Objective, Result
-from topoopt.page.blocks import Block, Column, Fact, Page, Plot, Section, Swatch, Table
-from topoopt.page.charts import Point, Series, legend, number_axis, xy_chart
-from topoopt.page.svg import element, percentage, picture, stack
+from topoopt.page.charts import Point, Series, element, legend, number_axis, percentage, picture, stack, xy_chart
+from topoopt.page.render import Block, Column, Fact, Page, Plot, Section, Swatch, Table
 from topoopt.page.text import (
     byte_size,
     compared,

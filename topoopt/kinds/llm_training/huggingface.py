@@ -14,14 +14,14 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 
-from topoopt.core import language_models
+from topoopt.core import llm_training as language_models
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.language_models import LanguageModel, LayerKind, Mixer, Mlp
+from topoopt.core.llm_training import LanguageModel, LayerKind, Mixer, Mlp
 from topoopt.files.documents import Document, parse_document
-from topoopt.files.findings import Findings
 from topoopt.files.issues import Issue, key_text, value_text
-from topoopt.files.reader_fields import ANY_OTHER, FieldTable, named
-from topoopt.kinds.llm_training.families import DENSE_FAMILIES, HYBRID_FAMILIES, MIXTURE_FAMILIES, Choice, Family
+from topoopt.files.reader_fields import ANY_OTHER, FieldTable, Findings, named
+from topoopt.kinds.llm_training.families import DENSE_FAMILIES, Choice, Family
+from topoopt.kinds.llm_training.mixed_families import HYBRID_FAMILIES, MIXTURE_FAMILIES
 from topoopt.workloads.language_models import further_parameters
 
 _BINARY: Mapping[type[ast.AST], Callable[[Any, Any], Any]] = {
@@ -131,9 +131,9 @@ NOTED: FieldTable = MappingProxyType(
             ("noted", "numbers and functions of elements: no size"),
         ),
         **dict.fromkeys(
-            ("rope_theta", "rope_scaling", "rope_parameters", "rope_interleave", "partial_rotary_factor",
-             "max_position_embeddings", "n_ctx", "alibi"),
-            ("noted", "positions, and how many there may be: no weights; `batch.length` says the length"),
+            ("use_parallel_residual", "rope_theta", "rope_scaling", "rope_parameters", "rope_interleave",
+             "partial_rotary_factor", "max_position_embeddings", "n_ctx", "alibi"),
+            ("noted", "order of blocks, positions, and how many: no weights; `batch.length` says the length"),
         ),
         **dict.fromkeys(
             ("attention_dropout", "attn_pdrop", "embd_pdrop", "resid_pdrop", "hidden_dropout", "summary_activation",
@@ -179,18 +179,18 @@ REFUSED: FieldTable = MappingProxyType(
 
 FIELDS: FieldTable = MappingProxyType(
     {
+        **NOTED,
+        **REFUSED,
         **{
             key: ("used", "in " + ", ".join(name for name, family in FAMILIES.items() if key in family.keys))
             for key in dict.fromkeys(key for family in FAMILIES.values() for key in family.keys)
         },
         "model_type": ("used", "the family"),
-        **NOTED,
-        **REFUSED,
     }
 )
 """What is done with each key. Keys that are used in one family are refused in any other, and those refused are refused,
 unless they are null, false, 0 or empty (1 where they count every n-th layer). Keys that do not stand here are named in
-a note."""
+a note; so are those that change a size in one family alone and stand in `NOTED`."""
 
 TABLE: FieldTable = {**FIELDS, ANY_OTHER: ("noted", "its name")}
 """The same with what becomes of any other key."""
@@ -386,10 +386,10 @@ def _broken_rules(family: Family, keys: Mapping[str, Any], data: Mapping[str, An
 def _refused(name: str, family: Family, data: Mapping[str, Any]) -> Iterator[Issue]:
     """Keys of other families, and of what no family here has."""
     for key, value in data.items():
-        if key in family.keys or key not in FIELDS or key == "model_type":
+        if key in family.keys or key in NOTED or key not in FIELDS or key == "model_type":
             continue
         use, meaning = FIELDS[key]
-        if use != "noted" and value and not (key in EVERY and value == 1):
+        if value and not (key in EVERY and value == 1):
             none = "1, " if key in EVERY else ""
             text = f"not covered in model_type {name}" + (f": {meaning}" if use == "refused" else "")
             yield Issue((key,), text, value_text(value), f"left out, {none}null, false, 0 or empty")

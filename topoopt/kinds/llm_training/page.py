@@ -52,8 +52,8 @@ from topoopt.kinds.llm_training.words import (
     traffic_rows,
     why_slower,
 )
-from topoopt.page.blocks import Block, Column, Fact, Page, Plot, Section, Side, Swatch, Table
-from topoopt.page.svg import utilisation_legend
+from topoopt.page.charts import utilisation_legend
+from topoopt.page.render import Block, Column, Fact, Page, Plot, Section, Side, Swatch, Table
 from topoopt.page.text import byte_size, counted, number, percent, possible_improvement, rejection, shortened
 from topoopt.page.timelines import ports_legend, ports_picture
 

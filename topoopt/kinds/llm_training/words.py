@@ -24,8 +24,8 @@ from topoopt.core.llm_training_plan import (
 from topoopt.core.parallelism import ParallelStrategy, PassKind, Recompute
 from topoopt.core.switching import PortSplit, PortUse, StagePorts, delay_text
 from topoopt.kinds.llm_training.figures import FabricFigures, LlmTrainingFigures, PodFigures, StageFigures
+from topoopt.page.charts import element, percentage, picture, stack
 from topoopt.page.networks import circle_of_circuits
-from topoopt.page.svg import element, percentage, picture, stack
 from topoopt.page.text import byte_size, counted, number, percent, shortened
 from topoopt.page.timelines import lanes, seconds_axis
 from topoopt.workloads.step_efficiencies import half_width, kind_of

@@ -20,7 +20,6 @@ from solvers.network.space import ExactLimits, TopologyResult, open_space
 from topoopt.core.arrays import Floats
 from topoopt.core.data import called_later
 from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem
-from topoopt.core.graphs import strongly_connected
 from topoopt.core.network import (
     BlockTree,
     EnumerationProof,
@@ -41,7 +40,7 @@ from topoopt.core.network import (
 )
 from topoopt.core.proofs import Argument, Bound, StopReason
 from topoopt.core.result import Certificate, SearchResult
-from topoopt.core.topology import Topology
+from topoopt.core.topology import Topology, strongly_connected
 from topoopt.kinds.kind import (
     Effort,
     Method,

@@ -31,7 +31,6 @@ from solvers.network.uniform import is_uniform, search_uniform
 from solvers.stop import Stop, first_part
 from topoopt.core.arrays import Floats
 from topoopt.core.errors import CheckError, InfeasibleError, InputError, LimitError, Problem, TopooptError
-from topoopt.core.failures import FailureOutcome
 from topoopt.core.network import (
     LinkCounts,
     RelayPrices,
@@ -40,6 +39,7 @@ from topoopt.core.network import (
     TopologyProblem,
     TwoLayerMultipliers,
 )
+from topoopt.core.outcomes import FailureOutcome
 from topoopt.core.proofs import Argument, Bound, StopReason
 from topoopt.core.result import Certificate, SearchResult
 from topoopt.core.topology import Topology

@@ -12,11 +12,11 @@ import numpy as np
 from markupsafe import Markup
 
 from topoopt.core.arrays import Ints
-from topoopt.core.regional_circuits import RegionalCircuitsPlan, RegionalCircuitsProblem
+from topoopt.core.circuits import RegionalCircuitsPlan, RegionalCircuitsProblem
 from topoopt.core.result import Columns, Objective, Result
-from topoopt.page.blocks import Block, Column, Fact, Page, Plot, Section, Side, Swatch, Table
+from topoopt.page.charts import element, percentage, picture, stack
 from topoopt.page.networks import circle_of_circuits
-from topoopt.page.svg import element, percentage, picture, stack
+from topoopt.page.render import Block, Column, Fact, Page, Plot, Section, Side, Swatch, Table
 from topoopt.page.text import counted, percent, possible_improvement, quantity, ratio, rejection
 from topoopt.page.timelines import lanes, seconds_axis
 from topoopt.simulate.circuits import RegionTraffic

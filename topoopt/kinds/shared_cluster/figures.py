@@ -20,16 +20,20 @@ from topoopt.core.job import BaselineSettings, CoOptimisation, FabricChoice
 from topoopt.core.result import Columns, Objective, listed
 from topoopt.core.shared_cluster import (
     PARTITIONED,
+    ClassPlan,
     Fabric,
+    FabricRun,
+    FabricSchedule,
     Goal,
     JobClass,
     JobTable,
     SharedCluster,
+    SharedClusterPlan,
+    Stays,
     server_groups,
 )
-from topoopt.core.shared_plan import ClassPlan, FabricRun, FabricSchedule, SharedClusterPlan, Stays
 from topoopt.core.workload import Strategy, TaskGraph
-from topoopt.costs.bills import cost_equivalent_fat_tree_gbps
+from topoopt.costs import cost_equivalent_fat_tree_gbps
 from topoopt.simulate.cluster_rates import (
     WorkShared,
     alone_ms,

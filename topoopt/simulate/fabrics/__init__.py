@@ -16,13 +16,12 @@ from topoopt.core.clos import fat_tree_arity
 from topoopt.core.cluster import Cluster
 from topoopt.core.collective import GroupSchedule
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.job import BaselineSettings, FabricChoice
-from topoopt.core.plan import Plan
+from topoopt.core.job import BaselineSettings, FabricChoice, Plan
 from topoopt.core.price_book import PriceBook
 from topoopt.core.process import PlugIns
-from topoopt.core.routing import GroupRings, PathTable, Ring
 from topoopt.core.topology import Topology
-from topoopt.costs.bills import cost_equivalent_fat_tree_gbps, default_price_book
+from topoopt.core.workload import GroupRings, PathTable, Ring
+from topoopt.costs import cost_equivalent_fat_tree_gbps, default_price_book
 from topoopt.simulate.network import Network, compile_network
 
 Group = tuple[int, ...]
@@ -45,7 +44,7 @@ class FabricOptions:
         seed: of every random choice (ECMP hashing, random graph, ties between shortest paths).
         nic_gbps: rate of the one NIC of a server on the ideal switch, Gbit/s; None: degree * link rate.
         fat_tree_gbps: rate of the one NIC of a server on the fat-tree, Gbit/s; None: the rate at which the fat-tree
-            costs as much as the direct-connect network (`topoopt.costs.bills`).
+            costs as much as the direct-connect network (`topoopt.costs`).
         oversubscription: downlink over uplink bandwidth of the oversubscribed switches of a fat-tree, at least 1;
             None: what the fabric has by itself.
         layer: switches that are oversubscribed, one of `LAYERS`, where the fabric leaves it open.

@@ -9,14 +9,31 @@ from math import comb
 import numpy as np
 
 from topoopt.core.arrays import Bools, Floats, Ints
-from topoopt.core.language_models import Attention, Experts, LanguageModel, LatentAttention, LayerKind, Mlp
-from topoopt.core.llm_training import LlmTrainingProblem, NumberFormats, TrainingMemory
+from topoopt.core.llm_training import (
+    Attention,
+    Experts,
+    LanguageModel,
+    LatentAttention,
+    LayerKind,
+    LlmTrainingProblem,
+    Mlp,
+    NumberFormats,
+    TrainingMemory,
+)
 from topoopt.core.parallelism import RANK_ORDERS, PipelineSchedule, Recompute
 from topoopt.core.parallelism import ParallelDimension as D
 from topoopt.native import pipeline
 from topoopt.simulate.llm_training.strategies import BOTH_ENDS, Column, StrategyColumns
-from topoopt.workloads.language_models import end_weights, routed_parameters, whole_ends
-from topoopt.workloads.layer_kinds import expert_weights, layer_weights, matrix_weights, mixer_kept, passed_elements
+from topoopt.workloads.language_models import (
+    end_weights,
+    expert_weights,
+    layer_weights,
+    matrix_weights,
+    mixer_kept,
+    passed_elements,
+    routed_parameters,
+    whole_ends,
+)
 
 WHOLE = 1.0 - 1e-9
 """A part of a group that is all of it but for rounding."""

@@ -18,7 +18,7 @@ from topoopt.core.llm_training_plan import ALLREDUCE_FAMILIES
 from topoopt.core.llm_training_plan import TrafficFamily as F
 from topoopt.core.parallelism import ParallelStrategy, PipelineShape, StageCosts
 from topoopt.core.parallelism import PipelineSchedule as S
-from topoopt.core.search_settings import AllReduceChoice
+from topoopt.core.result import AllReduceChoice
 from topoopt.simulate.llm_training.costs import (
     ELEMENT,
     GroupRates,

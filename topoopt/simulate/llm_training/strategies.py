@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.errors import Problem
-from topoopt.core.language_models import (
+from topoopt.core.llm_training import (
+    END_SLOTS,
     Attention,
     DeltaAttention,
     Experts,
@@ -19,15 +20,15 @@ from topoopt.core.language_models import (
     LatentAttention,
     LayerKind,
     LightningAttention,
+    LlmTrainingProblem,
     Mixer,
     Mlp,
     StateSpace,
 )
-from topoopt.core.llm_training import END_SLOTS, LlmTrainingProblem
 from topoopt.core.parallelism import RANK_ORDERS, ParallelStrategy, PipelineSchedule, PipelineShape, Recompute
 from topoopt.native import pipeline as native
 from topoopt.simulate.pipeline import schedule_problems
-from topoopt.workloads.layer_kinds import (
+from topoopt.workloads.language_models import (
     Matrix,
     core_operations,
     expert_matrices,

@@ -9,8 +9,7 @@ from functools import lru_cache
 import numpy as np
 
 from topoopt.core.arrays import Bools, Floats, Ints
-from topoopt.core.language_models import LanguageModel
-from topoopt.core.llm_training import LlmTrainingProblem
+from topoopt.core.llm_training import LanguageModel, LlmTrainingProblem
 from topoopt.core.llm_training_plan import TrafficFamily as F
 from topoopt.core.parallelism import ParallelStrategy, PipelineShape, StageCosts
 from topoopt.core.parallelism import PipelineSchedule as S

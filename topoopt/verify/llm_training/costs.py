@@ -12,8 +12,7 @@ from math import comb
 import numpy as np
 
 from topoopt.core.arrays import Floats, Ints
-from topoopt.core.language_models import Experts, LanguageModel, LayerKind
-from topoopt.core.llm_training import LlmTrainingProblem
+from topoopt.core.llm_training import Experts, LanguageModel, LayerKind, LlmTrainingProblem
 from topoopt.core.parallelism import ParallelDimension as D
 from topoopt.core.parallelism import ParallelStrategy, Recompute
 from topoopt.core.parallelism import PipelineSchedule as S

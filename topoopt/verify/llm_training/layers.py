@@ -15,17 +15,18 @@ from itertools import product
 import numpy as np
 
 from topoopt.core.arrays import Bools, Floats, Ints
-from topoopt.core.language_models import (
+from topoopt.core.llm_training import (
+    END_SLOTS,
     Attention,
     DeltaAttention,
     Experts,
     LatentAttention,
     LayerKind,
     LightningAttention,
+    LlmTrainingProblem,
     Mlp,
     StateSpace,
 )
-from topoopt.core.llm_training import END_SLOTS, LlmTrainingProblem
 from topoopt.core.llm_training_plan import PHOTONIC_RAILS, StrategyShape
 from topoopt.core.parallelism import RANK_ORDER, RANK_ORDERS, ParallelStrategy, Recompute
 from topoopt.core.parallelism import ParallelDimension as D

@@ -32,7 +32,7 @@ from topoopt.core.llm_training_plan import (
 from topoopt.core.llm_training_plan import TrafficFamily as F
 from topoopt.core.parallelism import RANK_ORDER, ParallelStrategy, PipelineSchedule
 from topoopt.core.parallelism import ParallelDimension as D
-from topoopt.core.search_settings import AllReduceChoice
+from topoopt.core.result import AllReduceChoice
 from topoopt.verify.checker import ViolationLog, WorkBudget, as_int, differs
 from topoopt.verify.laws import networks as laws
 from topoopt.verify.laws.schedules import executed, joined

@@ -1,20 +1,164 @@
-"""Programs are built of actions as a reader meets them, or of sends of whole pieces at stated times."""
+"""Schedules of collectives in the formats of others are read to programs by a table of readers. Programs are built of
+actions as a reader meets them, or of sends of whole pieces at stated times. Schedules in files of other tools as
+instances: the same collective over the links that they use.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
+import typer
 from numpy.typing import NDArray
 
-from topoopt.core.arrays import Bools, Ints, distinct
-from topoopt.core.collective import UNKNOWN, CellRange, ChunkProgram, CollectiveOp, DeclaredFigures, Defect, Messages
+from topoopt.core.arrays import MIB, Bools, Ints, distinct
+from topoopt.core.collective import (
+    ALL_RANKS,
+    UNKNOWN,
+    CellRange,
+    ChunkProgram,
+    CollectiveOp,
+    DeclaredFigures,
+    Defect,
+    Messages,
+)
+from topoopt.core.errors import InputError, Problem
+from topoopt.core.process import PlugIns
 from topoopt.core.rated_network import RatedNetwork
-from topoopt.files.untrusted import refusal
-from topoopt.formats.schedules import MOST_ACTIONS, MOST_CELLS, MOST_SHOWN
+from topoopt.files.documents import Document, parse_json
+from topoopt.files.issues import value_text
+from topoopt.files.untrusted import parsing, read_text, refusal
+from topoopt.formats.table import Imported, Importer, NameOption, name_of, require_positive
+
+MAX_FILE_BYTES = 512 * MIB
+MAX_NODES = 30_000_000
+MOST_CELLS = 20_000_000
+MOST_ACTIONS = 4_000_000
+MOST_RANKS = 8192
+MOST_SHOWN = 5
+
+
+def read_object(path: Path, what: str) -> tuple[dict[str, Any], Document]:
+    """Plain data of a file, and the file as a document, which knows their lines.
+
+    Raises:
+        InputError: no such file, too large, broken, no object at its top.
+    """
+    text = read_text(path, MAX_FILE_BYTES, what)
+    with parsing(str(path), what):
+        read = parse_json(text, MAX_NODES)
+    if read.issues:
+        problems = [
+            Problem(issue.message, str(path), issue.line, None, issue.value, issue.allowed)
+            for issue in read.issues[:20]
+        ]
+        raise InputError(problems)
+    if not isinstance(read.data, dict):
+        raise refusal(f"not {what}", str(path), allowed="an object at the top")
+    return read.data, replace(read, file=str(path))
+
+
+@dataclass(frozen=True)
+class ScheduleOptions:
+    """What a file may not say.
+
+    Attributes:
+        collective: None: as the file says.
+        root: rank of a broadcast or a reduction.
+    """
+
+    collective: CollectiveOp | None = None
+    root: int = 0
+
+
+ScheduleReader = Callable[[Path, ScheduleOptions], ChunkProgram]
+"""Raises InputError: not such a file. What is wrong with the schedule itself stands in the program."""
+
+
+def no_collective(file: str, value: object) -> InputError:
+    """An error about a file that does not say what it is to do."""
+    allowed = "one of allreduce, allgather, reduce-scatter, all-to-all, broadcast, reduce, by --collective"
+    missing = "the file names no collective" if value is not None else "the file names no collective: coll is missing"
+    return refusal(missing, file, value=value, allowed=allowed)
+
+
+SHARED = frozenset({CollectiveOp.ALLGATHER, CollectiveOp.REDUCE_SCATTER, CollectiveOp.ALL_TO_ALL})
+"""Those whose vector has an equal share of every rank."""
+
+NAMES = {
+    "allreduce": CollectiveOp.ALLREDUCE,
+    "allgather": CollectiveOp.ALLGATHER,
+    "reducescatter": CollectiveOp.REDUCE_SCATTER,
+    "alltoall": CollectiveOp.ALL_TO_ALL,
+    "broadcast": CollectiveOp.BROADCAST,
+    "reduce": CollectiveOp.REDUCE,
+}
+
+
+def collective_named(text: str) -> CollectiveOp | None:
+    """The collective that a name of any spelling means: all_gather, AllGather, all-gather(n=8)."""
+    plain = "".join(letter for letter in text.partition("(")[0].lower() if letter.isalpha())
+    return NAMES.get(plain)
+
+
+def parameters_of(text: str) -> dict[str, str]:
+    """Parameters in a name such as Broadcast(n=8,root=0)."""
+    rows = [
+        parameter.partition("=")
+        for parameter in text.partition("(")[2].removesuffix(")").split(",")
+        if parameter.strip()
+    ]
+    return {key.strip(): value.strip() for key, _, value in rows}
+
+
+def inputs(collective: CollectiveOp, ranks: int, chunks: int, root: int) -> Iterator[tuple[int, int, int]]:
+    """Rows (rank, chunk of its input, label); `chunks` of the whole vector, in an All-to-All of that of each rank."""
+    share = chunks // ranks
+    for rank in range(ranks):
+        if collective is CollectiveOp.ALLGATHER:
+            yield from ((rank, chunk, rank * share + chunk) for chunk in range(share))
+        elif collective is CollectiveOp.ALL_TO_ALL:
+            yield from ((rank, chunk, rank * chunks + chunk) for chunk in range(chunks))
+        elif collective is not CollectiveOp.BROADCAST or rank == root:
+            yield from ((rank, chunk, chunk) for chunk in range(chunks))
+
+
+def outputs(collective: CollectiveOp, ranks: int, chunks: int, root: int) -> Iterator[tuple[int, int, int, int]]:
+    """Rows (rank, chunk of its output, label, whose part or ALL_RANKS)."""
+    share = chunks // ranks
+    for rank in range(ranks):
+        if collective is CollectiveOp.ALLGATHER:
+            yield from ((rank, chunk, chunk, chunk // share) for chunk in range(chunks))
+        elif collective is CollectiveOp.ALL_TO_ALL:
+            for source in range(ranks):
+                first = source * chunks + rank * share
+                yield from ((rank, source * share + own, first + own, source) for own in range(share))
+        elif collective is CollectiveOp.REDUCE_SCATTER:
+            yield from ((rank, chunk, rank * share + chunk, ALL_RANKS) for chunk in range(share))
+        elif collective is CollectiveOp.ALLREDUCE:
+            yield from ((rank, chunk, chunk, ALL_RANKS) for chunk in range(chunks))
+        elif collective is CollectiveOp.BROADCAST:
+            yield from ((rank, chunk, chunk, root) for chunk in range(chunks))
+        elif rank == root:
+            yield from ((rank, chunk, chunk, ALL_RANKS) for chunk in range(chunks))
+
+
+SCHEDULES: Mapping[str, ScheduleReader] = PlugIns(
+    {
+        "msccl": "topoopt.formats.msccl:read_schedule",
+        "mscclpp": "topoopt.formats.mscclpp:read_schedule",
+        "teccl": "topoopt.formats.teccl:read_schedule",
+        "forestcoll": "topoopt.formats.sccl:read_trees",
+        "sccl": "topoopt.formats.sccl:read_schedule",
+        "chakra": "topoopt.formats.chakra.read:read_schedule",
+    }
+)
+"""The formats of `topoopt collective audit`."""
+
 
 MOST_DIGITS = 9
 AT_ONCE = 10_000
@@ -462,3 +606,69 @@ def _epoch(
         )
         held[cell] = _Held(there.parts | source.parts, (taken,))
     return again
+
+
+FileArgument = Annotated[Path, typer.Argument(help="File of the schedule; a folder or prefix of .et files.")]
+RateOption = Annotated[float, typer.Option(help="Gbit/s of every link, which the file does not say.")]
+BytesOption = Annotated[int, typer.Option("--bytes", min=1, help="The whole vector, which the file does not say.")]
+CollectiveOption = Annotated[str | None, typer.Option(help="Where the file does not say.")]
+RootOption = Annotated[int, typer.Option(min=0, help="Rank of a broadcast or reduction.")]
+
+
+def collective_document(
+    name: str, topology: dict[str, Any], collective: CollectiveOp, vector_bytes: int, **more: Any
+) -> dict[str, Any]:
+    return {
+        "schema_version": 1,
+        "kind": "collective",
+        "name": name,
+        "topology": topology,
+        "collective": collective.value,
+        "bytes": vector_bytes,
+        **more,
+    }
+
+
+def _importer(reader: str, what: str) -> Importer:
+    def run(
+        file: FileArgument,
+        link_gbps: RateOption = 8.0,
+        vector_bytes: BytesOption = 1 << 30,
+        collective: CollectiveOption = None,
+        root: RootOption = 0,
+        name: NameOption = None,
+    ) -> Imported:
+        require_positive("--link-gbps", link_gbps)
+        wanted = None if collective is None else collective_named(collective)
+        if collective is not None and wanted is None:
+            raise refusal("no such collective", "--collective", value=value_text(collective))
+        program = SCHEDULES[reader](file, ScheduleOptions(wanted, root))
+        return _imported(program, name or name_of(file), link_gbps / 8, vector_bytes, root, str(file))
+
+    run.__doc__ = f"{what} as an instance: the same collective over the links that it uses."
+    return run
+
+
+def _imported(
+    program: ChunkProgram, name: str, link_gbytes_per_s: float, vector_bytes: int, root: int, file: str
+) -> Imported:
+    pairs = sorted(set(zip(program.messages.tail.tolist(), program.messages.head.tolist(), strict=True)))
+    if not pairs:
+        raise refusal("a schedule that sends nothing", file)
+    ranks = len(program.ranks)
+    topology = {"links": [[*pair, link_gbytes_per_s] for pair in pairs], "nodes": ranks}
+    single = program.collective in (CollectiveOp.BROADCAST, CollectiveOp.REDUCE)
+    more = {"root": root} if single else {}
+    size = int(program.declared.vector_bytes or vector_bytes)
+    document = collective_document(name, topology, program.collective, size, **more)
+    notes = ["the file states no network: every pair of ranks that it uses is a link", *program.notes]
+    if program.defects:
+        notes.append(f"the schedule is wrong ({program.defects[0].message}): see collective audit")
+    figures = {"collective": program.collective.value, "ranks": ranks, "links": len(pairs)}
+    line = f"{program.collective.value} of {ranks} ranks over {len(pairs)} links"
+    return Imported(document, line, figures, tuple(notes))
+
+
+MSCCL: Importer = _importer("msccl", "An MSCCL algorithm (XML)")
+MSCCLPP: Importer = _importer("mscclpp", "An MSCCL++ execution plan (JSON)")
+ASTRASIM: Importer = _importer("chakra", "A custom collective of ASTRA-sim (Chakra traces)")
