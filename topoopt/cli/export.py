@@ -13,7 +13,6 @@ from annotated_types import Ge, Gt, Le, Lt
 from rich.console import Console
 from rich.markup import escape
 
-from solvers.job.alternate import plan_on
 from solvers.network.assembly import switched
 from solvers.switching import RailSteps, switch_mode
 from topoopt.core.circuits import SwitchedSteps
@@ -27,7 +26,7 @@ from topoopt.core.result import Result
 from topoopt.core.switching import RailTimetable, StagePorts
 from topoopt.core.topology import Topology
 from topoopt.files.atomic import require_new, sole_target
-from topoopt.formats.table import Export
+from topoopt.formats.table import Export, plan_on
 from topoopt.kinds import kind_named
 from topoopt.page import options
 from topoopt.page.output import Output

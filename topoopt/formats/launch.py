@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from solvers.job.alternate import plan_on
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.parallelism import RANK_ORDER, ParallelStrategy, PipelineSchedule, Recompute
@@ -26,7 +25,7 @@ from topoopt.core.result import Result
 from topoopt.files.atomic import csv_text
 from topoopt.files.documents import Limits, parse_document
 from topoopt.files.untrusted import read_text
-from topoopt.formats.table import NOTES_FILE, Export, Exporter, ExportOptions, notes_bytes
+from topoopt.formats.table import NOTES_FILE, Export, Exporter, ExportOptions, notes_bytes, plan_on
 
 MAX_TEXT_BYTES = 1 << 20
 MAX_WORD = 100_000

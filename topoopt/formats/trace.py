@@ -9,13 +9,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from solvers.job.alternate import plan_on
 from topoopt.core.arrays import BYTES_PER_MS_PER_GBPS
 from topoopt.core.dag_topology import DagTopologyProblem
 from topoopt.core.parallelism import PassKind
 from topoopt.core.result import Result
 from topoopt.core.workload import TaskKind
-from topoopt.formats.table import Export, Exporter, ExportOptions, plain_name, refuse
+from topoopt.formats.table import Export, Exporter, ExportOptions, plain_name, plan_on, refuse
 
 CLOSE_US = 1e-3
 """Bars that overlap less than a nanosecond, by rounding, do not overlap."""

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from solvers.job.alternate import plan_on
 from topoopt.core.collective import CollectiveOp, CollectiveResult
 from topoopt.core.hierarchy import Collective, CollectiveStep, ComputeStep, RankStep
 from topoopt.core.parallelism import ParallelStrategy
@@ -46,6 +45,7 @@ from topoopt.formats.table import (
     json_bytes,
     notes_bytes,
     plain_name,
+    plan_on,
     refuse,
 )
 
