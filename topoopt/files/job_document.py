@@ -71,6 +71,7 @@ def cluster_document(cluster: Cluster) -> Entry:
         "intra_server_gbps": cluster.intra_server_gbps,
         "local_allreduce": cluster.local_allreduce,
         "link_sharing": cluster.link_sharing.value,
+        "compute_order": cluster.compute_order.value,
         "gpu_memory_gib": None if memory is None else memory / GIB,
     }
 

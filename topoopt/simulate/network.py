@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoopt.core.arrays import Bools, Floats, Int32s, Ints, offsets
-from topoopt.core.cluster import Cluster, LinkSharing
+from topoopt.core.cluster import Cluster, ComputeOrder, LinkSharing
 from topoopt.core.collective import GroupSchedule
 from topoopt.core.errors import InputError
 from topoopt.core.topology import Topology
@@ -252,6 +252,7 @@ class Network:
         member_ptr: int64[...+1]; member_link: int32[...], link ids of the path of one ring member to the next.
         schedules: of AllReduces that are not on rings.
         link_sharing: how flows share a link.
+        compute_order: in which order servers compute.
     """
 
     servers: int
@@ -272,24 +273,28 @@ class Network:
     member_link: Int32s
     schedules: ScheduleArrays
     link_sharing: LinkSharing = LinkSharing.FIFO
+    compute_order: ComputeOrder = ComputeOrder.ARRIVAL
 
     @property
     def links(self) -> int:
         return len(self.link_rate)
 
     def require_rings(self, model: str) -> None:
-        """Refuse schedules other than rings, for a time model that knows none.
+        """Refuse schedules other than rings, and another order of compute, for a time model that has none.
 
         Raises:
             InputError: there are some.
         """
+        if self.compute_order is not ComputeOrder.ARRIVAL:
+            raise InputError(f"time model {model} computes in order of arrival only; take rounds or hop")
         if len(self.schedules.from_bytes):
             raise InputError(f"time model {model} knows AllReduces on rings only; take rounds or hop")
 
 
 class NetworkArrays(NamedTuple):
     """A network as simulations see it; fields as in `Network`; `cut`: segments of transfers go between
-    the pieces of what AllReduces send at once; `turns`: after a turn of each of these."""
+    the pieces of what AllReduces send at once; `turns`: after a turn of each of these; `ranked`: servers compute what
+    has the longest path of compute to the end first."""
 
     servers: int
     hop_latency: float
@@ -308,6 +313,7 @@ class NetworkArrays(NamedTuple):
     schedules: ScheduleArrays
     cut: bool
     turns: bool
+    ranked: bool
 
 
 def network_arrays(network: Network) -> NetworkArrays:
@@ -325,9 +331,10 @@ def network_arrays(network: Network) -> NetworkArrays:
             network.servers,
             float(network.hop_latency_ms),
             float(network.ring_round_latency_ms),
-            *(getattr(network, name) for name in NetworkArrays._fields[3:-2]),
+            *(getattr(network, name) for name in NetworkArrays._fields[3:-3]),
             network.link_sharing is not LinkSharing.FIFO,
             network.link_sharing is LinkSharing.FAIR,
+            network.compute_order is ComputeOrder.LONGEST_PATH_FIRST,
         )
     )
 
@@ -355,6 +362,7 @@ def compile_network(
     rings: tuple[GroupRings, ...],
     schedules: Sequence[GroupSchedule] = (),
     link_sharing: LinkSharing = LinkSharing.FIFO,
+    compute_order: ComputeOrder = ComputeOrder.ARRIVAL,
 ) -> Network:
     """Flatten routes, rings and schedules to link ids.
 
@@ -400,6 +408,7 @@ def compile_network(
         member_link=_ids_of(member_nodes, table, member_starts),
         schedules=schedule_arrays(groups, schedules, table),
         link_sharing=link_sharing,
+        compute_order=compute_order,
     )
 
 

@@ -65,6 +65,7 @@ class SweptJob:
         self.graph = build_task_graph(cluster, self.instance.workload, plan.strategy)
         plan.require_rings("reconfiguration")
         self.network = plan_network(cluster, plan)
+        self.network.require_rings("reconfiguration")
 
     def step(self, scheme: str, delay_ms: float) -> None:
         if self.stop.reason() is not None:

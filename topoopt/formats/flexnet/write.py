@@ -11,7 +11,7 @@ import flatbuffers
 import numpy as np
 
 from topoopt.core.arrays import BYTES_PER_MS_PER_GBPS
-from topoopt.core.cluster import Cluster, LinkDirection, LinkSharing
+from topoopt.core.cluster import Cluster, ComputeOrder, LinkDirection, LinkSharing
 from topoopt.core.errors import InputError
 from topoopt.core.result import Result
 from topoopt.core.topology import Topology
@@ -305,6 +305,8 @@ def build(solution: Result[Any, Any], options: ExportOptions) -> Export:
             f"the plan has links shared {sharing}, which the format does not say: topoopt.replay takes as long with "
             f"link_sharing={sharing}, a packet simulator with one class of traffic may not"
         )
+    if cluster.compute_order is not ComputeOrder.ARRIVAL:
+        notes.append(f"the plan has servers compute {cluster.compute_order}; the simulator computes by arrival")
     if any(len(members) > 1 for members in shares.values()):
         notes.append("rings of unequal shares: the simulator gives all rings of a group size the same share")
     split = len({(path.source, path.target) for path in planned if 0 < path.share < 1 - 1e-9})

@@ -340,6 +340,7 @@ def provenance(result: JobResult, figures: JobFigures) -> tuple[tuple[str, str],
         ("hop latency", f"{cluster.hop_latency_us:g} µs"),
         ("AllReduce ring round latency", f"{cluster.ring_round_latency_us:g} µs"),
         ("link sharing", cluster.link_sharing.value),
+        ("order of compute", cluster.compute_order.value),
         ("inside a server", f"{cluster.intra_server_gbps:g} Gbit/s, {cluster.local_allreduce} AllReduce"),
         ("price book", book if prices is None else f"{prices.book}, SHA-256 {prices.book_sha256}"),
     )

@@ -14,7 +14,7 @@ from annotated_types import Ge, Gt, Le, Len
 from pydantic import Discriminator, Field, Tag, ValidationError
 
 from topoopt.core.arrays import GIB
-from topoopt.core.cluster import Cluster, LinkDirection, LinkSharing, LocalAllReduce
+from topoopt.core.cluster import Cluster, ComputeOrder, LinkDirection, LinkSharing, LocalAllReduce
 from topoopt.core.data import MAX_SERVERS, STRICT, FileName, Gbps, Label, Names, SchemaVersion, Server
 from topoopt.core.job import BaselineSettings, CoOptimisation
 from topoopt.core.result import JobSearchSettings
@@ -70,6 +70,8 @@ class ClusterFile:
     """time model of the AllReduce in a server"""
     link_sharing: Annotated[LinkSharing, Names(LinkSharing)] = LinkSharing.FIFO
     """flows take turns of a segment on a link, each request is served whole, or transfers go before AllReduces"""
+    compute_order: Annotated[ComputeOrder, Names(ComputeOrder)] = ComputeOrder.ARRIVAL
+    """a server computes what became ready first, or what has the longest path of compute to the end"""
     gpu_memory_gib: Annotated[float, Gt(0), Le(1e6)] | None = None
     """memory of a GPU; null: unchecked; left out: that of the device of the operator times, if any"""
 

@@ -17,7 +17,15 @@ from annotated_types import Ge, Gt, Le, Len
 
 from topoopt.core.arrays import BYTES_PER_MS_PER_GBPS
 from topoopt.core.clos import fat_tree_arity
-from topoopt.core.cluster import Cluster, LinkDirection, LinkSharing, OpticalLayer, block_layer, staggered_layer
+from topoopt.core.cluster import (
+    Cluster,
+    ComputeOrder,
+    LinkDirection,
+    LinkSharing,
+    OpticalLayer,
+    block_layer,
+    staggered_layer,
+)
 from topoopt.core.data import MAX_SERVERS, STRICT, FileName, Gbps, Label, Scalar, SchemaVersion
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.job import CoOptimisation, JobPlan
@@ -514,6 +522,11 @@ def _planned(blank: JobClass, path: FilePath, cluster: SharedServers, *, solved:
             own["degree"] = blank.interfaces or cluster.degree
             given = {**given, "cluster": {**given["cluster"], **own}}
         instance = read_co_optimisation(replace(document, data=given))
+        order = instance.cluster.compute_order
+        if order is not ComputeOrder.ARRIVAL:
+            text, allowed = "servers of a shared cluster compute in order of arrival", ComputeOrder.ARRIVAL.value
+            where = "cluster.compute_order"
+            raise InputError([Problem(text, file=str(path), path=where, value=order.value, allowed=allowed)])
         return replace(blank, servers=instance.cluster.servers, plan=instance)
     allowed = f"co-optimisation or {SOLUTION_KIND}" if solved else "co-optimisation"
     raise InputError(

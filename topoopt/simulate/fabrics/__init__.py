@@ -197,6 +197,7 @@ def direct_connect_network(
         rings=tuple(rings),
         schedules=schedules,
         link_sharing=cluster.link_sharing,
+        compute_order=cluster.compute_order,
     )
 
 
@@ -329,6 +330,7 @@ def ideal_switch(cluster: Cluster, groups: Sequence[Group], options: FabricOptio
         routes=routes,
         rings=list_order_rings(groups, routes),
         link_sharing=cluster.link_sharing,
+        compute_order=cluster.compute_order,
     )
 
 
@@ -404,6 +406,7 @@ def tree_network(
         routes=routes,
         rings=list_order_rings(groups, routes),
         link_sharing=cluster.link_sharing,
+        compute_order=cluster.compute_order,
     )
 
 

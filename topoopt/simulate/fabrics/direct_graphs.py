@@ -89,6 +89,7 @@ def graph_network(
         routes=routes,
         rings=tuple(rings),
         link_sharing=cluster.link_sharing,
+        compute_order=cluster.compute_order,
     )
 
 
