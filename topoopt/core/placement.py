@@ -14,7 +14,7 @@ transfer. A transfer begins when its producer ends, but for those that queue at 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from typing import Annotated, Literal, get_args
 
 import numpy as np
@@ -354,7 +354,14 @@ class WalkSize:
     doll_rows: int = 0
 
 
-def schedule_certificate(limit_ms: float, size: WalkSize) -> Certificate:
-    """Return the proof that a walk over all schedules without contention finds nothing below a limit."""
-    walk = np.array([size.backwards, size.rows, size.doll_tasks, size.doll_rows], dtype=np.int64)
-    return Certificate(Argument.ALL_SCHEDULES, {"limit_ms": np.array([limit_ms]), "walk": walk})
+def schedule_certificate(argument: Argument, limit_ms: float, size: WalkSize) -> Certificate:
+    """Return the proof that a walk over all schedules finds nothing below a limit.
+
+    Parameters
+    ----------
+    argument : `ALL_SCHEDULES` without contention, or `QUEUED_SCHEDULES`.
+    limit_ms : what is not below it is cut off; the objective of the plan, or less.
+    size : of the walk.
+    """
+    walk = np.array(astuple(size), dtype=np.int64)
+    return Certificate(argument, {"limit_ms": np.array([limit_ms]), "walk": walk})

@@ -73,6 +73,7 @@ class Argument(StrEnum):
     ALL_ASSIGNMENTS = "all-assignments"
     ALL_PIPELINES = "all-pipelines"
     ALL_SCHEDULES = "all-schedules"
+    QUEUED_SCHEDULES = "queued-schedules"
     ASSIGNMENTS_LEFT = "assignments-left"
     STAGE_CP_SAT = "stage-cp-sat"
     STAGE_HIGHS = "stage-highs"
@@ -159,6 +160,7 @@ PHRASES: Mapping[Argument, str] = {
     Argument.ALL_ASSIGNMENTS: "all assignments, tried again",
     Argument.ALL_PIPELINES: "all contiguous pipelines, tried again",
     Argument.ALL_SCHEDULES: "all schedules without contention, tried again",
+    Argument.QUEUED_SCHEDULES: "all schedules and orders of queued transfers, tried again",
     Argument.ASSIGNMENTS_LEFT: "enumeration of assignments",
     Argument.STAGE_CP_SAT: "CP-SAT, stage-order program",
     Argument.STAGE_HIGHS: "HiGHS, stage-order program",

@@ -136,14 +136,17 @@ def _least_transfer(problem: PlacementProblem, size_bytes: int) -> float:
     return min(times, default=0.0)
 
 
-def _order(problem: PlacementProblem, users: list[list[tuple[int, float]]]) -> list[int]:
+def topological_order(problem: PlacementProblem) -> list[int]:
+    """Operators, each after those that it reads from."""
+    users: list[list[int]] = [[] for _ in problem.operators]
     waiting = [0] * len(users)
-    for row in users:
-        for user, _ in row:
+    for tensor in problem.tensors:
+        for user in tensor.consumers:
+            users[tensor.producer].append(user)
             waiting[user] += 1
     ready = [i for i, count in enumerate(waiting) if not count]
     for i in ready:  # grows while it is read
-        for user, _ in users[i]:
+        for user in users[i]:
             waiting[user] -= 1
             if not waiting[user]:
                 ready.append(user)
@@ -168,7 +171,7 @@ def latency_bounds(problem: PlacementProblem) -> dict[Argument, float]:
                 least = _least_transfer(problem, tensor.size_bytes) if least is None else least
                 cost = least
             users[tensor.producer].append((user, cost))
-    order = _order(problem, users)
+    order = topological_order(problem)
     head, tail = [0.0] * len(fast), [0.0] * len(fast)
     for i in order:
         for user, cost in users[i]:
