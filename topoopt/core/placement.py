@@ -365,3 +365,16 @@ def schedule_certificate(argument: Argument, limit_ms: float, size: WalkSize) ->
     """
     walk = np.array(astuple(size), dtype=np.int64)
     return Certificate(argument, {"limit_ms": np.array([limit_ms]), "walk": walk})
+
+
+def cut_certificate(limit_ms: float, load_price: Floats, end_price: Floats) -> Certificate:
+    """Return the proof that no placement has all loads within a limit.
+
+    Parameters
+    ----------
+    limit_ms : of every load.
+    load_price : float64[groups], of the load of a set around each co-located group.
+    end_price : float64[groups, ends], of the ends of tensors between groups.
+    """
+    arrays = {"limit_ms": np.array([limit_ms]), "load_price": load_price, "end_price": end_price.ravel()}
+    return Certificate(Argument.BLOCK_CUTS, arrays)

@@ -70,6 +70,7 @@ class Argument(StrEnum):
     GROUP_EGRESS = "group-egress"
     GROUP_INGRESS = "group-ingress"
     MEMORY_CUTS = "memory-cuts"
+    BLOCK_CUTS = "block-cuts"
     ALL_ASSIGNMENTS = "all-assignments"
     ALL_PIPELINES = "all-pipelines"
     ALL_SCHEDULES = "all-schedules"
@@ -157,6 +158,7 @@ PHRASES: Mapping[Argument, str] = {
     Argument.GROUP_EGRESS: "egress of one group",
     Argument.GROUP_INGRESS: "ingress of one group",
     Argument.MEMORY_CUTS: "chain and cuts forced by memory",
+    Argument.BLOCK_CUTS: "work and the least cut around every block (weak duality)",
     Argument.ALL_ASSIGNMENTS: "all assignments, tried again",
     Argument.ALL_PIPELINES: "all contiguous pipelines, tried again",
     Argument.ALL_SCHEDULES: "all schedules without contention, tried again",

@@ -23,6 +23,7 @@ from solvers.placement.makespan_search import LatencySearch, open_search, reason
 from solvers.placement.pipelines import (
     MOST_DEVICES,
     Search,
+    block_prices,
     enumerate_assignments,
     polish,
     program_columns,
@@ -40,6 +41,7 @@ from topoopt.core.placement import (
     PlacementProblem,
     Throughput,
     WalkSize,
+    cut_certificate,
     exhaustive_certificate,
     queued_transfers,
     schedule_certificate,
@@ -50,7 +52,7 @@ from topoopt.core.search_settings import SearchSettings
 from topoopt.kinds.kind import Effort, Method, MethodTables, Solver, table
 from topoopt.kinds.pipeline import assembled, judged
 from topoopt.simulate.placement import STATIC, PlacedSchedule, simulated
-from topoopt.verify.placement.bounds import latency_floor, topological_order, work_bound
+from topoopt.verify.placement.bounds import block_cuts, free_blocks, latency_floor, topological_order, work_bound
 from topoopt.verify.placement.check import checker_of
 from topoopt.verify.placement.exhaustive import searches
 from topoopt.verify.placement.schedules import LevelWalk, PartialSchedules, ScheduleWalk
@@ -68,6 +70,9 @@ EXACT_COLUMNS = 60_000
 
 FEW_ASSIGNMENTS = 4**10
 """Assignments of co-located groups to devices that are searched through whatever the links and the claims are."""
+
+CUT_BLOCKS, CUT_HALVINGS = 64, 8
+"""Co-located groups up to which cuts around each are priced; steps between the work and the value."""
 
 FEW_OPERATORS = 64
 """Operators whose schedules are walked through whatever is claimed."""
@@ -109,7 +114,7 @@ def exhaustive_proof(
     else:
         few = len(problem.operators) <= FEW_OPERATORS
     if not (few or closed):
-        return (), ()
+        return cut_proof(problem, value, stop)
     remaining = stop.remaining_s()
     share = 1.0 if remaining is None else min(1.0, remaining / FULL_S)
     if not isinstance(problem.objective, Throughput):
@@ -120,7 +125,28 @@ def exhaustive_proof(
             return (Bound(search(value, share), argument),), (exhaustive_certificate(argument, value),)
         except ValueError:  # it is too much
             continue
-    return (), ()
+    return cut_proof(problem, value, stop)
+
+
+def cut_proof(problem: PlacementProblem, value: float, stop: Stop) -> tuple[tuple[Bound, ...], tuple[Certificate, ...]]:
+    """Return the largest load that the cuts around blocks refute, by halves below a value, with its certificate."""
+    settings = problem.objective
+    if not isinstance(settings, Throughput) or len(problem.colocated()) > CUT_BLOCKS:
+        return (), ()
+    low, high = work_bound(problem, settings), value
+    best: Certificate | None = None
+    with suppress(ValueError):  # loads are other sums
+        free_blocks(problem)
+        for _ in range(CUT_HALVINGS):
+            limit = (low + high) / 2
+            prices = block_prices(problem, limit, stop)
+            if prices is None:
+                break
+            if block_cuts(problem, limit, *prices) > 0:
+                low, best = limit, cut_certificate(limit, *prices)
+            else:
+                high = limit
+    return ((), ()) if best is None else ((Bound(low, Argument.BLOCK_CUTS),), (best,))
 
 
 def schedule_proof(

@@ -29,7 +29,14 @@ from topoopt.core.placement import (
 from topoopt.core.proofs import Argument, Tolerance
 from topoopt.core.result import Certificate, Result
 from topoopt.verify.checker import CheckDepth, Checker, CheckFindings, Derivation, float_array, int_array
-from topoopt.verify.placement.bounds import latency_bounds, network_shares, order_edges, transfer_ms, work_bound
+from topoopt.verify.placement.bounds import (
+    block_cuts,
+    latency_bounds,
+    network_shares,
+    order_edges,
+    transfer_ms,
+    work_bound,
+)
 from topoopt.verify.placement.exhaustive import searches
 from topoopt.verify.placement.schedules import ScheduleWalk
 
@@ -494,7 +501,18 @@ def pipeline_arguments(problem: PlacementProblem) -> Mapping[Argument, Derivatio
     """Return the arguments about the least load of all placements."""
     settings = problem.objective
     assert isinstance(settings, Throughput)
-    return {Argument.DEVICE_WORK: lambda *_: work_bound(problem, settings), **exhaustive_arguments(problem)}
+    return {
+        Argument.DEVICE_WORK: lambda *_: work_bound(problem, settings),
+        Argument.BLOCK_CUTS: cuts_of_blocks,
+        **exhaustive_arguments(problem),
+    }
+
+
+def cuts_of_blocks(problem: PlacementProblem, certificates: Sequence[Certificate]) -> float:
+    """Return the limit of a certificate, where its prices show that no placement has all loads within it."""
+    limit, certificate = _limit_of(Argument.BLOCK_CUTS, certificates)
+    prices = certificate.floats("load_price", -1)
+    return block_cuts(problem, limit, prices, certificate.floats("end_price", len(prices), -1))
 
 
 def schedule_arguments(problem: PlacementProblem) -> Mapping[Argument, Derivation]:
