@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from tests.support.least_ring import least_ring_bound
 from topoopt.core.errors import InfeasibleError
 from topoopt.core.network import SourceFlow
-from topoopt.core.routing import Demand
 from topoopt.core.topology import Topology
+from topoopt.core.workload import Demand
 from topoopt.verify.laws.routing import FlowCheck, all_pairs, check_flow, integer_lengths
 
 _UNIT = 2.0**-53

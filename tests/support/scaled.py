@@ -7,15 +7,14 @@ from fractions import Fraction
 from typing import Any
 
 from topoopt.core.allocation import AllocationProblem
+from topoopt.core.circuits import ParallelCircuitsProblem, RegionalCircuitsProblem
 from topoopt.core.collective import CollectiveProblem
 from topoopt.core.dag_topology import DagTopologyProblem
 from topoopt.core.hierarchy import HierarchicalProblem, HierarchicalWorkload, LayerPhase
 from topoopt.core.job import CoOptimisation
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.network import RoutingProblem, TopologyProblem
-from topoopt.core.parallel_circuits import ParallelCircuitsProblem
 from topoopt.core.placement import PlacementProblem
-from topoopt.core.regional_circuits import RegionalCircuitsProblem
 from topoopt.core.shared_cluster import DrawnJobs, JobClass, JobsAtOnce, SharedCluster
 
 

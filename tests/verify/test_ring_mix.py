@@ -17,8 +17,8 @@ from tests.support.ring_mix import certified_mix_bound, check_ring_mix
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.network import SourceFlow
-from topoopt.core.routing import AllReduceDemand, Demand
 from topoopt.core.topology import Topology
+from topoopt.core.workload import AllReduceDemand, Demand
 
 
 def directed(n: int, arcs: list[tuple[int, int]]) -> Topology:

@@ -15,7 +15,7 @@ import numpy as np
 
 from topoopt.core.arrays import MIB, Floats
 from topoopt.core.errors import InputError, Problem, extra
-from topoopt.files.fields import MAX_SERVERS
+from topoopt.files.codec import MAX_SERVERS
 from topoopt.files.graph_files import SOURCES, TARGETS, Row, column_of, is_header, table_rows
 from topoopt.files.issues import value_text
 from topoopt.files.reader_fields import FieldTable, used

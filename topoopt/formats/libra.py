@@ -16,13 +16,12 @@ from pydantic import Field, RootModel, model_validator
 
 from topoopt.core.arrays import MIB
 from topoopt.core.errors import InputError, Problem
+from topoopt.files.codec import FileModel
 from topoopt.files.documents import parse_document
-from topoopt.files.fields import FileModel
-from topoopt.files.findings import read_checked
 from topoopt.files.issues import Issue, key_text, value_text
-from topoopt.files.reader_fields import FieldTable, named
+from topoopt.files.reader_fields import FieldTable, named, read_checked
 from topoopt.files.untrusted import read_text
-from topoopt.formats.importer import Imported, Importer, name_of, require_choice, require_positive
+from topoopt.formats.table import Imported, Importer, name_of, require_choice, require_positive
 
 MAX_PROBLEMS = 50
 

@@ -17,7 +17,7 @@ from solvers.parallel_circuits import coloured, greedy, partitions, spread
 from tests.support.cli_cases import run
 from tests.support.paths import INSTANCES
 from topoopt.core.arrays import Floats
-from topoopt.core.parallel_circuits import ParallelCircuitsProblem
+from topoopt.core.circuits import ParallelCircuitsProblem
 from topoopt.core.proofs import Status
 from topoopt.core.result import Result
 from topoopt.kinds.kind import SolveOptions

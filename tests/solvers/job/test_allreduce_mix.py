@@ -29,8 +29,8 @@ from tests.support.ring_mix import certified_mix_bound, check_ring_mix
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.proofs import Argument, Status, StopReason
-from topoopt.core.routing import AllReduceDemand, Demand
 from topoopt.core.topology import Topology
+from topoopt.core.workload import AllReduceDemand, Demand
 
 BOTH, ONE_WAY = LinkDirection.BIDIRECTIONAL, LinkDirection.UNIDIRECTIONAL
 

@@ -12,9 +12,8 @@ from numpy.typing import DTypeLike, NDArray
 from topoopt.core.arrays import BYTES_PER_MS_PER_GBPS, MIB, Bools, Floats, Int32s, Ints
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.routing import PathTable
 from topoopt.core.topology import Topology
-from topoopt.core.workload import TaskGraph, TaskKind
+from topoopt.core.workload import PathTable, TaskGraph, TaskKind
 from topoopt.files.reader_fields import FieldTable
 from topoopt.files.untrusted import read_bytes
 

@@ -16,13 +16,13 @@ from topoopt.formats.schedules import (
     MAX_FILE_BYTES,
     MOST_RANKS,
     SHARED,
+    ProgramBuilder,
     ScheduleOptions,
     collective_named,
     inputs,
     no_collective,
     outputs,
 )
-from topoopt.formats.schedules.builder import ProgramBuilder
 
 WHAT = "an MSCCL algorithm (XML: algo, gpu, tb, step)"
 FIELDS: FieldTable = {

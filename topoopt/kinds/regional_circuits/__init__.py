@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from topoopt.core.circuits import RegionalCircuitsPlan
 from topoopt.core.data import called_later
-from topoopt.core.regional_circuits import RegionalCircuitsPlan
 from topoopt.files.results import ResultFormat
 from topoopt.kinds.kind import Kind, KindFiles, at_first_use, pages_of
 from topoopt.kinds.regional_circuits.read import RegionalCircuitsInstance, resolve
@@ -16,9 +16,9 @@ RECORDS = (
         files=KindFiles(RegionalCircuitsInstance, resolve, "topoopt.kinds.regional_circuits"),
         check=called_later("topoopt.verify.regional_circuits", "CHECKER"),
         solver=at_first_use("topoopt.kinds.regional_circuits.methods", "SOLVER"),
-        figures_class=at_first_use("topoopt.kinds.regional_circuits.figures", "RegionalCircuitsFigures"),
+        figures_class=at_first_use("topoopt.kinds.regional_circuits.page", "RegionalCircuitsFigures"),
         pages=pages_of(at_first_use("topoopt.kinds.regional_circuits.page", "page")),
         format_2=at_first_use("topoopt.kinds.regional_circuits.methods", "from_format_2"),
-        explain=at_first_use("topoopt.kinds.regional_circuits.explain", "explain"),
+        explain=at_first_use("topoopt.kinds.regional_circuits.methods", "explain"),
     ),
 )
