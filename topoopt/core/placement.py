@@ -175,7 +175,7 @@ class Latency:
     __pydantic_config__ = STRICT
 
     sharing: Annotated[Sharing, Names(get_args(Sharing))] = "fair"
-    """what transfers of one server do to each other: share equally, queue, have own rates, or nothing"""
+    """what transfers of one server do to each other: share equally, queue, have own rates, or nothing; published examples of list scheduling mostly mean `none`"""  # noqa: E501
     rates: Literal["uniform", "optimised"] = "optimised"
     """static rates of each pair of servers: all the same, or chosen with the placement"""
 
