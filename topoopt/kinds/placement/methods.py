@@ -83,7 +83,10 @@ WALKS = (
 )
 """Walks over schedules that are tried one after the other, each forwards and backwards."""
 
-HALVINGS, HALVED = 6, WALKS[1]
+LARGE_WALK = 40
+"""Operators up to which the largest of them is tried."""
+
+HALVINGS, HALVED = 5, WALKS[1]
 """Of what is open between bound and value, where no walk at the value ends; and the walk at each."""
 
 FULL_S = 10.0
@@ -173,8 +176,9 @@ def schedule_proof(
         return None
 
     def derived(argument: Argument, low: float) -> tuple[Bound, Certificate] | None:
-        few = len(problem.operators) <= FEW_OPERATORS
-        for size in WALKS if few else WALKS[:1]:
+        count = len(problem.operators)
+        few = count <= FEW_OPERATORS
+        for size in WALKS[: 3 if count <= LARGE_WALK else 2 if few else 1]:
             if (proven := walked(argument, value, size)) is not None:
                 return Bound(proven[0], argument), schedule_certificate(argument, value, proven[1])
         best, high = None, value
@@ -438,14 +442,14 @@ def beam(search: LatencySearch) -> None:
 def proven(search: LatencySearch, effort: SearchSettings) -> None:
     """Annealing, then CP-SAT on the whole graph, with contention if the model of it is exact."""
     incumbents = engines.start(search)
-    few = len(search.problem.operators) <= FEW_OPERATORS
-    if few and not engines.devices_alike(search.a) and not search.closed():
+    beamed = len(search.problem.operators) <= FEW_OPERATORS and not engines.devices_alike(search.a)
+    if beamed and not search.closed():
         beam(search)
     # enough on small graphs; the rest of the time is for the proof
     moves = _moves(search, SearchSettings(budget=effort.budget))
     engines.improve(search, incumbents, moves, _until(search, effort, 0.3))
     engines.finish(search, moves // 10, _until(search, effort, 0.1))
-    budget = None if effort.time_limit_s is not None else CP_SAT_WORK
+    budget = None if effort.time_limit_s is not None else CP_SAT_WORK / 4 if beamed else CP_SAT_WORK
     contended = engines.exact_contention(search)
     for queues in (False, True) if contended else (False,):
         until = _until(search, effort, 0.4 if contended and not queues else 0.95)

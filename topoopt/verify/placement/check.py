@@ -579,7 +579,7 @@ PIPELINES = Checker(
     value=max_load,
     arguments=pipeline_arguments,
     claims=frozenset({Argument.ASSIGNMENTS_LEFT, Argument.STAGE_CP_SAT, Argument.STAGE_HIGHS}),
-    exhaustive=frozenset({Argument.ALL_PIPELINES, Argument.ALL_ASSIGNMENTS}),
+    exhaustive=frozenset({Argument.BLOCK_CUTS, Argument.ALL_PIPELINES, Argument.ALL_ASSIGNMENTS}),
     optimal=Tolerance.TIMES_ROUNDED_DOWN,
     claim_tolerance=Tolerance.TIMES_ROUNDED_DOWN,
 )

@@ -108,9 +108,9 @@ class _Tasks:
         column = [entry.class_index for entry in problem.devices]
         times = np.array([[problem.operators[i].times_ms[c] for c in column] for i in order])
         tables = {size: _transfer_ms(problem, size) for size in {tensor.size_bytes for tensor in problem.tensors}}
-        readers = sum(len(tensor.consumers) for tensor in problem.tensors)
+        sent = len(problem.tensors) * len(problem.devices) if queues else 0
         values = np.concatenate([times.ravel(), *(table.ravel() for table in tables.values())])
-        unit_ms, kind = _unit_ms(values, limit_ms, len(order) + readers)
+        unit_ms, kind = _unit_ms(values, limit_ms, len(order) + sent)
         number: dict[int, int] = {}
         server = np.array([number.setdefault(entry.server, len(number)) for entry in problem.devices])
         compact = not queues or len(number) == len(server)
