@@ -49,8 +49,8 @@ import numpy as np
 
 from formulations.programs import Families, LpArrays, Rows
 from topoopt.core.arrays import Floats, Ints
-from topoopt.core.circuits import RegionalCircuitsProblem
 from topoopt.core.errors import InputError, Problem
+from topoopt.core.regional_circuits import RegionalCircuitsProblem
 
 TIE = 1e-6
 """Cost of a unit of duration beside the makespan: durations are no longer than they need to be."""

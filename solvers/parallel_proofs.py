@@ -13,7 +13,7 @@ from formulations.programs import Families
 from solvers.backends.highs import highs_model
 from solvers.stop import Stop
 from topoopt.core.arrays import Floats, Ints
-from topoopt.core.circuits import price_certificate, tree_certificate
+from topoopt.core.regional_circuits import price_certificate, tree_certificate
 from topoopt.core.result import Certificate
 
 PRICED_SERVERS = 8

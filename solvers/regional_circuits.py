@@ -22,8 +22,8 @@ from formulations.programs import Families, LpArrays
 from solvers.backends import SOLVERS, SolverLimits
 from solvers.stop import Incumbent, Stop, first_part
 from topoopt.core.arrays import Floats, Ints
-from topoopt.core.circuits import RegionalCircuitsPlan, RegionalCircuitsProblem, Split, box_certificate
 from topoopt.core.proofs import Status, StopReason
+from topoopt.core.regional_circuits import RegionalCircuitsPlan, RegionalCircuitsProblem, Split, box_certificate
 from topoopt.core.result import Certificate, SearchResult
 from topoopt.simulate.circuits import RegionTraffic
 

@@ -31,7 +31,6 @@ from solvers.regional_circuits import matched
 from solvers.stop import Stop
 from solvers.switching import best_on_rails
 from topoopt.core.arrays import Floats, Ints
-from topoopt.core.circuits import RegionalCircuitsProblem
 from topoopt.core.cluster import Cluster
 from topoopt.core.errors import InfeasibleError, InputError, Problem
 from topoopt.core.llm_training import GpuCluster, LlmTrainingProblem
@@ -56,6 +55,7 @@ from topoopt.core.llm_training_plan import (
 from topoopt.core.llm_training_plan import TrafficFamily as F
 from topoopt.core.parallelism import RANK_ORDERS, ParallelDimension, ParallelStrategy
 from topoopt.core.proofs import StopReason
+from topoopt.core.regional_circuits import RegionalCircuitsProblem
 from topoopt.core.result import SearchResult
 from topoopt.core.topology import moore_bound
 from topoopt.core.workload import PathTable

@@ -22,7 +22,6 @@ from tests.support.handmade import altered
 from tests.support.make_solution import circulant, make_solution
 from tests.support.read_back.exports import READERS, check_export, check_written
 from tests.support.smallest import problem_of
-from topoopt.cli.export import training_topology
 from topoopt.core.cluster import HostSetting, LinkDirection, LinkSetting, LinkSharing
 from topoopt.core.errors import CheckError, InputError
 from topoopt.core.result import Result
@@ -33,6 +32,7 @@ from topoopt.formats.msccl.write import algorithm, parts_of, ring_steps
 from topoopt.formats.table import EXPORTERS, Export, ExportOptions
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
+from topoopt.library.training_exports import training_topology
 
 OPTIONS = ExportOptions()
 

@@ -12,8 +12,8 @@ import pytest
 
 from tests.support.cli_cases import run
 from tests.support.read_back.exports import READERS, check_export
-from topoopt.core.circuits import StepCircuits, SwitchedSteps
 from topoopt.core.errors import InputError
+from topoopt.core.regional_circuits import StepCircuits, SwitchedSteps
 from topoopt.core.result import Result
 from topoopt.formats.patch_list import EXPORTER, switched_steps
 from topoopt.formats.table import ExportOptions

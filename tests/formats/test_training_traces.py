@@ -13,7 +13,6 @@ from tests.support.llm_cases import strategy, training
 from tests.support.llm_plans import with_fabric
 from tests.support.read_back.exports import check_export
 from tests.support.smallest import problem_of, solution_of
-from topoopt.cli.export import training_program
 from topoopt.core.errors import CheckError, InputError
 from topoopt.core.hierarchy import Collective, CollectiveStep, ComputeStep, MessageStep
 from topoopt.core.llm_training import LlmTrainingProblem, NumberFormats
@@ -21,6 +20,7 @@ from topoopt.core.llm_training_plan import FabricPlan
 from topoopt.core.parallelism import ParallelStrategy, PipelineSchedule, StageCosts
 from topoopt.formats.chakra import NodeType, read_trace
 from topoopt.formats.table import EXPORTERS, Export, ExportOptions
+from topoopt.library.training_exports import training_program
 from topoopt.simulate.llm_training.ranks import TrainingProgram
 from topoopt.simulate.llm_training.step import pipeline_shape
 from topoopt.simulate.pipeline import pipeline_time

@@ -7,7 +7,6 @@ from fractions import Fraction
 from typing import Any
 
 from topoopt.core.allocation import AllocationProblem
-from topoopt.core.circuits import ParallelCircuitsProblem, RegionalCircuitsProblem
 from topoopt.core.collective import CollectiveProblem
 from topoopt.core.dag_topology import DagTopologyProblem
 from topoopt.core.hierarchy import HierarchicalProblem, HierarchicalWorkload, LayerPhase
@@ -15,6 +14,7 @@ from topoopt.core.job import CoOptimisation
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.network import RoutingProblem, TopologyProblem
 from topoopt.core.placement import PlacementProblem
+from topoopt.core.regional_circuits import ParallelCircuitsProblem, RegionalCircuitsProblem
 from topoopt.core.shared_cluster import DrawnJobs, JobClass, JobsAtOnce, SharedCluster
 
 

@@ -148,7 +148,7 @@ COMMANDS: dict[str, Line] = {
     ),
     "import": Line(
         "Exchange",
-        "topoopt.cli.files:import_",
+        "topoopt.cli.import_:import_",
         "Turn files of another tool into an instance file.",
         (
             "topoopt import --list",

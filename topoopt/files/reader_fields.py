@@ -21,7 +21,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from topoopt.core.errors import InfeasibleError, InputError, Problem
 from topoopt.core.process import end_if_interrupted
 from topoopt.files import codec
-from topoopt.files.documents import Document, Limits, parse_document
+from topoopt.files.documents import Document, parse_document
 from topoopt.files.issues import Issue, Path, key_text, nearest_text, parse_path, said_removed, value_text
 
 Use = Literal["used", "noted", "refused"]
@@ -400,19 +400,11 @@ class Findings:
 Model = TypeVar("Model", bound=BaseModel)
 
 
-def read_checked(
-    path: str | os.PathLike[str],
-    model: type[Model],
-    issues: Callable[[Model], Sequence[Issue]] = lambda _: (),
-    limits: Limits | None = None,
-) -> Model:
+def read_checked(path: str | os.PathLike[str], model: type[Model]) -> Model:
     """The file as an instance of `model`.
 
     Raises:
         InputError: everything wrong with the file.
     """
-    document = parse_document(path, limits or Limits())
-    findings = Findings()
-    file = findings.shaped(model, document)
-    findings.add(issues(file))
-    return findings.settled(document, file)
+    document, findings = parse_document(path), Findings()
+    return findings.settled(document, findings.shaped(model, document))

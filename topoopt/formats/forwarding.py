@@ -450,7 +450,7 @@ def _cables(topology: Topology, capacity_gbps: Floats) -> tuple[tuple[tuple[str,
             number = cable.setdefault((min(tail, head), max(tail, head), k), len(cable))
             ends[tail, head].append(len(links[tail]))
             name = f"eth{len(links[tail]) + 1}"
-            links[tail].append(ServerLink(name, cable_address(number, int(tail > head)), gbps))
+            links[tail].append((name, cable_address(number, int(tail > head)), gbps))
     ports = {(server, other): list(zip(own, ends[other, server], strict=True)) for (server, other), own in ends.items()}
     return tuple((f"server{s}", tuple(own)) for s, own in enumerate(links)), ports
 
@@ -505,8 +505,7 @@ def hosts_of_placement(result: Result[Any, Any], settings: tuple[HostSetting, ..
             (
                 server.name,
                 tuple(
-                    ServerLink(link.name, switched_address(k, s, len(servers)), link.gbps)
-                    for k, link in enumerate(server.links)
+                    (link.name, switched_address(k, s, len(servers)), link.gbps) for k, link in enumerate(server.links)
                 ),
             )
             for s, server in enumerate(servers)

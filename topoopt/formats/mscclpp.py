@@ -7,7 +7,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,12 +28,11 @@ from topoopt.formats.msccl.write import (
 from topoopt.formats.schedules import (
     MOST_RANKS,
     SHARED,
+    ChunkCells,
     ProgramBuilder,
     ScheduleOptions,
     collective_named,
-    inputs,
     no_collective,
-    outputs,
     read_object,
 )
 from topoopt.formats.table import (
@@ -317,7 +316,6 @@ def _block(
 
 MOST_CHANNELS = 16
 MOST_OPERATIONS = 64
-Place = Callable[[int, str, int], int | None]
 
 
 @dataclass
@@ -340,23 +338,12 @@ def read_schedule(path: Path, options: ScheduleOptions) -> ChunkProgram:
         InputError: not such a file.
     """
     plan = parsed(path, options)
-    ranks = len(plan.ranks)
-    builder = ProgramBuilder(str(path), tuple(map(str, range(ranks))), ("gpu", "threadblock", "op"))
+    builder = ProgramBuilder(str(path), tuple(map(str, range(len(plan.ranks)))), ("gpu", "threadblock", "op"))
     builder.notes.extend(plan.notes)
     cell = _buffers(builder, plan)
-    for rank, chunk, label in inputs(plan.collective, ranks, plan.chunks, options.root):
-        here = cell(rank, "i", chunk)
-        if here is None:
-            builder.defect("range", f"rank {rank} has no chunk {chunk} of its input")
-        else:
-            whose = options.root if plan.collective is CollectiveOp.BROADCAST else rank
-            builder.start.append((here, label, whose))
-    for rank, chunk, label, whose in outputs(plan.collective, ranks, plan.chunks, options.root):
-        here = cell(rank, "o", chunk)
-        if here is None:
-            builder.defect("range", f"rank {rank} has no chunk {chunk} of its output")
-        else:
-            builder.required.append((here, label, whose))
+    content = (cell, plan.collective, plan.chunks, options.root)
+    builder.begin(*content)
+    builder.end(*content)
     meetings = Meetings()
     actions: dict[tuple[int, int], list[int]] = {}
     for rank, block_of_rank in enumerate(plan.ranks):
@@ -384,7 +371,7 @@ def _check_block(builder: ProgramBuilder, rank: int, block: int, channels: int, 
         builder.defect("limit", f"{where}: {operations} operations, at most {MOST_OPERATIONS}")
 
 
-def _buffers(builder: ProgramBuilder, plan: ExecutionPlan) -> Place:
+def _buffers(builder: ProgramBuilder, plan: ExecutionPlan) -> ChunkCells:
     first: dict[tuple[int, str], tuple[int, int]] = {}
     share = plan.chunks // len(plan.ranks)
     for rank, block_of_rank in enumerate(plan.ranks):
@@ -409,7 +396,7 @@ def _buffers(builder: ProgramBuilder, plan: ExecutionPlan) -> Place:
 def _operation(
     builder: ProgramBuilder,
     plan: ExecutionPlan,
-    cell: Place,
+    cell: ChunkCells,
     meetings: Meetings,
     rank: int,
     operation: Operation,
@@ -437,7 +424,7 @@ def _operation(
 
 def _data(
     builder: ProgramBuilder,
-    cell: Place,
+    cell: ChunkCells,
     meetings: Meetings,
     rank: int,
     operation: Operation,

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from topoopt.core.arrays import MIB, NS_PER_S
-from topoopt.core.circuits import PortPair, StepCircuits, SwitchedSteps
 from topoopt.core.cluster import Host, LinkDirection
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.llm_training_plan import PodCircuits
+from topoopt.core.regional_circuits import PortPair, StepCircuits, SwitchedSteps
 from topoopt.core.result import Result
 from topoopt.core.switching import CircuitGroup, RailTimetable
 from topoopt.core.topology import Topology

@@ -276,6 +276,10 @@ class RowStore:
         return np.concatenate((*self._tables, single))
 
 
+ChunkCells = Callable[[int, str, int], int | None]
+"""Cell of a chunk of a buffer (i, o or s) of a rank; None where there is no such chunk."""
+
+
 @dataclass
 class ProgramBuilder:
     """Actions, cells and messages, until all are there; rows as `ChunkProgram` and `Messages` have them.
@@ -316,6 +320,22 @@ class ProgramBuilder:
         if count:
             self.buffers.append((rank, name, first, count))
         return first
+
+    def begin(self, cell: ChunkCells, collective: CollectiveOp, chunks: int, root: int) -> None:
+        """What every rank has at the start."""
+        for rank, chunk, label in inputs(collective, len(self.ranks), chunks, root):
+            if (here := cell(rank, "i", chunk)) is None:
+                self.defect("range", f"rank {rank} has no chunk {chunk} of its input")
+            else:
+                self.start.append((here, label, root if collective is CollectiveOp.BROADCAST else rank))
+
+    def end(self, cell: ChunkCells, collective: CollectiveOp, chunks: int, root: int) -> None:
+        """What every rank must have in the end."""
+        for rank, chunk, label, whose in outputs(collective, len(self.ranks), chunks, root):
+            if (here := cell(rank, "o", chunk)) is None:
+                self.defect("range", f"rank {rank} has no chunk {chunk} of its output")
+            else:
+                self.required.append((here, label, whose))
 
     def action(self, location: tuple[int, ...], home: int, chain: int) -> int:
         """A new action.

@@ -211,11 +211,6 @@ def sizes_of(text: str, option: str = "--bytes") -> tuple[int, ...]:
     return tuple(sorted(sizes))
 
 
-MemoryOption = typer.Option(
-    "--memory-limit", help="Resident memory of the run and its solvers together, such as 4GiB or 500MB."
-)
-
-
 def memory_bytes(text: str | None) -> int | None:
     """Bytes of `--memory-limit`.
 

@@ -280,14 +280,14 @@ def verdict_of(solution: SolutionHead) -> str:
 
 
 def show_figures(
-    console: Console, solution: SolutionHead, wall_s: float | None, rows: Iterable[tuple[str, str]], *, title: str = ""
+    console: Console, solution: SolutionHead, wall_s: float | None, rows: Iterable[tuple[str, str]]
 ) -> int:
-    """A table of names and values, closed by the run and its check; the title is by default the status.
+    """A table of names and values, closed by the run and its check.
 
     Returns:
         The number of its lines.
     """
-    table = TerminalTable(title=f"{escape(solution.name)}: {title or solution.status}", show_header=False)
+    table = TerminalTable(title=f"{escape(solution.name)}: {solution.status}", show_header=False)
     claim, unit = solution.claimed_bound, solution.objective.unit
     claimed = [] if claim is None else [("claimed bound", f"{claim.value:.6g} {unit} ({claim.proved_by})")]
     took = "" if wall_s is None else f", {wall_s:.2f} s"

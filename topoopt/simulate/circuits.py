@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoopt.core.arrays import Bools, Floats, Int32s, Ints, offsets, ranges
-from topoopt.core.circuits import RegionalCircuitsProblem
 from topoopt.core.cluster import Cluster
 from topoopt.core.errors import InputError, Problem
+from topoopt.core.regional_circuits import RegionalCircuitsProblem
 from topoopt.core.workload import TaskGraph, TaskKind
 from topoopt.native import circuits
 from topoopt.simulate.network import Network

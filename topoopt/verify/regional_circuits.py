@@ -18,8 +18,8 @@ from itertools import pairwise
 import numpy as np
 
 from topoopt.core.arrays import Floats, Ints
-from topoopt.core.circuits import RegionalCircuitsPlan, RegionalCircuitsProblem, SwitchedSteps
 from topoopt.core.proofs import Argument
+from topoopt.core.regional_circuits import RegionalCircuitsPlan, RegionalCircuitsProblem, SwitchedSteps
 from topoopt.core.result import Certificate, Result
 from topoopt.verify.checker import Checker, Violation, ViolationLog, as_int, float_array, int_array
 

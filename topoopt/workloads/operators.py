@@ -193,7 +193,7 @@ def nearest(word: str, words: list[str]) -> str:
     return f"did you mean {' or '.join(close)}? one of {listing}" if close else f"one of {listing}"
 
 
-def complete_sizes(model: ModelSpec, sizes: Mapping[str, int], path: str = "workload.sizes") -> dict[str, int]:
+def complete_sizes(model: ModelSpec, sizes: Mapping[str, int]) -> dict[str, int]:
     """The given sizes with the defaults filled in.
 
     Raises:
@@ -202,7 +202,7 @@ def complete_sizes(model: ModelSpec, sizes: Mapping[str, int], path: str = "work
     table = {parameter.name: parameter for parameter in all_parameters(model)}
     problems = []
     for name, value in sizes.items():
-        where = f"{path}.{name}"
+        where = f"workload.sizes.{name}"
         if name not in table:
             problems.append(
                 Problem(f"model {model.name} has no such size", path=where, allowed=nearest(str(name), list(table)))

@@ -17,8 +17,8 @@ from solvers.backends import SOLVERS, SolverLimits
 from tests.support.cli_cases import run
 from tests.support.paths import INSTANCES
 from topoopt.core.arrays import Floats
-from topoopt.core.circuits import RegionalCircuitsPlan, RegionalCircuitsProblem
 from topoopt.core.proofs import Status
+from topoopt.core.regional_circuits import RegionalCircuitsPlan, RegionalCircuitsProblem
 from topoopt.core.result import Result
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from topoopt.core.arrays import MIB
-from topoopt.core.circuits import StepCircuits, SwitchedSteps
 from topoopt.core.errors import InputError, Problem
+from topoopt.core.regional_circuits import StepCircuits, SwitchedSteps
 from topoopt.files.untrusted import parsing, read_text
 from topoopt.formats.patch_list import CIRCUIT_HEAD, CIRCUITS_FILE, STEP_HEAD, STEPS_FILE
 

@@ -8,12 +8,12 @@ from dataclasses import replace
 import pytest
 
 from tests.support.llm_cases import strategy, training
-from topoopt.cli.export import refuse_other_graph
 from topoopt.core.dag_topology import DagTask, DagTopologyProblem, DagTransfer
 from topoopt.core.errors import CheckError
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.parallelism import Overlap, ParallelStrategy, Recompute
 from topoopt.core.parallelism import PipelineSchedule as S
+from topoopt.library.training_exports import refuse_other_graph
 from topoopt.simulate.llm_training.ranks import PodSetting, pod_graph, program_of
 from topoopt.simulate.llm_training.strategies import stage_layers
 from topoopt.verify.llm_training.pods import check_pod_graph

@@ -189,8 +189,8 @@ def message_node(number: int, sends: bool, peer: int, tag: int, size_bytes: int,
     return made
 
 
-def trace_bytes(nodes: Iterable[Any], version: str = VERSION) -> bytes:
-    return b"".join((frame(Metadata(version=version)), *(frame(node) for node in nodes)))
+def trace_bytes(nodes: Iterable[Any]) -> bytes:
+    return b"".join((frame(Metadata(version=VERSION)), *(frame(node) for node in nodes)))
 
 
 @dataclass(frozen=True)

@@ -210,13 +210,8 @@ SHARED = int(IPv4Address("10.200.0.0"))
 CABLES = int(IPv4Address("10.64.0.0"))
 
 
-@dataclass(frozen=True)
-class ServerLink:
-    """A link of a server in a solution: default interface name and address, rate."""
-
-    interface: str
-    address: str
-    gbps: float
+ServerLink = tuple[str, str, float]
+"""A link of a server in a solution: default name of the interface, default address, Gbit/s."""
 
 
 def switched_address(link: int, server: int, servers: int) -> str:
@@ -277,13 +272,14 @@ def _host(number: int, name: str, links: tuple[ServerLink, ...], setting: HostSe
 
 
 def _link(number: int, link: ServerLink, said: LinkSetting) -> HostLink:
-    interface = said.interface if said.interface is not None else link.interface
+    name, address, gbps = link
+    interface = name if said.interface is None else said.interface
     bridge = f"br-{interface}" if len(interface) <= 12 else f"br-link{number + 1}"
     return HostLink(
         interface=interface,
-        bridge=said.bridge if said.bridge is not None else bridge,
-        address=said.address if said.address is not None else link.address,
-        rate_bps=bits(link.gbps),
+        bridge=bridge if said.bridge is None else said.bridge,
+        address=address if said.address is None else said.address,
+        rate_bps=bits(gbps),
     )
 
 
@@ -310,7 +306,7 @@ def numbered_servers(
         (
             f"server{server}",
             tuple(
-                ServerLink(f"eth{port + 1}", cable_address(server * interfaces + port, 0), link_gbps)
+                (f"eth{port + 1}", cable_address(server * interfaces + port, 0), link_gbps)
                 for port in range(interfaces)
             ),
         )

@@ -17,7 +17,7 @@ import numpy as np
 from topoopt.core.collective import CollectiveOp, CollectiveProblem, CollectiveResult, CollectiveSchedule
 from topoopt.core.result import Result
 from topoopt.core.workload import GroupRings
-from topoopt.formats.msccl import MOST_CHANNELS, MOST_CHUNKS, MOST_STEPS, RESIDENT_BLOCKS, MscclStep
+from topoopt.formats.msccl import MOST_CHANNELS, MOST_CHUNKS, MOST_STEPS, RESIDENT_BLOCKS, MscclBlock, MscclStep
 from topoopt.formats.table import (
     NOTES_FILE,
     Export,
@@ -325,33 +325,20 @@ StepAt = tuple[int, int]
 
 
 @dataclass
-class WrittenBlock:
-    """A thread block and its peers."""
-
-    channel: int
-    send: int
-    receive: int
-    steps: list[MscclStep] = field(default_factory=list)
-
-
-@dataclass
 class RankBlocks:
     """Thread blocks of a rank, and the steps that others of it wait for."""
 
-    blocks: list[WrittenBlock] = field(default_factory=list)
+    blocks: list[MscclBlock] = field(default_factory=list)
     waited: set[StepAt] = field(default_factory=set)
     _sends: dict[tuple[int, int], int] = field(default_factory=dict)
     _receives: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def block(self, channel: int, send: int, receive: int) -> int:
         """The block that sends to a peer and receives from one on a channel; each of both stands in one block alone."""
-        if send == receive == NO_PEER:
-            self.blocks.append(WrittenBlock(channel, send, receive))
-            return len(self.blocks) - 1
         existing = self._sends.get((channel, send), self._receives.get((channel, receive)))
         if existing is None:
             existing = len(self.blocks)
-            self.blocks.append(WrittenBlock(channel, send, receive))
+            self.blocks.append(MscclBlock(existing, send, receive, channel))
         if send != NO_PEER:
             self._sends[channel, send] = existing
             self.blocks[existing].send = send

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
-from topoopt.core.circuits import ParallelCircuitsPlan, ParallelCircuitsProblem
+from topoopt.core.regional_circuits import ParallelCircuitsPlan, ParallelCircuitsProblem
 from topoopt.core.result import Result
 from topoopt.kinds.parallel_circuits.figures import ParallelCircuitsFigures
 from topoopt.page.charts import element, percentage, picture

@@ -12,8 +12,8 @@ import numpy as np
 from annotated_types import Ge, Le
 
 from topoopt.core.arrays import BYTES_PER_MS_PER_GBPS, Floats
-from topoopt.core.circuits import MAX_SERVERS, MAX_SWITCHES, MAX_US, ParallelCircuitsProblem
 from topoopt.core.data import STRICT, FileName, Gbps, SchemaVersion
+from topoopt.core.regional_circuits import MAX_SERVERS, MAX_SWITCHES, MAX_US, ParallelCircuitsProblem
 from topoopt.core.result import SearchSettings
 from topoopt.files import codec
 from topoopt.files.demand_files import ServerNames

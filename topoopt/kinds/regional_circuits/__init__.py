@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from topoopt.core.circuits import RegionalCircuitsPlan
 from topoopt.core.data import called_later
+from topoopt.core.regional_circuits import RegionalCircuitsPlan
 from topoopt.files.results import ResultFormat
 from topoopt.kinds.kind import Kind, KindFiles, at_first_use, pages_of
 from topoopt.kinds.regional_circuits.read import RegionalCircuitsInstance, resolve

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from solvers.regional_circuits import Circuits, best_circuits, greedy_circuits, in_turn, kept_circuits, largest_first
-from topoopt.core.circuits import RegionalCircuitsPlan, RegionalCircuitsProblem, box_certificate
 from topoopt.core.errors import InputError, LimitError, Problem
+from topoopt.core.regional_circuits import RegionalCircuitsPlan, RegionalCircuitsProblem, box_certificate
 from topoopt.core.result import Certificate, Result
 from topoopt.kinds.kind import Effort, Method, Solver, table
 from topoopt.kinds.pipeline import Explanation, Question, assembled, solve

@@ -12,7 +12,7 @@ import numpy as np
 from markupsafe import Markup
 
 from topoopt.core.arrays import Ints
-from topoopt.core.circuits import RegionalCircuitsPlan, RegionalCircuitsProblem
+from topoopt.core.regional_circuits import RegionalCircuitsPlan, RegionalCircuitsProblem
 from topoopt.core.result import Columns, Objective, Result
 from topoopt.page.charts import element, percentage, picture, stack
 from topoopt.page.networks import circle_of_circuits

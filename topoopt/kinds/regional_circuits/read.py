@@ -16,8 +16,8 @@ import numpy as np
 from annotated_types import Ge, Le, Len
 
 from topoopt.core.arrays import BYTES_PER_MS_PER_GBPS, Floats
-from topoopt.core.circuits import MAX_PORTS, MAX_SERVERS, MAX_STEPS, RegionalCircuitsProblem
 from topoopt.core.data import STRICT, FileName, Gbps, SchemaVersion
+from topoopt.core.regional_circuits import MAX_PORTS, MAX_SERVERS, MAX_STEPS, RegionalCircuitsProblem
 from topoopt.core.result import SearchSettings
 from topoopt.files import codec
 from topoopt.files.codec import MAX_MS
