@@ -50,7 +50,7 @@ from topoopt.core.workload import (
     TaskKind,
     Workload,
 )
-from topoopt.simulate.lower import build_task_graph
+from topoopt.simulate.network import build_task_graph
 
 if TYPE_CHECKING:
     import highspy

@@ -13,14 +13,12 @@ from numpy.typing import NDArray
 from topoopt.core.cluster import Cluster, ComputeOrder, LinkSharing
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.job import CoOptimisation
-from topoopt.core.routing import GroupRings, Ring
 from topoopt.core.topology import Topology
-from topoopt.core.workload import Placement, Strategy, TaskGraph
+from topoopt.core.workload import GroupRings, Placement, Ring, Strategy, TaskGraph
 from topoopt.formats.flexnet import FlexnetFile, read_flexnet_taskgraph
 from topoopt.kinds.files import read_instance
 from topoopt.simulate.fabrics import FABRICS, FabricOptions, direct_connect_network
-from topoopt.simulate.lower import build_task_graph
-from topoopt.simulate.network import Network
+from topoopt.simulate.network import Network, build_task_graph
 from topoopt.simulate.time_models import TIME_MODELS
 
 

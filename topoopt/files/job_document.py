@@ -19,7 +19,7 @@ from topoopt.core.errors import InputError, Problem
 from topoopt.core.workload import Operator, Split, Workload
 from topoopt.files.documents import Limits, load_document
 from topoopt.files.reader_fields import FieldTable, notes_of
-from topoopt.workloads.device import Measurement, Profile
+from topoopt.workloads.operators import Measurement, Profile
 
 Entry = dict[str, object]
 

@@ -25,7 +25,7 @@ from topoopt.core.workload import (
     strided_groups,
 )
 from topoopt.kinds.job.methods import program_of
-from topoopt.simulate.lower import build_task_graph
+from topoopt.simulate.network import build_task_graph
 from topoopt.simulate.time_models.evaluate import simulate
 from topoopt.verify.job.check import evaluate_certificate
 from topoopt.verify.job.least_times import choices_of

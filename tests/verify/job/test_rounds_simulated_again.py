@@ -11,7 +11,7 @@ from tests.support.verify_cases import dense, make_cluster, make_plan, sample_sp
 from topoopt.core.cluster import ComputeOrder, LinkSharing
 from topoopt.core.workload import Split, Workload, strided_groups
 from topoopt.simulate.fabrics import direct_connect_network
-from topoopt.simulate.lower import build_task_graph
+from topoopt.simulate.network import build_task_graph
 from topoopt.simulate.time_models.evaluate import simulate
 from topoopt.verify.checker import ViolationLog
 from topoopt.verify.job.plan import inspect_plan

@@ -14,12 +14,11 @@ from topoopt.core.arrays import BYTES_PER_MS_PER_GBPS
 from topoopt.core.cluster import Cluster, ComputeOrder, LinkDirection, LinkSharing
 from topoopt.core.errors import InputError
 from topoopt.core.result import Result
-from topoopt.core.routing import GroupRings
 from topoopt.core.topology import Topology
-from topoopt.core.workload import TaskGraph, TaskKind
-from topoopt.formats.exporter import Export, Exporter, ExportOptions, plain_name, refuse
+from topoopt.core.workload import GroupRings, TaskGraph, TaskKind
 from topoopt.formats.flexnet import MAX_TASK_BYTES
-from topoopt.formats.hosts.script import PlannedPath, planned_paths
+from topoopt.formats.hosts import PlannedPath, planned_paths
+from topoopt.formats.table import Export, Exporter, ExportOptions, plain_name, refuse
 
 Jumps = dict[int, tuple[tuple[int, ...], ...]]
 """By group size the jumps of each ring from a member to the next, hop by hop, modulo the number of servers."""

@@ -31,7 +31,6 @@ from topoopt.core.arrays import Ints, bytes_per_ms
 from topoopt.core.cluster import Cluster, LinkDirection, LinkSharing
 from topoopt.core.collective import GroupSchedule
 from topoopt.core.errors import CheckError, InputError, Problem
-from topoopt.core.graphs import strongly_connected
 from topoopt.core.job import (
     Baseline,
     ComparedStrategy,
@@ -39,20 +38,22 @@ from topoopt.core.job import (
     FabricChoice,
     JobPlan,
     OtherFabrics,
+    ScheduleRows,
     SearchLog,
+    SwitchRows,
     joint_certificate,
     strategy_certificate,
 )
 from topoopt.core.network import LinkTree
-from topoopt.core.plan import ScheduleRows, SwitchRows
 from topoopt.core.price_book import PriceBook
 from topoopt.core.proofs import Bound, Tolerance, settle
-from topoopt.core.result import Certificate, SearchResult
-from topoopt.core.routing import GroupRings, PathTable, Ring
-from topoopt.core.search_settings import AllReduceChoice, JobSearchSettings
-from topoopt.core.topology import Topology
+from topoopt.core.result import AllReduceChoice, Certificate, JobSearchSettings, SearchResult
+from topoopt.core.topology import Topology, strongly_connected
 from topoopt.core.workload import (
+    GroupRings,
+    PathTable,
     Placement,
+    Ring,
     Strategy,
     StrategyCase,
     StrategyCertificate,
@@ -60,7 +61,7 @@ from topoopt.core.workload import (
     Workload,
     strided_groups,
 )
-from topoopt.costs.bills import default_price_book
+from topoopt.costs import default_price_book
 from topoopt.files.documents import parse_document
 from topoopt.files.issues import Path, path_text
 from topoopt.kinds.job.figures import JobResult, continued, job_figures

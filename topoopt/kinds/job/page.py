@@ -38,10 +38,9 @@ from topoopt.kinds.job.tables import (
     terms_table,
     traffic_plots,
 )
-from topoopt.page.blocks import Block, Column, Fact, Page, Plot, Section, Side, Swatch, Table
-from topoopt.page.charts import sorted_chart
+from topoopt.page.charts import sorted_chart, use_class
 from topoopt.page.networks import dark_ports, diameter_and_mean_hops
-from topoopt.page.svg import use_class
+from topoopt.page.render import Block, Column, Fact, Page, Plot, Section, Side, Swatch, Table
 from topoopt.page.text import (
     byte_size,
     compared,

@@ -29,11 +29,15 @@ from topoopt.core.cluster import (
 from topoopt.core.data import MAX_SERVERS, STRICT, FileName, Gbps, Label, Scalar, SchemaVersion
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.job import CoOptimisation, JobPlan
-from topoopt.core.result import Result
-from topoopt.core.search_settings import SearchSettings
+from topoopt.core.result import Result, SearchSettings
 from topoopt.core.shared_cluster import (
     ACROSS_GROUPS,
     FAT_TREE,
+    MAX_CLASSES,
+    MAX_DRAWN_JOBS,
+    MAX_FABRICS,
+    MAX_JOBS,
+    MAX_SECONDS,
     MOST_EXACT_SERVERS,
     PARTITIONED,
     ROUNDING,
@@ -49,11 +53,10 @@ from topoopt.core.shared_cluster import (
     TracedJob,
     too_short,
 )
-from topoopt.core.shared_plan import MAX_CLASSES, MAX_DRAWN_JOBS, MAX_FABRICS, MAX_JOBS, MAX_SECONDS
 from topoopt.files import codec
 from topoopt.files.documents import Document, canonical_sha256, parse_document
-from topoopt.files.findings import Findings
 from topoopt.files.issues import Issue, Path, nearest_text, value_text
+from topoopt.files.reader_fields import Findings
 from topoopt.kinds import kind_named
 from topoopt.kinds.job.read import read_co_optimisation
 from topoopt.kinds.shared_cluster.trace import MAX_ITERATIONS, read_trace

@@ -21,8 +21,7 @@ from topoopt.core.errors import InputError
 from topoopt.core.job import CoOptimisation, JobPlan
 from topoopt.core.network import LinkTree
 from topoopt.core.proofs import Argument, Bound, Tolerance, beats
-from topoopt.core.result import Certificate, Result
-from topoopt.core.search_settings import AllReduceChoice
+from topoopt.core.result import AllReduceChoice, Certificate, Result
 from topoopt.core.workload import Placement, StrategyCase, StrategyCertificate, StrategyCut, Workload
 from topoopt.verify.checker import (
     BRIEF,

@@ -11,11 +11,9 @@ from math import ceil
 import numpy as np
 
 from topoopt.core.cluster import Cluster, ComputeOrder, LinkSharing
-from topoopt.core.job import CoOptimisation
-from topoopt.core.plan import Plan
+from topoopt.core.job import CoOptimisation, Plan
 from topoopt.core.result import Decides
-from topoopt.core.routing import GroupRings, PathTable
-from topoopt.core.workload import Workload
+from topoopt.core.workload import GroupRings, PathTable, Workload
 from topoopt.verify.checker import CheckDepth, ViolationLog
 from topoopt.verify.job.plan import BYTES_PER_MS_OF_ONE_GBPS, Inspection, Parts, PlanTransfers, Traffic
 from topoopt.verify.laws.schedules import ScheduleLoads
