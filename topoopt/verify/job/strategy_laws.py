@@ -605,8 +605,8 @@ def _of_slices(graph: EventGraph, anchors: list[int]) -> Iterable[Law]:
         return Law(OF_SLICES + name, tail, head, 0.0, operators, (("of a slice", tuple(waits)),) if waits else ())
 
     for o in range(graph.count):
-        for before, after in (("first", "mid"), ("mid", "last"), ("back", "midback"), ("midback", "turned")):
-            yield law(f"{before}-{after} {o}", at(before, o), at(after, o))
+        for kind, later in (("first", "mid"), ("mid", "last"), ("back", "midback"), ("midback", "turned")):
+            yield law(f"{kind}-{later} {o}", at(kind, o), at(later, o))
         yield law(f"mid-midback {o}", at("mid", o), at("midback", o), ("forward", (o,)))
     for e, (u, v) in enumerate(graph.pairs):
         if graph.bound[e]:
