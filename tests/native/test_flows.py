@@ -17,8 +17,7 @@ from tests.support.plain_flexnet import plain_flexnet_times
 from topoopt.core.arrays import offsets
 from topoopt.core.workload import TaskKind
 from topoopt.native import StopFlag, Stopped, flows
-from topoopt.simulate.lower import graph_arrays
-from topoopt.simulate.network import network_arrays
+from topoopt.simulate.network import graph_arrays, network_arrays
 
 
 @pytest.mark.parametrize("seed", range(60))

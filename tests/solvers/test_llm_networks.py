@@ -12,18 +12,17 @@ import pytest
 
 from solvers.llm_training.direct_connect import best_split, box_cycles, circulant_routes, direct_network, group_routes
 from solvers.llm_training.evaluation import evaluated
-from solvers.llm_training.fabrics import _tori, fabric_problems
-from solvers.llm_training.plan import best_network, best_on_fabric, optimistic_rates
+from solvers.llm_training.plan import _tori, best_network, best_on_fabric, fabric_problems, optimistic_rates
 from solvers.stop import Stop
 from tests.support.followed_iteration import followed_s
 from tests.support.llm_cases import plain, ranked, strategy, training
 from topoopt.core.errors import InfeasibleError
-from topoopt.core.graphs import torus_steps
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.llm_training_plan import RankedStrategy
 from topoopt.core.llm_training_plan import TrafficFamily as F
 from topoopt.core.parallelism import Overlap, ParallelStrategy
-from topoopt.core.routing import PathTable
+from topoopt.core.topology import torus_steps
+from topoopt.core.workload import PathTable
 from topoopt.simulate.llm_training.links import FamilyLoad, LinkGraph, family_groups, spread_routes, torus_routes
 from topoopt.simulate.llm_training.step import max_min_parts
 from topoopt.simulate.llm_training.strategies import columns_of, strategy_problems

@@ -12,8 +12,7 @@ from solvers.llm_training.strategies import FIRST, SearchedSpace, rows_of_shape,
 from solvers.stop import Stop
 from tests.support.llm_cases import training
 from topoopt.core.arrays import GIB, Floats
-from topoopt.core.language_models import Attention, Experts, Mlp
-from topoopt.core.llm_training import LlmTrainingProblem, TrainingBatch
+from topoopt.core.llm_training import Attention, Experts, LlmTrainingProblem, Mlp, TrainingBatch
 from topoopt.core.llm_training_plan import ShapeVerdict, StrategyShape
 from topoopt.core.parallelism import (
     Overlap,
@@ -24,7 +23,7 @@ from topoopt.core.parallelism import (
 )
 from topoopt.core.parallelism import ParallelDimension as D
 from topoopt.core.proofs import StopReason
-from topoopt.simulate.llm_training.memory import ledger, total_bytes
+from topoopt.simulate.llm_training.costs import ledger, total_bytes
 from topoopt.simulate.llm_training.step import estimate
 from topoopt.simulate.llm_training.strategies import columns_of, strategy_problems
 from topoopt.simulate.llm_training.times import iteration_times

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from formulations.hierarchical_program import formula_bound, plain_program
+from formulations.hierarchical_bandwidth import formula_bound, plain_program
 from tests.support.hierarchical_cases import (
     TENSOR_DATA,
     instance,

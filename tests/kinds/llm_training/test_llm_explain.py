@@ -10,7 +10,7 @@ from solvers.llm_training import strategies
 from tests.support.smallest import problem_of, solution_of
 from topoopt.core.arrays import GIB
 from topoopt.core.errors import InputError
-from topoopt.kinds.llm_training.explain import explain
+from topoopt.kinds.llm_training.methods import explain
 from topoopt.kinds.pipeline import Question, solve
 
 

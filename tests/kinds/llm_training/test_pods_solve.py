@@ -29,18 +29,18 @@ from topoopt.core.llm_training_plan import pod_claims
 from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.proofs import Status, StopReason
 from topoopt.core.result import Result
-from topoopt.formats.exporter import ExportOptions
 from topoopt.formats.patch_list import pods_export
-from topoopt.kinds.llm_training.explain import explain
+from topoopt.formats.table import ExportOptions
 from topoopt.kinds.llm_training.figures import PodFigures
+from topoopt.kinds.llm_training.methods import explain
 from topoopt.kinds.llm_training.page import answer
 from topoopt.kinds.pipeline import Question, solve
 from topoopt.simulate.dag import ordered_by_name
 from topoopt.simulate.llm_training.ranks import PodSetting, pod_graph, program_of
 from topoopt.simulate.llm_training.strategies import columns_of
 from topoopt.verify.llm_training.check import check_llm_training
+from topoopt.verify.llm_training.layers import records_of, row_of, shapes_of, strategies_of
 from topoopt.verify.llm_training.pods import derived_graph, pod_floor, pod_seconds
-from topoopt.verify.llm_training.space import records_of, row_of, shapes_of, strategies_of
 
 EXPERTS = (
     PODS.replace("vocabulary: 32000}", "vocabulary: 32000, experts: {count: 8, per_token: 2, hidden: 1024}}")

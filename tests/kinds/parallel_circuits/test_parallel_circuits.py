@@ -19,8 +19,8 @@ from solvers.stop import Stop
 from tests.support.cli_cases import run
 from tests.support.paths import INSTANCES
 from topoopt.core.arrays import Floats
-from topoopt.core.parallel_circuits import ParallelCircuitsProblem
 from topoopt.core.proofs import Status
+from topoopt.core.regional_circuits import ParallelCircuitsProblem
 from topoopt.core.result import Result
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve

@@ -30,8 +30,8 @@ from solvers.stop import Stop
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.proofs import Argument, Status, StopReason
-from topoopt.core.routing import AllReduceDemand, Demand
 from topoopt.core.topology import Topology
+from topoopt.core.workload import AllReduceDemand, Demand
 from topoopt.verify.laws.routing import all_pairs, check_flow, integer_lengths
 
 BOTH, ONE_WAY = LinkDirection.BIDIRECTIONAL, LinkDirection.UNIDIRECTIONAL
