@@ -7,7 +7,7 @@ given orders are improved by moving segments (which needs no symmetry of the dis
 
 Nothing is taken from the solver on trust: shares are normalised, the flow is rebuilt so that it delivers demand and
 ring steps exactly, theta is its largest load, and the bound is the weak duality of `allreduce_mix`, with the shortest
-ring replaced by the assignment bound where it is not known (`tests.support.ring_mix` does this anew).
+ring replaced by the assignment bound where it is not known.
 """
 
 from __future__ import annotations
