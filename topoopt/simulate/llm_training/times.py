@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -22,7 +22,6 @@ from topoopt.simulate.llm_training.costs import (
     HEAD,
     GroupRates,
     Layers,
-    LayerTransfers,
     data_share,
     in_flight,
     layer_activations,
@@ -89,19 +88,10 @@ def pass_times(
     passes = passes * np.where(hidden, 1.0 / (1.0 - EXCHANGE_SHARE), 1.0)
     layers = list(zip(counts, transfers, strict=False))
 
-    def of_all(part: Callable[[LayerTransfers], Column]) -> Floats:
-        return np.asarray(sum(count * part(own) for count, own in layers))
-
-    exchange = of_all(lambda own: own.expert)
+    ahead, back, here, there, exchange = (np.asarray(sum(count * own[k] for count, own in layers)) for k in range(5))
     computing = passes[FORWARD] + (passes[INPUTS] + passes[WEIGHTS])
     exchange = exchange - np.where(hidden, np.minimum(2.0 * exchange, computing), 0.0) / 2.0
-    return RankPasses(
-        passes,
-        (of_all(lambda own: own.tensor[0]), of_all(lambda own: own.tensor[1] + own.tensor[2])),
-        (of_all(lambda own: own.context[0]), of_all(lambda own: own.context[1])),
-        exchange,
-        hop,
-    )
+    return RankPasses(passes, (ahead, back), (here, there), exchange, hop)
 
 
 def inner_rank_times(
