@@ -63,7 +63,7 @@ class BestRate:
 
     Attributes:
         units: rate of every root (AllGather, ReduceScatter), of the vector (AllReduce), or of every ordered pair
-            (All-to-All), in units of the network.
+            (All-to-All), in units of the network; of several process groups, those of the first.
         certificates: of the upper bound.
         schedule: makes the schedule that reaches the rate.
         stopped_by: CONVERGED where the rate is as near to the bound as the method gets.
@@ -110,7 +110,7 @@ def reduced(problem: CollectiveProblem, network: RatedNetwork, *, divided: bool 
     """
     merged = merge_twins(network) if divided and not problem.multicast else unmerged(network)
     members = tuple(merged.index[own] for own in problem.members)
-    return _Reduced(merged, symmetry_of(merged.network, members))
+    return _Reduced(merged, symmetry_of(merged.network, members, problem.vectors))
 
 
 def best_rate(problem: CollectiveProblem, stop: Stop, *, divided: bool = True) -> BestRate:
@@ -218,7 +218,7 @@ def _allreduce(problem: CollectiveProblem, stop: Stop, *, divided: bool = True) 
         shares = allreduce_rate(network, side, stop)
         split = _split_allreduce(merged, shares)
         if split is not None:
-            alone = _Reduced(merged, no_symmetry(network, symmetry.members))
+            alone = _Reduced(merged, no_symmetry(network, symmetry.members, symmetry.vectors))
             proof = _proof(alone, shares.lengths.astype(np.float64), problem.network, backward=False)
             return BestRate(split[0], (proof, cut), split[1], shares.stopped_by)
     packed = packing(symmetry, stop, unequal=True, starts=[*starts, volume])
