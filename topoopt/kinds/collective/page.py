@@ -118,6 +118,8 @@ def facts(result: CollectiveResult, figures: CollectiveFigures) -> tuple[Fact, .
              "a message goes when its block is there; links keep the order of the plan",
              card=figures.makespan_us != figures.time_us),
         algbw,
+        *([Fact("throughput_gbytes_per_s", "without latencies", problem.vector_bytes / figures.busy_us / 1e3, gbytes,
+                "what large vectors come near to: the fullest link is always busy")] if objective != "algbw" else []),
         Fact("busbw_gbytes_per_s", "bus bandwidth", figures.busbw_gbytes_per_s, gbytes,
              "as benchmarks of collectives state it"),
     ]  # fmt: skip
