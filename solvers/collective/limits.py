@@ -282,7 +282,7 @@ class _Descent:
         load = passes[self.tails, self.heads] * weight
         reached = float(self.unit / (load / self.capacity).max())
         if reached > self.reached:
-            self.reached, self.walks = reached, (visits, weight)
+            self.reached, self.walks = reached, (np.asarray(visits, dtype=np.float64), weight)
         slope = -load / self.capacity / total
         return -float(np.log(total)), (slope - slope @ parts / whole) / whole
 

@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 from solvers.collective.best_rates import best_rate, limiting
+from solvers.collective.limits import ratio_cut
 from solvers.collective.symmetry import merge_twins, symmetry_of
+from solvers.collective.trees import fine_forest
 from solvers.stop import Stop
 from tests.support import collective_networks as small
 from tests.support import switched_networks as nets
@@ -222,3 +224,14 @@ def test_groups_drawn_at_random_meet_their_bound(seed: int) -> None:
         result = solve(stated(network, collective, groups=groups, shares=(1, int(draw.integers(1, 4)), 2)))
         assert result.check.ok, result.check.violations
         assert result.objective.value >= result.bound.value * (1 - 1e-3)
+
+
+def test_low_trees_where_latencies_count() -> None:
+    """Nothing alike: 32 ranks reach each other over at most 3 log2 32 messages, at the rate of the higher trees."""
+    network = nets.even(32, 20)
+    rate = np.full(32, 1 / float(ratio_cut(network)[0]))
+    low, high = (fine_forest(network, network.units.astype(np.float64), rate, flat=flat) for flat in (True, False))
+    assert max(trees.height for trees in low) <= 15
+    assert max(trees.height for trees in low) < max(trees.height for trees in high)
+    counts = [sum(trees.count for trees in forest if trees.root == 0) for forest in (low, high)]
+    assert counts[0] == counts[1]
