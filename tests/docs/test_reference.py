@@ -28,11 +28,10 @@ def hooks(monkeypatch: pytest.MonkeyPatch) -> dict[str, ModuleType]:
     """The modules that mkdocs loads while it builds."""
     monkeypatch.syspath_prepend(str(ROOT / "docs/hooks"))
     import algebra
+    import build
     import commands
     import programs
     import sentences
-
-    import build
 
     return {"algebra": algebra, "build": build, "commands": commands, "programs": programs, "sentences": sentences}
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from topoopt.core.arrays import Ints
-from topoopt.core.graphs import semidirect_groups
+from topoopt.core.topology import semidirect_groups
 from topoopt.native import graph
 
 Draw = np.random.Generator

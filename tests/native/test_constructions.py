@@ -14,7 +14,7 @@ from solvers.collective.breadth_first import step_loads
 from tests.native.calls_graph import CALLS, link_counts, random_arcs, random_coins, random_links, symmetric_weights
 from tests.support import collective_networks as nets
 from topoopt.core.arrays import Floats
-from topoopt.core.graphs import semidirect_groups
+from topoopt.core.topology import semidirect_groups
 from topoopt.native import graph
 
 SEEDS = range(25)

@@ -21,8 +21,7 @@ from topoopt.core.clos import ClosStatement
 from topoopt.core.data import STRICT, Array, Label, Shown
 from topoopt.core.proofs import Argument
 from topoopt.core.rated_network import MOST_UNITS, RatedNetwork
-from topoopt.core.result import Certificate, Result
-from topoopt.core.search_settings import AllReduceChoice, ProblemBase, SearchSettings
+from topoopt.core.result import AllReduceChoice, Certificate, ProblemBase, Result, SearchSettings
 
 MAX_NODES = 8192
 MAX_BLOCKS = 2_000_000

@@ -26,9 +26,9 @@ from topoopt.core.collective import (
     VectorBlocks,
     bytes_per_unit,
 )
-from topoopt.core.plan import Plan
+from topoopt.core.job import Plan
 from topoopt.core.rated_network import RatedNetwork
-from topoopt.core.search_settings import AllReduceChoice
+from topoopt.core.result import AllReduceChoice
 from topoopt.verify.checker import ViolationLog, as_int
 
 Law = Callable[[CollectiveProblem, CollectiveSchedule], Iterator[str]]
