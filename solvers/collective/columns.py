@@ -122,7 +122,7 @@ class _Master:
             self._row(0.0, self.infinite)
         first, groups = len(rate), len(rate) + directions * len(self.orbits)
         if not unequal:
-            self._column(-1.0, {first + row: -self.due[row] for row in range(len(self.orbits))})
+            self._column(-1.0, {first + row: -self.sent[row] for row in range(len(self.orbits))})
             return
         self._column(-1.0, {groups + number: -vector for number, (_, vector, _) in enumerate(self.classes)})
         for orbit in range(len(self.orbits)):
@@ -133,7 +133,7 @@ class _Master:
             self._column(0.0, rows)
 
     @cached_property
-    def due(self) -> list[float]:
+    def sent(self) -> list[float]:
         """What a rank of every orbit sends over what one of the first process group does."""
         parts = self.symmetry.parts
         return [float(parts[rank] / parts[self.symmetry.members[0][0]]) for rank, _ in self.orbits]
@@ -346,7 +346,7 @@ def _priced(master: _Master, columns: list[list[Column]], price: Floats, *, uneq
     """What a rate of 1 costs at least."""
     costs = [sum(float(column.load @ price) for column in own) for own in columns]
     if not unequal:
-        return sum(cost * due for cost, due in zip(costs, master.due, strict=True))
+        return sum(cost * sent for cost, sent in zip(costs, master.sent, strict=True))
     per_rank = [cost / count for cost, (_, count) in zip(costs, master.orbits, strict=True)]
     return sum(groups * vector * min(per_rank[orbit] for orbit in ranks) for ranks, vector, groups in master.classes)
 
@@ -356,7 +356,7 @@ def _result(
 ) -> Packing:
     values = np.array(master.lp.getSolution().col_value)
     orbits = len(master.orbits)
-    shares = values[1 : 1 + orbits] * master.unit if unequal else reached * np.array(master.due)
+    shares = values[1 : 1 + orbits] * master.unit if unequal else reached * np.array(master.sent)
     for (_, column), weight in zip(master.columns, values[1 + (orbits if unequal else 0) :], strict=True):
         column.weight = max(float(weight), 0.0)
     used = [(direction, column) for direction, column in master.columns if column.weight > 1e-12]

@@ -117,16 +117,16 @@ def _sums(root: Ints, units: Ints) -> dict[int, int]:
     return dict(zip(ranks.tolist(), sums.tolist(), strict=True))
 
 
-def _due_units(images: _Images, merged: MergedNetwork, symmetry: Symmetry) -> Ints:
+def _sent_units(images: _Images, merged: MergedNetwork, symmetry: Symmetry) -> Ints:
     """Whole parts of every tree, as many of all roots of a process group, in proportion to what they send."""
-    due = dict(zip(merged.numbers.tolist(), symmetry.parts.tolist(), strict=True))
-    exact = whole_parts([images.share * np.array([due[root] for root in images.root.tolist()])])
+    sent = dict(zip(merged.numbers.tolist(), symmetry.parts.tolist(), strict=True))
+    exact = whole_parts([images.share * np.array([sent[root] for root in images.root.tolist()])])
     if exact is not None:
         sums = _sums(images.root, exact[0])
-        if len({Fraction(units, due[root]) for root, units in sums.items()}) == 1:
+        if len({Fraction(units, sent[root]) for root, units in sums.items()}) == 1:
             return exact[0]
-    parts = max(PARTS // max(due.values()), 1)
-    return _units(images.root, images.share, {root: due[root] * parts for root in images.root.tolist()})
+    parts = max(PARTS // max(sent.values()), 1)
+    return _units(images.root, images.share, {root: sent[root] * parts for root in images.root.tolist()})
 
 
 def _units(root: Ints, share: Floats, parts: dict[int, int]) -> Ints:
@@ -139,7 +139,7 @@ def _units(root: Ints, share: Floats, parts: dict[int, int]) -> Ints:
 def gather_schedule(merged: MergedNetwork, symmetry: Symmetry, columns: Sequence[Column]) -> CollectiveSchedule:
     """Return the AllGather of trees, with equal shards."""
     images = _images(merged, symmetry, columns)
-    return _of_trees(images, _due_units(images, merged, symmetry), merged)
+    return _of_trees(images, _sent_units(images, merged, symmetry), merged)
 
 
 def allreduce_schedule(merged: MergedNetwork, symmetry: Symmetry, packed: Packing) -> CollectiveSchedule:
@@ -198,7 +198,7 @@ def routed(blocks: VectorBlocks, block: Ints, step: Ints, paths: Ints, merged: M
 def bundle_schedule(merged: MergedNetwork, symmetry: Symmetry, columns: Sequence[Column]) -> CollectiveSchedule:
     """Return the All-to-All of bundles; a path is cut at the ranks on it, and what a rank sends itself stays."""
     images = _images(merged, symmetry, columns)
-    units, roots, bundle, _, paths = images.used(_due_units(images, merged, symmetry))
+    units, roots, bundle, _, paths = images.used(_sent_units(images, merged, symmetry))
     length = (paths >= 0).sum(axis=1)
     target = paths[np.arange(len(paths)), length - 1]
     sums = _sums(roots, units)

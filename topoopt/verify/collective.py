@@ -754,9 +754,11 @@ def vectors_equal(problem: CollectiveProblem, plan: CollectivePlan) -> Iterator[
         yield "a block of a node that is no member"
     sums = [int(np.asarray(plan.block_units)[np.isin(owner, members)].sum()) for members in problem.members]
     ranks = problem.collective is CollectiveOp.ALL_TO_ALL  # every rank has a vector then
-    due = [vector * (len(own) if ranks else 1) for vector, own in zip(problem.vectors, problem.members, strict=True)]
-    if len({Fraction(*pair) for pair in zip(sums, due, strict=True)}) > 1:
-        yield f"vectors of {', '.join(map(str, sums))} units, in proportion {':'.join(map(str, due))} expected"
+    expected = [
+        vector * (len(own) if ranks else 1) for vector, own in zip(problem.vectors, problem.members, strict=True)
+    ]
+    if len({Fraction(*pair) for pair in zip(sums, expected, strict=True)}) > 1:
+        yield f"vectors of {', '.join(map(str, sums))} units, in proportion {':'.join(map(str, expected))} expected"
 
 
 CHECKER = Checker(
