@@ -233,11 +233,14 @@ class Lift:
 
 # The race.
 
-TRIES = (2, 4, 4, 4)
-"""Least number of annealings of a group in each of the rounds, which take equal work."""
+ROUNDS = 4
+"""Rounds of a race, which take equal work."""
 
 ENOUGH = 300
-"""Proposals of one annealing, by the square of the number of ports: where there is work for more, it starts anew."""
+"""Proposals of one annealing, by the square of the number of ports: where there is work for more, it starts anew.
+
+With less work there is one annealing: several short ones would judge large spaces by graphs that are not annealed.
+"""
 
 SHARE, FEW = 3, 6
 """One group in `SHARE` goes on to the next round, at least `FEW`."""
@@ -258,9 +261,9 @@ MAX_TRIVIAL = 128
 """Servers up to which annealing without a group takes part: where n has few divisors it is the best there is."""
 
 
-def temperatures(degree: int) -> tuple[float, float]:
+def temperatures(degree: int) -> tuple[float, ...]:
     """Temperatures to start from, in turn: few links need more."""
-    return (3.0, 10.0) if degree <= 4 else (3.0, 6.0)
+    return (10.0,) if degree <= 4 else (3.0, 6.0)
 
 
 def competitors(n: int, d: int) -> list[Group]:
@@ -291,11 +294,11 @@ def race(n: int, d: int, links: LinkDirection, work_s: float, seed: int, stop: S
     running = competitors(n, d)
     best: list[Lift] = []
     number, start = seed << 20, temperatures(d)
-    for least in TRIES:
+    for _ in range(ROUNDS):
         scored: list[tuple[float, int]] = []
         for index, group in enumerate(running):
-            proposals = work_s * 1e9 / len(TRIES) / len(running) / nanoseconds(n, d, group, levels)
-            tries = max(least, int(proposals / (ENOUGH * (n // group.order * d) ** 2)))
+            proposals = work_s * 1e9 / ROUNDS / len(running) / nanoseconds(n, d, group, levels)
+            tries = max(1, int(proposals / (ENOUGH * (n // group.order * d) ** 2)))
             lifts: list[Lift] = []
             for _ in range(tries):
                 if (best or lifts) and stop.reason() is not None:
