@@ -8,16 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from formulations import (
-    allreduce_rings,
     bandwidth_allocation,
     circuit_matching,
-    collective_rates,
     dag_topology,
     flow_routing,
     joint_topology,
     mixtures,
     placed_graphs,
-    placed_programs,
     stage_order,
 )
 from formulations.programs import LpArrays
@@ -63,12 +60,12 @@ FORMULATIONS: Mapping[str, Formulation] = {
     "all_to_all_rate": Formulation(
         "what every rank of a network sends the others at once, split over paths, at the largest equal rate",
         ("collective",),
-        collective_rates.all_to_all_rate_from_collective,
+        flow_routing.all_to_all_rate_from_collective,
     ),
     "allreduce_mix": Formulation(
         "ring orders of an AllReduce and all routing on a fixed topology, least largest link load",
         ("routing",),
-        allreduce_rings.allreduce_mix_from_routing,
+        mixtures.allreduce_mix_from_routing,
         {
             "volume": VOLUME,
             "orders": Option("ring orders, by coprime steps", 4, least=1, most=1000),
@@ -78,12 +75,12 @@ FORMULATIONS: Mapping[str, Formulation] = {
     "allreduce_roots": Formulation(
         "loads of trees up and down for an AllReduce and the shares of their roots, largest rate (all cuts, 12 nodes)",
         ("collective",),
-        collective_rates.allreduce_roots_from_collective,
+        flow_routing.allreduce_roots_from_collective,
     ),
     "allreduce_topology": Formulation(
         "links, ring orders of an AllReduce and all routing together (mixed-integer); a relaxation above 6 servers",
         ("topology",),
-        allreduce_rings.allreduce_topology_from_topology,
+        mixtures.allreduce_topology_from_topology,
         {"volume": VOLUME, "symmetry": Option("1: rules that break symmetry", 1, most=1)},
     ),
     "bandwidth_allocation": Formulation(
@@ -141,7 +138,7 @@ FORMULATIONS: Mapping[str, Formulation] = {
     "link_packing": Formulation(
         "rates of pairs of servers split over their physical links; of an instance: equal rates",
         ("placement",),
-        placed_programs.packing_program,
+        placed_graphs.packing_program,
         {
             "scale": Option(
                 "0: the largest part of the rates that fits; else fewest splits at that part",
@@ -160,18 +157,18 @@ FORMULATIONS: Mapping[str, Formulation] = {
     "placement_joint": Formulation(
         "placement, all orders and static rates, least makespan (mixed-integer, tangents at an equal split)",
         ("placement",),
-        placed_programs.joint_program,
+        placed_graphs.joint_program,
     ),
     "placement_makespan": Formulation(
         "placement and orders without contention, least makespan (mixed-integer)",
         ("placement",),
-        placed_programs.makespan_program,
+        placed_graphs.makespan_program,
         {"relax": Option("1: also where transfers contend, as a relaxation", 0, most=1)},
     ),
     "placement_rates": Formulation(
         "static rates of a placement (equal parts of a topological order) with known orders",
         ("placement",),
-        placed_programs.rates_program,
+        placed_graphs.rates_program,
     ),
     "common_routing": Formulation(
         "routing by pair, common to a set of demand matrices, least largest link load",
@@ -182,7 +179,7 @@ FORMULATIONS: Mapping[str, Formulation] = {
     "step_schedule": Formulation(
         "an AllGather of whole chunks step by step, least sum of the fullest links (mixed-integer)",
         ("collective",),
-        collective_rates.step_schedule_from_collective,
+        flow_routing.step_schedule_from_collective,
         {"steps": Option("number of steps", 2, least=1, most=64)},
     ),
     "stage_order": Formulation(

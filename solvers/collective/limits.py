@@ -37,7 +37,7 @@ from typing import Any
 
 import numpy as np
 
-from formulations.collective_rates import (
+from formulations.flow_routing import (
     all_to_all_rate_arrays,
     allreduce_roots_arrays,
     build_straight_allreduce,

@@ -22,7 +22,7 @@ from math import gcd
 
 import numpy as np
 
-from formulations.collective_rates import step_schedule_arrays
+from formulations.flow_routing import step_schedule_arrays
 from solvers.backends import SOLVERS, SolverLimits
 from solvers.collective.best_rates import best_rate, few_pairs
 from solvers.collective.breadth_first import breadth_first_schedule, step_loads

@@ -18,18 +18,18 @@ from topoopt.core.llm_training_plan import ALLREDUCE_FAMILIES
 from topoopt.core.llm_training_plan import TrafficFamily as F
 from topoopt.core.parallelism import ParallelStrategy, PipelineShape, StageCosts
 from topoopt.core.parallelism import PipelineSchedule as S
-from topoopt.core.search_settings import AllReduceChoice
+from topoopt.core.result import AllReduceChoice
 from topoopt.simulate.llm_training.costs import (
     ELEMENT,
-    GroupHops,
     GroupRates,
+    Hops,
     all_matrix_weights,
     data_bytes,
     data_share,
     iteration_traffic,
+    ledger,
     part_weights,
 )
-from topoopt.simulate.llm_training.layer_times import PassTimes
 from topoopt.simulate.llm_training.links import (
     BYTES_PER_GBIT,
     BlockGroups,
@@ -40,8 +40,8 @@ from topoopt.simulate.llm_training.links import (
     Rails,
     family_loads,
 )
-from topoopt.simulate.llm_training.memory import ledger
 from topoopt.simulate.llm_training.strategies import (
+    PassTimes,
     StrategyColumns,
     columns_of,
     stage_layers,
@@ -59,7 +59,7 @@ from topoopt.simulate.llm_training.times import (
     stage_parts,
     stage_tables,
 )
-from topoopt.simulate.pipeline_timeline import PassOrders
+from topoopt.simulate.pipeline import PassOrders
 from topoopt.workloads.language_models import token_operations
 
 
@@ -377,7 +377,7 @@ def group_rates(alone: Mapping[F, float], loads: Mapping[F, FamilyLoad], ideal: 
         data=rate(F.DATA, ideal.data),
         expert_data=rate(F.EXPERT_DATA, ideal.expert_data),
         inside=ideal.inside,
-        hops=GroupHops(hops(F.TENSOR), hops(F.CONTEXT), hops(F.EXPERT), hops(F.PIPELINE)),
+        hops=(hops(F.TENSOR), hops(F.CONTEXT), hops(F.EXPERT), hops(F.PIPELINE)),
     )
 
 
@@ -452,7 +452,7 @@ def _factors(
 
 @lru_cache(maxsize=256)
 def _busy(
-    problem: LlmTrainingProblem, strategy: ParallelStrategy, alone: tuple[float, ...], inside: float, hops: GroupHops
+    problem: LlmTrainingProblem, strategy: ParallelStrategy, alone: tuple[float, ...], inside: float, hops: Hops
 ) -> tuple[Mapping[F, float], float, float]:
     """Of an inner rank: how much of its time each family sends, and seconds of a backward pass and of reducing
     gradients. Most maps of ranks that are tried give the rates of one before."""

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
 
 from topoopt.core.arrays import Bools, Floats, Ints
-from topoopt.core.language_models import LanguageModel
-from topoopt.core.llm_training import LlmTrainingProblem
+from topoopt.core.llm_training import LanguageModel, LlmTrainingProblem
 from topoopt.core.llm_training_plan import TrafficFamily as F
 from topoopt.core.parallelism import ParallelStrategy, PipelineShape, StageCosts
 from topoopt.core.parallelism import PipelineSchedule as S
@@ -23,25 +22,35 @@ from topoopt.simulate.llm_training.costs import (
     HEAD,
     GroupRates,
     Layers,
-    LayerTransfers,
     data_share,
+    in_flight,
+    layer_activations,
     layer_transfers,
+    logit_bytes,
     part_weights,
+    state_bytes,
 )
-from topoopt.simulate.llm_training.layer_times import PassTimes, part_times
-from topoopt.simulate.llm_training.memory import in_flight, layer_activations, logit_bytes, state_bytes
-from topoopt.simulate.llm_training.strategies import BOTH_ENDS, Column, StrategyColumns, with_stages
-from topoopt.simulate.pipeline import SCHEDULES, PipelineMemory, pass_orders
-from topoopt.simulate.pipeline_timeline import (
+from topoopt.simulate.llm_training.strategies import (
+    BOTH_ENDS,
+    Column,
+    PassTimes,
+    StrategyColumns,
+    part_times,
+    with_stages,
+)
+from topoopt.simulate.pipeline import (
     BACKWARD,
     MOST_TICKS,
+    SCHEDULES,
     PassOrders,
     Period,
+    PipelineMemory,
     TickCosts,
     grown,
+    pass_orders,
     periods_compared,
 )
-from topoopt.simulate.pipeline_timeline import WEIGHTS as LATE
+from topoopt.simulate.pipeline import WEIGHTS as LATE
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,19 +88,10 @@ def pass_times(
     passes = passes * np.where(hidden, 1.0 / (1.0 - EXCHANGE_SHARE), 1.0)
     layers = list(zip(counts, transfers, strict=False))
 
-    def of_all(part: Callable[[LayerTransfers], Column]) -> Floats:
-        return np.asarray(sum(count * part(own) for count, own in layers))
-
-    exchange = of_all(lambda own: own.expert)
+    ahead, back, here, there, exchange = (np.asarray(sum(count * own[k] for count, own in layers)) for k in range(5))
     computing = passes[FORWARD] + (passes[INPUTS] + passes[WEIGHTS])
     exchange = exchange - np.where(hidden, np.minimum(2.0 * exchange, computing), 0.0) / 2.0
-    return RankPasses(
-        passes,
-        (of_all(lambda own: own.tensor[0]), of_all(lambda own: own.tensor[1] + own.tensor[2])),
-        (of_all(lambda own: own.context[0]), of_all(lambda own: own.context[1])),
-        exchange,
-        hop,
-    )
+    return RankPasses(passes, (ahead, back), (here, there), exchange, hop)
 
 
 def inner_rank_times(

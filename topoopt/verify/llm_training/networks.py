@@ -32,13 +32,12 @@ from topoopt.core.llm_training_plan import (
 from topoopt.core.llm_training_plan import TrafficFamily as F
 from topoopt.core.parallelism import RANK_ORDER, ParallelStrategy, PipelineSchedule
 from topoopt.core.parallelism import ParallelDimension as D
-from topoopt.core.search_settings import AllReduceChoice
+from topoopt.core.result import AllReduceChoice
 from topoopt.verify.checker import ViolationLog, WorkBudget, as_int, differs
 from topoopt.verify.laws import networks as laws
 from topoopt.verify.laws.schedules import executed, joined
 from topoopt.verify.llm_training import costs
-from topoopt.verify.llm_training.layers import layer_on_rank
-from topoopt.verify.llm_training.space import rank_positions, records_of, row_of
+from topoopt.verify.llm_training.layers import layer_on_rank, rank_positions, records_of, row_of
 
 RAIL_TREE, RAIL_ONLY, DIRECT, CUBES, EXPANDER = "rail-fat-tree", "rail-only", "direct-connect", "torus-3d", "expander"
 
@@ -543,10 +542,12 @@ def _vector(problem: LlmTrainingProblem, s: ParallelStrategy, family: F) -> Vect
         return whole, s.sequence, 2 * (s.tensor - 1).bit_length()
     t, order = np.array([float(s.tensor)]), model.order
     layers = [layer_on_rank(kind, model.hidden, t) for kind in model.kinds]
-    routed = [layers[kind].experts for kind in order if layers[kind].experts]
+    routed = [experts for kind in order if (experts := layers[kind][2])]
     weights = sum(routed) / max(len(routed), 1) / (s.expert * s.expert_tensor)
     if family is F.DATA:
-        weights = sum(order.count(kind) * float(own.matrices[0]) for kind, own in enumerate(layers)) / len(order)
+        weights = sum(order.count(kind) * float(matrices[0]) for kind, (matrices, _, _) in enumerate(layers)) / len(
+            order
+        )
     return weights * (min(size, 2) if s.zero else size), s.zero > 0, 0
 
 
