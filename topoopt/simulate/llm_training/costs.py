@@ -171,7 +171,14 @@ class GroupRates:
 
 def data_share(problem: LlmTrainingProblem, zero: Column) -> Column:
     """Of the rates of groups, what reducing gradients and gathering weights reach."""
-    return np.where(zero >= ALL_SHARED, problem.device.reached.gather, problem.device.reached.data)
+    reached = problem.device.reached
+    # Behind passes they share memory and processors with these.
+    return np.where(zero >= ALL_SHARED, reached.gather, reached.data if problem.overlap.data else 1.0)
+
+
+def round_waits(problem: LlmTrainingProblem, zero: Column, replicas: Column) -> Column:
+    """Seconds that a layer of a pass of ZeRO 3 waits, beside its bytes: a ring of replicas has as many messages."""
+    return np.where(zero >= ALL_SHARED, problem.cluster.message_latency_us * 1e-6 * (replicas - 1.0), 0.0)
 
 
 def layer_transfers(
@@ -196,13 +203,16 @@ def layer_transfers(
         forward, backward, again = (
             (1.0 - overlap.tensor) * collective(sent, tensor, columns.tensor, of_tensor) for sent in traffic.tensor
         )
-        here, there = (collective(sent, rates.context, columns.context, of_context) for sent in traffic.context)
+        here, there = (
+            reached.context * collective(sent, rates.context, columns.context, of_context) for sent in traffic.context
+        )
         exchange = np.maximum(traffic.expert_crossing / rates.expert, traffic.expert / rates.inside)
         exchange = exchange + 2.0 * start(rates.hops.expert)
         exchange = np.where((columns.expert > 1) & (kind.experts is not None), exchange, 0.0)
         exchange = np.where(both, 1.0, 1.0 - overlap.expert) * exchange
-        transfers.append(LayerTransfers((forward, backward, again), (here, there), exchange))
-    hop = reached.hop * hop_bytes(problem, columns) / rates.hop + start(rates.hops.pipeline)
+        split = traffic.expert_tensor / tensor
+        transfers.append(LayerTransfers((forward + split, backward + split, again), (here, there), exchange))
+    hop = hop_bytes(problem, columns) / rates.hop + start(rates.hops.pipeline)
     return transfers, np.where(columns.pipeline > 1, hop, 0.0)
 
 
@@ -223,6 +233,7 @@ class LayerTraffic:
             second time, which products of the backward pass hide.
         context: (forward, backward) of a layer.
         expert, expert_crossing: of a layer and direction; what leaves the server when a token goes to a server once.
+        expert_tensor: of a layer and pass: inputs and outputs of an expert among the ranks that share its matrices.
     """
 
     tensor: tuple[Column, Column, Column]
@@ -230,6 +241,7 @@ class LayerTraffic:
     context: tuple[Column, Column]
     expert: Column
     expert_crossing: Column
+    expert_tensor: Column
 
 
 def expected_servers(experts: Experts, servers: Column) -> Column:
@@ -256,12 +268,14 @@ def layer_traffic(problem: LlmTrainingProblem, columns: StrategyColumns, kind: L
     of_token, of_sequence = passed_elements(kind.mixer, t)
     context = (c - 1) * (tokens * of_token + columns.micro_batch * of_sequence) * ELEMENT
     zero = np.zeros_like(t)
-    expert, crossing, experts = zero, zero, kind.experts
+    expert, crossing, split_experts, experts = zero, zero, zero, kind.experts
     if experts is not None:
         x = columns.expert
         sizes = (1.0 if formats.fp8_dispatch else ELEMENT) + ELEMENT
         own = tokens / t * (experts.latent or model.hidden) * sizes
         expert = own * experts.per_token * (x - 1) / x
+        width = experts.latent or model.hidden
+        split_experts = tokens / t * width * (2.0 * ELEMENT) * experts.per_token * (columns.expert_tensor - 1)
         servers = np.maximum(1.0, x * columns.expert_tensor / ranks_beside(problem, columns)[1])
         crossing = own * expected_servers(experts, servers) * (servers - 1) / servers
     return LayerTraffic(
@@ -270,6 +284,7 @@ def layer_traffic(problem: LlmTrainingProblem, columns: StrategyColumns, kind: L
         context=(context, 2.0 * context),
         expert=expert,
         expert_crossing=crossing,
+        expert_tensor=split_experts,
     )
 
 
@@ -319,7 +334,7 @@ def iteration_traffic(problem: LlmTrainingProblem, columns: StrategyColumns) -> 
     routed = held * experts / (columns.expert * columns.expert_tensor)
     rest = (columns.zero, formats.gradient_bytes, m / columns.copies)
     return {
-        "tensor": of_all(lambda traffic: sum(traffic.tensor) + traffic.tensor_again),
+        "tensor": of_all(lambda traffic: sum(traffic.tensor) + traffic.tensor_again + 2.0 * traffic.expert_tensor),
         "context": of_all(lambda traffic: np.asarray(sum(traffic.context))),
         "pipeline": directions * hop_bytes(problem, columns),
         "expert": of_all(lambda traffic: 2.0 * traffic.expert),
