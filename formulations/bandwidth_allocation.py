@@ -28,7 +28,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -108,40 +107,6 @@ def _rate_names(data: BandwidthAllocation) -> list[str]:
         f"rate_{names[t]}" if choice[t] == 1 else f"rate_{names[t]}_{k}"
         for t, k in zip(data.owner.tolist(), within.tolist(), strict=True)
     ]
-
-
-def build_pyomo(data: BandwidthAllocation) -> Any:
-    """The same as a Pyomo model, to be read and to be compared with; small instances only."""
-    import pyomo.environ as pyo
-
-    shares = range(len(data.capacity))
-    label = [name.removeprefix("rate_") for name in _rate_names(data)]
-    use = {(int(r), label[k]): float(u) for r, k, u in zip(data.shared, data.route, data.use, strict=True)}
-    of = {t: [k for k, owner in zip(label, data.owner, strict=True) if owner == t] for t in range(data.transfers)}
-
-    model = pyo.ConcreteModel("bandwidth allocation")
-    model.routes = pyo.Set(initialize=label)
-    model.shared = pyo.Set(initialize=[r for r in shares if any((r, k) in use for k in label)])
-    model.transfers = pyo.Set(initialize=list(of))
-    model.limited = pyo.Set(initialize=data.limited().tolist())
-    model.rate = pyo.Var(model.routes, bounds=(0.0, None))
-    model.level = pyo.Var(bounds=(0.0, None if data.rises() else 0.0))
-
-    def fits(block: Any, r: int) -> Any:
-        return sum(use[r, k] * block.rate[k] for k in label if (r, k) in use) <= float(data.capacity[r])
-
-    def kept(block: Any, t: int) -> Any:
-        return sum(block.rate[k] for k in of[t]) - float(data.gain[t]) * block.level >= float(data.floor[t])
-
-    def within(block: Any, t: int) -> Any:
-        return sum(block.rate[k] for k in of[t]) <= float(data.ceiling[t])
-
-    model.fit = pyo.Constraint(model.shared, rule=fits)
-    model.keep = pyo.Constraint(model.transfers, rule=kept)
-    model.limit = pyo.Constraint(model.limited, rule=within)
-    value = sum(float(data.value[t]) * model.rate[k] for t in of for k in of[t])
-    model.most = pyo.Objective(expr=model.level + value, sense=pyo.maximize)
-    return model
 
 
 @dataclass(frozen=True, eq=False)

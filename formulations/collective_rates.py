@@ -53,7 +53,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import numpy as np
 
@@ -64,19 +63,6 @@ from topoopt.core.errors import InputError, Problem
 from topoopt.core.rated_network import RatedNetwork
 
 Arc = tuple[int, int]
-
-
-def network_model(network: RatedNetwork) -> tuple[Any, list[Arc], list[int]]:
-    """An empty model, the links and the ranks of a network."""
-    import pyomo.environ as pyo
-
-    arcs = [(tail, head) for tail, head in network.arcs.tolist()]
-    return pyo.ConcreteModel(network.origin or "network"), arcs, network.ranks.tolist()
-
-
-def balance(flow: Mapping[Arc, Any], node: int) -> Any:
-    into = sum(amount for (_, head), amount in flow.items() if head == node)
-    return into - sum(amount for (tail, _), amount in flow.items() if tail == node)
 
 
 def allowed_arcs(network: RatedNetwork, rank: int, *, relaying: bool) -> Ints:
@@ -127,35 +113,6 @@ def all_to_all_rate_from_collective(problem: CollectiveProblem, options: Mapping
     """The named program of the network of an instance, capacities in GB/s, whatever its collective."""
     program, _ = all_to_all_rate_arrays(problem.network, problem.network.gbytes_per_s, relaying=problem.relaying)
     return with_names(program, *all_to_all_rate_names(problem.network, relaying=problem.relaying))
-
-
-def all_to_all_rate_pyomo(network: RatedNetwork, capacity: Floats, *, relaying: bool = True) -> Any:
-    """The same as a Pyomo model, to be read and to be compared with; small instances only."""
-    import pyomo.environ as pyo
-
-    model, arcs, ranks = network_model(network)
-    switches = set(np.flatnonzero(network.is_switch).tolist())
-    keys = [
-        (rank, tail, head)
-        for rank in ranks
-        for tail, head in arcs
-        if head != rank and (relaying or tail == rank or tail in switches)
-    ]
-    model.flow = pyo.Var(keys, domain=pyo.NonNegativeReals)
-    model.throughput = pyo.Var(domain=pyo.NonNegativeReals)
-    limit = dict(zip(arcs, capacity.tolist(), strict=True))
-
-    @model.Constraint(arcs)  # type: ignore[untyped-decorator]
-    def fit(block: Any, tail: int, head: int) -> Any:
-        return sum(block.flow[key] for key in keys if key[1:] == (tail, head)) <= limit[tail, head]
-
-    @model.Constraint([(rank, node) for rank in ranks for node in range(network.nodes) if node != rank])  # type: ignore[untyped-decorator]
-    def conserve(block: Any, rank: int, node: int) -> Any:
-        own = {key[1:]: block.flow[key] for key in keys if key[0] == rank}
-        return balance(own, node) - (block.throughput if node in ranks else 0.0) == 0.0
-
-    model.largest = pyo.Objective(expr=-model.throughput, sense=pyo.minimize)
-    return model
 
 
 def build_straight_allreduce(network: RatedNetwork, capacity: Floats) -> LpArrays:
@@ -276,43 +233,6 @@ def allreduce_roots_from_collective(problem: CollectiveProblem, options: Mapping
     return build_whole(network, network.gbytes_per_s)
 
 
-def allreduce_roots_pyomo(network: RatedNetwork, capacity: Floats) -> Any:
-    """The same as a Pyomo model, to be read and to be compared with; small instances only."""
-    import pyomo.environ as pyo
-
-    model, arcs, ranks = network_model(network)
-    switches = np.flatnonzero(network.is_switch).tolist()
-    sets = list(sets_of(network))
-    limit = dict(zip(arcs, capacity.tolist(), strict=True))
-    model.broadcast = pyo.Var(arcs, domain=pyo.NonNegativeReals)
-    model.reduce = pyo.Var(arcs, domain=pyo.NonNegativeReals)
-    model.root = pyo.Var(ranks, domain=pyo.NonNegativeReals)
-
-    @model.Constraint(arcs)  # type: ignore[untyped-decorator]
-    def fit(block: Any, tail: int, head: int) -> Any:
-        return block.broadcast[tail, head] + block.reduce[tail, head] <= limit[tail, head]
-
-    @model.Constraint(switches)  # type: ignore[untyped-decorator]
-    def broadcast_balance(block: Any, switch: int) -> Any:
-        return -balance({arc: block.broadcast[arc] for arc in arcs}, switch) == 0.0
-
-    @model.Constraint(switches)  # type: ignore[untyped-decorator]
-    def reduce_balance(block: Any, switch: int) -> Any:
-        return -balance({arc: block.reduce[arc] for arc in arcs}, switch) == 0.0
-
-    model.leave = pyo.Constraint(pyo.Any)
-    model.reach = pyo.Constraint(pyo.Any)
-    for nodes in sets:
-        inside = set(nodes)
-        rooted = sum(model.root[rank] for rank in ranks if rank in inside)
-        leaving = sum(model.broadcast[i, j] for i, j in arcs if i in inside and j not in inside)
-        entering = sum(model.reduce[i, j] for i, j in arcs if i not in inside and j in inside)
-        model.leave.add("_".join(map(str, nodes)), leaving - rooted >= 0.0)
-        model.reach.add("_".join(map(str, nodes)), entering - rooted >= 0.0)
-    model.largest = pyo.Objective(expr=-sum(model.root[rank] for rank in ranks), sense=pyo.minimize)
-    return model
-
-
 def step_schedule_arrays(
     network: RatedNetwork, owners: Ints, rate: Floats, steps: int, *, multicast: bool = False
 ) -> tuple[LpArrays, Ints, Ints]:
@@ -390,55 +310,3 @@ def step_schedule_from_collective(problem: CollectiveProblem, options: Mapping[s
     network, steps = problem.network, int(options["steps"])
     program, *_ = step_schedule_arrays(network, network.ranks, network.gbytes_per_s, steps, multicast=problem.multicast)
     return with_names(program, *step_schedule_names(network, len(network.ranks), steps, multicast=problem.multicast))
-
-
-def step_schedule_pyomo(
-    network: RatedNetwork, owners: Ints, rate: Floats, steps: int, *, multicast: bool = False
-) -> Any:
-    """Build the model; arguments as of the array builder."""
-    import pyomo.environ as pyo
-
-    model, arcs, ranks = network_model(network)
-    switches = np.flatnonzero(network.is_switch).tolist()
-    chunks, times = range(len(owners)), range(steps)
-    speed = dict(zip(arcs, rate.tolist(), strict=True))
-    most = {arc: len(ranks) - 1 if arc[1] in switches and not multicast else 1 for arc in arcs}
-
-    def fixed(_: Any, c: int, v: int, t: int) -> tuple[float, float]:
-        has = v == owners[c] or (t == steps and v in ranks)
-        return float(has), float(has or (t > 0 and v in ranks))
-
-    model.sent = pyo.Var(
-        chunks, arcs, times, domain=pyo.Integers, bounds=lambda _, c, i, j, t: (0.0, float(most[i, j]))
-    )
-    model.has = pyo.Var(chunks, range(network.nodes), range(steps + 1), domain=pyo.Integers, bounds=fixed)
-    model.busiest = pyo.Var(times, domain=pyo.NonNegativeReals)
-
-    @model.Constraint(arcs, times)  # type: ignore[untyped-decorator]
-    def full(block: Any, i: int, j: int, t: int) -> Any:
-        return sum(block.sent[c, i, j, t] for c in chunks) - speed[i, j] * block.busiest[t] <= 0.0
-
-    @model.Constraint(chunks, [arc for arc in arcs if arc[0] in ranks], times)  # type: ignore[untyped-decorator]
-    def there(block: Any, c: int, i: int, j: int, t: int) -> Any:
-        return block.sent[c, i, j, t] - most[i, j] * block.has[c, i, t] <= 0.0
-
-    @model.Constraint(chunks, range(network.nodes), times)  # type: ignore[untyped-decorator]
-    def gain(block: Any, c: int, v: int, t: int) -> Any:
-        come = sum(block.sent[c, i, j, t] for i, j in arcs if j == v)
-        return block.has[c, v, t + 1] - block.has[c, v, t] - come <= 0.0
-
-    def come(block: Any, c: int, w: int, t: int) -> Any:
-        return sum(block.sent[c, i, j, t] for i, j in arcs if j == w)
-
-    def passed(block: Any, c: int, w: int, t: int) -> Any:
-        return sum(block.sent[c, i, j, t] for i, j in arcs if i == w) - come(block, c, w, t) == 0.0
-
-    def copied(block: Any, c: int, w: int, j: int, t: int) -> Any:
-        return block.sent[c, w, j, t] - come(block, c, w, t) <= 0.0
-
-    if multicast:
-        model.copy_rows = pyo.Constraint(chunks, [arc for arc in arcs if arc[0] in switches], times, rule=copied)
-    else:
-        model.pass_rows = pyo.Constraint(chunks, switches, times, rule=passed)
-    model.least = pyo.Objective(expr=sum(model.busiest[t] for t in times), sense=pyo.minimize)
-    return model

@@ -348,51 +348,6 @@ def concurrent_flow_hops_from_routing(problem: RoutingProblem, options: Mapping[
     return with_names(concurrent_flow_hops_arrays(data, limit), *concurrent_flow_hops_names(data, limit))
 
 
-def concurrent_flow_hops_pyomo(data: ConcurrentFlow, max_hops: int) -> Any:
-    """The same as a Pyomo model, to be read and to be compared with; small instances only."""
-    import pyomo.environ as pyo
-
-    n, m = len(data.demand), len(data.tail)
-    tail, head, demand = data.tail.tolist(), data.head.tolist(), data.demand.tolist()
-    pairs = [(s, v) for s in range(n) for v in range(n) if v != s]
-    at = {(s, 1): {s} for s in range(n)}  # where the k-th hop of source s can begin
-    keys = []
-    for s in range(n):
-        for k in range(1, max_hops + 1):
-            used = [a for a in range(m) if tail[a] in at[s, k] and head[a] != s]
-            at[s, k + 1] = {head[a] for a in used}
-            keys += [(s, k, tail[a], head[a]) for a in used]
-
-    model = pyo.ConcreteModel("concurrent_flow_hops")
-    model.flow = pyo.Var(keys, domain=pyo.NonNegativeReals)
-    model.theta = pyo.Var(domain=pyo.NonNegativeReals)
-    price = data.hop_price / float(data.demand.sum())
-    model.least_load = pyo.Objective(expr=model.theta + price * sum(model.flow[key] for key in keys))
-    zero = 0.0 * model.theta  # keeps rows without any flow from being plain comparisons of numbers
-
-    def into(s: int, k: int, v: int) -> Any:
-        return sum(model.flow[key] for key in keys if key[:2] == (s, k) and key[3] == v)
-
-    def out_of(s: int, k: int, v: int) -> Any:
-        return sum(model.flow[key] for key in keys if key[:2] == (s, k) and key[2] == v)
-
-    @model.Constraint(pairs)  # type: ignore[untyped-decorator]
-    def arrive(_: Any, s: int, v: int) -> Any:
-        hops = range(1, max_hops + 1)
-        return sum(into(s, k, v) for k in hops) - sum(out_of(s, k, v) for k in hops if k > 1) + zero == demand[s][v]
-
-    @model.Constraint([(k, s, v) for k in range(1, max_hops) for s, v in pairs])  # type: ignore[untyped-decorator]
-    def onward(_: Any, k: int, s: int, v: int) -> Any:
-        return out_of(s, k + 1, v) - into(s, k, v) + zero <= 0.0
-
-    @model.Constraint(list(zip(tail, head, strict=True)))  # type: ignore[untyped-decorator]
-    def fit(m: Any, i: int, j: int) -> Any:
-        capacity = float(data.capacity[next(a for a in range(len(tail)) if (tail[a], head[a]) == (i, j))])
-        return sum(m.flow[key] for key in keys if key[2:] == (i, j)) - capacity * m.theta <= 0.0
-
-    return model
-
-
 def concurrent_flow_hops_flow(data: ConcurrentFlow, max_hops: int, x: Floats) -> Floats:
     """float64[H, n, m]: the flows of a solution vector by hop, clipped at 0 (they need a repair before they count)."""
     source, hop, arc = hop_columns(data, max_hops)
@@ -495,44 +450,6 @@ def common_routing_from_routing(problem: RoutingProblem, options: Mapping[str, f
     capacity = problem.topology.capacity
     data = CommonRoutingProgram(arcs[:, 0].copy(), arcs[:, 1].copy(), capacity, problem.demands)
     return with_names(common_routing_arrays(data), *common_routing_names(data))
-
-
-def common_routing_pyomo(data: CommonRoutingProgram) -> Any:
-    """The same as a Pyomo model, to be read and to be compared with; small instances only."""
-    import pyomo.environ as pyo
-
-    n, m = data.demands.shape[1], len(data.tail)
-    tail, head, demands = data.tail.tolist(), data.head.tolist(), data.demands.tolist()
-    arcs = list(zip(tail, head, strict=True))
-    pairs = [(s, t) for s, t in data.pairs.tolist()]
-
-    def theta(block: Any, k: int) -> Any:
-        return block.theta if data.cap is None else block.theta[k]
-
-    def arc_bounds(_: Any, s: int, t: int, i: int, j: int) -> tuple[float, float | None]:
-        return (0.0, 0.0) if j == s or i == t else (0.0, None)
-
-    def balance(block: Any, s: int, t: int, v: int) -> Any:
-        if v == s:
-            return pyo.Constraint.Skip
-        arriving = sum(block.split[s, t, i, j] for i, j in arcs if j == v)
-        leaving = sum(block.split[s, t, i, j] for i, j in arcs if i == v)
-        wanted = 1.0 if v == t else 0.0
-        # a server without any arc has no term at all, so the rule would be a plain comparison of numbers
-        return pyo.inequality(wanted, arriving - leaving + 0.0 * theta(block, 0), wanted)
-
-    def fits(block: Any, k: int, i: int, j: int) -> Any:
-        load = sum(demands[k][s][t] * block.split[s, t, i, j] for s, t in pairs if demands[k][s][t] > 0)
-        return load - float(data.capacity[arcs.index((i, j))]) * theta(block, k) <= 0.0
-
-    model = pyo.ConcreteModel("common routing")
-    model.split = pyo.Var([(s, t, i, j) for s, t in pairs for i, j in arcs], bounds=arc_bounds)
-    thetas = range(1 if data.cap is None else len(demands))
-    model.theta = pyo.Var(bounds=(0.0, None)) if data.cap is None else pyo.Var(thetas, bounds=(0.0, data.cap))
-    model.conserve = pyo.Constraint(pairs, range(n), rule=balance)
-    model.fit = pyo.Constraint(range(len(demands)), [arcs[a] for a in range(m)], rule=fits)
-    model.least_load = pyo.Objective(expr=sum(theta(model, k) for k in thetas) / len(thetas), sense=pyo.minimize)
-    return model
 
 
 def split_of(data: CommonRoutingProgram, x: Floats) -> Floats:

@@ -89,10 +89,9 @@ Size: sum S_o + sum_e S_u S_v + |quantities| + K columns, sum_e (S_u + S_v) + |O
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
@@ -465,54 +464,3 @@ def longest_path(data: StrategyChoice, splits: tuple[int, ...]) -> float:
         cost = law.constant + sum(coefficient * amount[q] for q, coefficient in law.terms)
         times[law.head] = max(times[law.head], times[law.tail] + cost)
     return times[-1]
-
-
-def strategy_choice_pyomo(data: StrategyChoice) -> Any:
-    """The same as a Pyomo model, to be read and to be compared with."""
-    import pyomo.environ as pyo
-
-    splits, pairs = data.splits, data.pairs
-    model = pyo.ConcreteModel("strategy_choice")
-    model.z = pyo.Var([(o, s) for o, count in enumerate(splits) for s in range(count)], domain=pyo.Binary)
-    both = [(e, s, t) for e, (u, v) in enumerate(pairs) for s in range(splits[u]) for t in range(splits[v])]
-    model.p = pyo.Var(both, bounds=(0, 1))
-    model.y = pyo.Var(range(len(data.quantities)))
-    model.x = pyo.Var(range(data.events))
-    model.x[0].fix(0.0)
-    model.end = pyo.Objective(expr=model.x[data.events - 1], sense=pyo.minimize)
-    rule: Callable[..., Any] = pyo.Constraint
-
-    model.choose = rule(range(len(splits)), rule=lambda m, o: sum(m.z[o, s] for s in range(splits[o])) == 1)
-    model.producer = rule(
-        [(e, s) for e, (u, _) in enumerate(pairs) for s in range(splits[u])],
-        rule=lambda m, e, s: sum(m.p[e, s, t] for t in range(splits[pairs[e][1]])) == m.z[pairs[e][0], s],
-    )
-    model.consumer = rule(
-        [(e, t) for e, (_, v) in enumerate(pairs) for t in range(splits[v])],
-        rule=lambda m, e, t: sum(m.p[e, s, t] for s in range(splits[pairs[e][0]])) == m.z[pairs[e][1], t],
-    )
-
-    def measure(m: Any, q: int) -> Any:
-        index, values = data.quantities[q]
-        if values.ndim == 1:
-            return m.y[q] == sum(float(values[s]) * m.z[index, s] for s in range(len(values)))
-        first, second = values.shape
-        return m.y[q] == sum(float(values[s, t]) * m.p[index, s, t] for s in range(first) for t in range(second))
-
-    def law(m: Any, a: int) -> Any:
-        this = data.laws[a]
-        cost = this.constant + sum(coefficient * m.y[q] for q, coefficient in this.terms)
-        return m.x[this.head] - m.x[this.tail] >= cost
-
-    model.measure = rule(range(len(data.quantities)), rule=measure)
-    model.law = rule(range(len(data.laws)), rule=law)
-    if data.memory_share is not None:
-        used = sum(
-            float(data.memory_share[o][s]) * model.z[o, s] for o, count in enumerate(splits) for s in range(count)
-        )
-        model.memory = rule(expr=used <= 1.0)
-    if data.allowed is not None:
-        for o, mask in enumerate(data.allowed):
-            for s in np.flatnonzero(~mask).tolist():
-                model.z[o, s].fix(0)
-    return model

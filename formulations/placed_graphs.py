@@ -86,14 +86,17 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from itertools import combinations, pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from formulations import placement_joint
+from formulations.placement_joint import JointPlacement, JointTensor, Pair
 from formulations.programs import LpArrays, Rows
 from topoopt.core.arrays import Floats, bytes_per_ms
-from topoopt.core.placement import PlacementProblem
+from topoopt.core.errors import InputError, Problem
+from topoopt.core.placement import Latency, PlacementProblem
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -142,37 +145,6 @@ def favourite_children_arrays(data: FavouriteChildren) -> LpArrays:
     for i, time in enumerate(data.time_ms.tolist()):
         rows.row(f"last_{i}", time, np.inf, [(rows.at("span"), 1.0), (rows.at("start", i), -1.0)])
     return rows.program({("span",): 1.0})
-
-
-def favourite_children_pyomo(data: FavouriteChildren) -> Any:
-    """The same as a Pyomo ConcreteModel, to be read."""
-    import pyomo.environ as pyo
-
-    model = pyo.ConcreteModel("favourite_children")
-    operators, edges = range(len(data.time_ms)), list(data.cost_ms)
-    children, parents = data.children(), data.parents()
-    model.start = pyo.Var(operators, bounds=(0.0, None))
-    model.remote = pyo.Var(edges, bounds=(0.0, 1.0))
-    model.span = pyo.Var(bounds=(0.0, None))
-    model.objective = pyo.Objective(expr=model.span)
-
-    @model.Constraint(edges)  # type: ignore[untyped-decorator]
-    def wait(m: Any, i: int, j: int) -> Any:
-        return m.start[j] >= m.start[i] + float(data.time_ms[i]) + data.cost_ms[i, j] * m.remote[i, j]
-
-    @model.Constraint(list(children))  # type: ignore[untyped-decorator]
-    def child(m: Any, i: int) -> Any:
-        return sum(m.remote[i, j] for j in children[i]) >= len(children[i]) - 1.0
-
-    @model.Constraint(list(parents))  # type: ignore[untyped-decorator]
-    def parent(m: Any, j: int) -> Any:
-        return sum(m.remote[i, j] for i in parents[j]) >= len(parents[j]) - 1.0
-
-    @model.Constraint(operators)  # type: ignore[untyped-decorator]
-    def last(m: Any, i: int) -> Any:
-        return m.span >= m.start[i] + float(data.time_ms[i])
-
-    return model
 
 
 def favourites(data: FavouriteChildren, x: Floats) -> dict[int, int]:
@@ -241,43 +213,6 @@ def link_packing_arrays(rate: Floats, capacity: Floats, scale: float | None = No
     if scale is None:
         return rows.program({("scale",): -1.0})
     return rows.program({("used", *share): 1.0 for share in table})
-
-
-def link_packing_pyomo(rate: Floats, capacity: Floats, scale: float | None = None) -> Any:
-    """The same as a Pyomo ConcreteModel, to be read."""
-    import pyomo.environ as pyo
-
-    model = pyo.ConcreteModel("link_packing")
-    table = shares(rate, capacity)
-    pairs = [(int(s), int(t)) for s, t in np.argwhere(rate > 0)]
-    model.share = pyo.Var(table, bounds=(0.0, None))
-    model.scale = pyo.Var(bounds=(scale or 0.0, 1.0 if scale is None else scale))
-
-    @model.Constraint(pairs)  # type: ignore[untyped-decorator]
-    def carry(m: Any, s: int, t: int) -> Any:
-        return sum(m.share[share] for share in table if share[:2] == (s, t)) - float(rate[s, t]) * m.scale == 0.0
-
-    for name, end in (("out", 0), ("into", 1)):
-        ports = sorted({(share[end], share[2]) for share in table})
-
-        def port(m: Any, s: int, link: int, end: int = end) -> Any:
-            return sum(m.share[share] for share in table if (share[end], share[2]) == (s, link)) <= float(
-                capacity[s, link]
-            )
-
-        model.add_component(name, pyo.Constraint(ports, rule=port))
-    if scale is None:
-        model.objective = pyo.Objective(expr=-model.scale)
-        return model
-    model.used = pyo.Var(table, domain=pyo.Binary)
-
-    @model.Constraint(table)  # type: ignore[untyped-decorator]
-    def switch(m: Any, s: int, t: int, link: int) -> Any:
-        most = float(min(capacity[s, link], capacity[t, link], rate[s, t]))
-        return m.share[s, t, link] - most * m.used[s, t, link] <= 0.0
-
-    model.objective = pyo.Objective(expr=sum(model.used[share] for share in table))
-    return model
 
 
 def placement_makespan_arrays(
@@ -360,86 +295,6 @@ def unordered(problem: PlacementProblem) -> list[tuple[int, int]]:
     return [(i, j) for i, j in combinations(busy, 2) if not closure.has_edge(i, j) and not closure.has_edge(j, i)]
 
 
-# The same program in Pyomo, for a reader; a test holds both builders equal.
-
-
-def placement_makespan_pyomo(
-    problem: PlacementProblem, upper_ms: float, send_ms: Callable[[int, int, int], float]
-) -> Any:
-    """The program as a Pyomo ConcreteModel; arguments and names as in the module text."""
-    import pyomo.environ as pyo
-
-    model = pyo.ConcreteModel("placement_makespan")
-    members = problem.colocated()
-    of = {i: g for g, group in enumerate(members) for i in group}
-    groups, operators, devices = range(len(members)), range(len(problem.operators)), range(len(problem.devices))
-
-    def able(_: Any, g: int, d: int) -> tuple[float, float]:
-        return 0.0, float(all(problem.supports(i, d) for i in members[g]))
-
-    pairs = unordered(problem)
-    model.at = pyo.Var(groups, devices, domain=pyo.Integers, bounds=able)
-    model.start = pyo.Var(operators, bounds=(0.0, upper_ms))
-    model.span = pyo.Var(bounds=(0.0, upper_ms))
-    model.before = pyo.Var(pairs, domain=pyo.Binary)
-    model.objective = pyo.Objective(expr=model.span)
-
-    def time(i: int, d: int) -> float:
-        return problem.time_ms(i, d) if problem.supports(i, d) else 0.0
-
-    def run(i: int) -> Any:
-        return sum(time(i, d) * model.at[of[i], d] for d in devices)
-
-    @model.Constraint(groups)  # type: ignore[untyped-decorator]
-    def place(m: Any, g: int) -> Any:
-        return sum(m.at[g, d] for d in devices) == 1.0
-
-    @model.Constraint([d for d in devices if problem.devices[d].memory_bytes is not None])  # type: ignore[untyped-decorator]
-    def fit(m: Any, d: int) -> Any:
-        held = sum(sum(problem.operators[i].memory_bytes for i in members[g]) * m.at[g, d] for g in groups)
-        return held <= float(problem.devices[d].memory_bytes or 0)
-
-    @model.Constraint(operators)  # type: ignore[untyped-decorator]
-    def end(m: Any, i: int) -> Any:
-        return m.span >= m.start[i] + run(i)
-
-    edges = [(t, j) for t, tensor in enumerate(problem.tensors) for j in tensor.consumers]
-
-    @model.Constraint(edges)  # type: ignore[untyped-decorator]
-    def follow(m: Any, t: int, j: int) -> Any:
-        i = problem.tensors[t].producer
-        return m.start[j] >= m.start[i] + run(i)
-
-    apart = [(t, j) for t, j in edges if of[problem.tensors[t].producer] != of[j]]
-
-    @model.Constraint([(t, j, d, e) for t, j in apart for d in devices for e in devices if d != e])  # type: ignore[untyped-decorator]
-    def send(m: Any, t: int, j: int, d: int, e: int) -> Any:
-        i, sends = problem.tensors[t].producer, send_ms(t, d, e)
-        far = (upper_ms + sends) * (2.0 - m.at[of[i], d] - m.at[of[j], e])
-        return m.start[j] >= m.start[i] + run(i) + sends - far
-
-    meet = [(i, j, d) for i, j in pairs for d in devices]
-
-    @model.Constraint(meet)  # type: ignore[untyped-decorator]
-    def first(m: Any, i: int, j: int, d: int) -> Any:
-        far = upper_ms * (3.0 - m.before[i, j] - m.at[of[i], d] - m.at[of[j], d])
-        return m.start[j] >= m.start[i] + run(i) - far
-
-    @model.Constraint(meet)  # type: ignore[untyped-decorator]
-    def second(m: Any, i: int, j: int, d: int) -> Any:
-        far = upper_ms * (2.0 + m.before[i, j] - m.at[of[i], d] - m.at[of[j], d])
-        return m.start[i] >= m.start[j] + run(j) - far
-
-    @model.Constraint(devices)  # type: ignore[untyped-decorator]
-    def work(m: Any, d: int) -> Any:
-        return m.span >= sum(time(i, d) * m.at[of[i], d] for i in operators)
-
-    return model
-
-
-Pair = tuple[int, int]
-
-
 @dataclass(frozen=True, eq=False)
 class RateProblem:
     """See the module.
@@ -505,40 +360,254 @@ def placement_rates_arrays(problem: RateProblem, points: Sequence[Mapping[Pair, 
     return rows.program({("span",): 1.0})
 
 
-def placement_rates_pyomo(problem: RateProblem, points: Sequence[Mapping[Pair, float]]) -> Any:
-    """The same as a Pyomo ConcreteModel, to be read."""
-    import pyomo.environ as pyo
+# Programs of an instance of objective latency as `topoopt export` writes them: data from the instance alone. Solvers
+# build the same programs from better data: a makespan they know, orders of a schedule they found. Here the makespan is
+# that of everything run one after another, and the placement, where one is needed, cuts the operators in topological
+# order into parts of equal work.
 
-    model = pyo.ConcreteModel("placement_rates")
-    activities, pairs, ports = range(len(problem.fixed_ms)), list(problem.pairs), problem.ports()
-    model.start = pyo.Var(activities, bounds=(0.0, None))
-    model.slow = pyo.Var(
-        pairs, bounds=lambda _, s, t: (1.0 / float(min(problem.capacity[s], problem.capacity[t])), None)
+FACTORS = (0.5, 1.0, 2.0)
+"""Tangents lie at these multiples of an equal split."""
+
+
+def alone_ms(problem: PlacementProblem, tensor: int, source: int, target: int) -> float:
+    """Time of a transfer between two devices at the full rate of their servers, 0 on the same device."""
+    if source == target:
+        return 0.0
+    size = problem.tensors[tensor].size_bytes
+    s, t = problem.devices[source].server, problem.devices[target].server
+    if s == t:
+        inside = size / bytes_per_ms(problem.servers[s].inside_gbps) if size else 0.0
+        return problem.intra_latency_ms + inside
+    rate = min(problem.servers[s].network_gbps, problem.servers[t].network_gbps)
+    return problem.transfer_latency_ms + (size / bytes_per_ms(rate) if size else 0.0)
+
+
+def serial_ms(problem: PlacementProblem, slower: float = 1.0) -> float:
+    """A makespan that some order of every placement reaches: all operators and transfers one after another.
+
+    Parameters
+    ----------
+    slower : how much slower than alone a transfer may be.
+    """
+    devices = range(len(problem.devices))
+    work = sum(max(time for time in operator.times_ms if np.isfinite(time)) for operator in problem.operators)
+    sent = 0.0
+    for t, tensor in enumerate(problem.tensors):
+        worst = max(alone_ms(problem, t, d, e) for d in devices for e in devices)
+        sent += worst * min(len(tensor.consumers), len(problem.devices))
+    return work + slower * sent
+
+
+def _latency(problem: PlacementProblem, *, shared: bool) -> Latency:
+    """The objective.
+
+    Raises
+    ------
+    InputError
+        Another one; with `shared`, transfers without rates of their own; servers without links.
+    """
+    settings = problem.objective
+    problems = []
+    if not isinstance(settings, Latency):
+        problems.append(Problem("this formulation is of objective latency", path="objective", value=settings.name))
+    elif shared and settings.sharing != "static":
+        text = "this formulation is of rates for pairs of servers"
+        problems.append(Problem(text, path="latency.sharing", value=settings.sharing, allowed="static"))
+    used = sorted({device.server for device in problem.devices})
+    bare = [problem.servers[s].name for s in used if problem.servers[s].network_gbps <= 0]
+    if len(used) > 1 and bare:
+        problems.append(Problem("no link to the other servers", path="servers", value=", ".join(bare)))
+    if problems:
+        raise InputError(problems)
+    assert isinstance(settings, Latency)
+    return settings
+
+
+def makespan_program(problem: PlacementProblem, options: Mapping[str, float]) -> LpArrays:
+    """Rows of `placement_makespan`.
+
+    Raises
+    ------
+    InputError
+        See `_latency`; or transfers that contend (then it is a relaxation, unless option `relax` is 1).
+    """
+    settings = _latency(problem, shared=False)
+    if settings.sharing != "none" and not options["relax"]:
+        text = "this formulation has no contention; --option relax=1 takes it as a relaxation"
+        raise InputError([Problem(text, path="latency.sharing", value=settings.sharing, allowed="none")])
+
+    def send(t: int, d: int, e: int) -> float:
+        return alone_ms(problem, t, d, e)
+
+    return placement_makespan_arrays(problem, serial_ms(problem), send)
+
+
+def equal_split(problem: PlacementProblem, unit: float) -> dict[Pair, float]:
+    """Inverse rates of pairs of servers with devices, when each shares its links equally."""
+    used = sorted({device.server for device in problem.devices})
+    links = {s: bytes_per_ms(problem.servers[s].network_gbps) / unit for s in used}
+    return {(s, u): (len(used) - 1) / min(links[s], links[u]) for s in used for u in used if s != u}
+
+
+def joint_data(
+    problem: PlacementProblem, upper_ms: float, points: Mapping[Pair, tuple[float, ...]], *, least: float = 0.0
+) -> JointPlacement:
+    """Data of `placement_joint`; the unit of rates is the fastest server's links.
+
+    Parameters
+    ----------
+    points : inverse rates, in that unit; none: tangents about an equal split.
+    least : tensors of no more bytes count as empty, which leaves a relaxation.
+    """
+    groups = problem.colocated()
+    of = {i: g for g, members in enumerate(groups) for i in members}
+    links = np.array([bytes_per_ms(server.network_gbps) for server in problem.servers])
+    unit = float(links.max()) or 1.0
+    split = equal_split(problem, unit) if len({device.server for device in problem.devices}) > 1 else {}
+
+    def inside(size: int, s: int) -> float:
+        rate = bytes_per_ms(problem.servers[s].inside_gbps)
+        return problem.intra_latency_ms + (size / rate if size and rate > 0 else 0.0)
+
+    tensors = tuple(
+        JointTensor(
+            tensor.producer,
+            tensor.consumers,
+            tensor.size_bytes / unit if tensor.size_bytes > least else 0.0,
+            tuple(inside(tensor.size_bytes, s) for s in range(len(problem.servers))),
+        )
+        for tensor in problem.tensors
     )
-    model.makespan = pyo.Var(bounds=(0.0, None))  # span is the name of rows (2)
-    model.objective = pyo.Objective(expr=model.makespan)
+    kinds = {(device.class_index, device.memory_bytes) for device in problem.devices}
+    homes = {
+        (problem.servers[device.server].network_gbps, problem.servers[device.server].inside_gbps)
+        for device in problem.devices
+    }
+    own = len({device.server for device in problem.devices}) in (1, len(problem.devices))
+    return JointPlacement(
+        time=np.array([[problem.time_ms(i, d) for d in range(len(problem.devices))] for i in range(len(of))]),
+        group=tuple(of[i] for i in range(len(of))),
+        memory=tuple(float(sum(problem.operators[i].memory_bytes for i in members)) for members in groups),
+        limit=tuple(np.inf if d.memory_bytes is None else float(d.memory_bytes) for d in problem.devices),
+        server=tuple(device.server for device in problem.devices),
+        tensors=tensors,
+        alpha_ms=problem.transfer_latency_ms,
+        capacity=links / unit,
+        upper_ms=upper_ms,
+        points={pair: points.get(pair) or tuple(f * r for f in FACTORS) for pair, r in split.items()},
+        alike=len(kinds) == 1 and len(homes) == 1 and own,
+    )
 
-    def end(u: int) -> Any:
-        pair = problem.pair[u]
-        sends = 0.0 if pair is None else float(problem.volume[u]) * model.slow[pair]
-        return model.start[u] + float(problem.fixed_ms[u]) + sends
 
-    lag = {(u, v): lag for u, v, lag in problem.arcs}
+def joint_program(problem: PlacementProblem, options: Mapping[str, float]) -> LpArrays:
+    """Rows of `placement_joint`.
 
-    @model.Constraint(list(lag))  # type: ignore[untyped-decorator]
-    def follow(m: Any, u: int, v: int) -> Any:
-        return m.start[v] >= end(u) + lag[u, v]
+    Raises
+    ------
+    InputError
+        See `_latency`; or rates that are given.
+    """
+    settings = _latency(problem, shared=True)
+    if settings.rates != "optimised":
+        text = "this formulation chooses the rates"
+        raise InputError([Problem(text, path="latency.rates", value=settings.rates, allowed="optimised")])
+    servers = len({device.server for device in problem.devices})
+    upper = serial_ms(problem, max(1.0, servers - 1.0))
+    return placement_joint.build_arrays(joint_data(problem, upper, {}))
 
-    @model.Constraint(activities)  # type: ignore[untyped-decorator]
-    def span(m: Any, u: int) -> Any:
-        return m.makespan >= end(u)
 
-    for name in ("out", "into"):
-        rows = pyo.Constraint(pyo.Any)
-        model.add_component(name, rows)
-        for number, point in enumerate(points):
-            for (direction, s), members in ports.items():
-                if direction == name:
-                    rates = sum(2.0 / point[pair] - model.slow[pair] / point[pair] ** 2 for pair in members)
-                    rows[s, number] = rates <= float(problem.capacity[s])
-    return model
+def sliced(problem: PlacementProblem) -> tuple[list[int], list[int]]:
+    """A topological order, and devices that cut it into parts of equal work, co-located operators together.
+
+    Where a device cannot run its part, the next one that can does. Memory is not looked at.
+
+    Raises
+    ------
+    InputError
+        Operators that together run nowhere.
+    """
+    import networkx as nx
+
+    graph: nx.DiGraph[int] = nx.DiGraph()
+    graph.add_nodes_from(range(len(problem.operators)))
+    graph.add_edges_from((tensor.producer, user) for tensor in problem.tensors for user in tensor.consumers)
+    order = list(nx.lexicographical_topological_sort(graph))
+    work = [min(operator.times_ms) for operator in problem.operators]
+    total, done = sum(work) or 1.0, 0.0
+    home: dict[int, int] = {}
+    groups, k = problem.colocated(), len(problem.devices)
+    of = {i: g for g, members in enumerate(groups) for i in members}
+    for i in order:
+        part = min(k - 1, int(done / total * k))
+        able = [d for d in (*range(part, k), *range(part)) if all(problem.supports(j, d) for j in groups[of[i]])]
+        if not able:
+            name = problem.operators[i].name
+            raise InputError([Problem("no device runs all of its co-located group", path="operators", value=name)])
+        home.setdefault(of[i], able[0])
+        done += work[i]
+    return order, [home[of[i]] for i in range(len(problem.operators))]
+
+
+def rates_program(problem: PlacementProblem, options: Mapping[str, float]) -> LpArrays:
+    """Rows of `placement_rates` for `sliced`, all orders topological.
+
+    Raises
+    ------
+    InputError
+        See `_latency` and `sliced`; or nothing is sent between servers.
+    """
+    _latency(problem, shared=True)
+    order, device = sliced(problem)
+    position = {i: at for at, i in enumerate(order)}
+    links = np.array([bytes_per_ms(server.network_gbps) for server in problem.servers])
+    unit = float(links.max()) or 1.0
+    fixed = [problem.time_ms(i, d) for i, d in enumerate(device)]
+    volume, pair = [0.0] * len(fixed), [None] * len(fixed)
+    pairs: list[Pair | None] = [*pair]
+    arcs: dict[tuple[int, int], float] = {}
+    lines: dict[object, list[int]] = {}
+    for i in order:
+        lines.setdefault(device[i], []).append(i)
+    for t, tensor in sorted(enumerate(problem.tensors), key=lambda entry: position[entry[1].producer]):
+        i = tensor.producer
+        for e in sorted({device[j] for j in tensor.consumers}):
+            s, u = problem.devices[device[i]].server, problem.devices[e].server
+            readers = [j for j in tensor.consumers if device[j] == e]
+            if s == u or not tensor.size_bytes:
+                arcs |= {(i, j): max(arcs.get((i, j), 0.0), alone_ms(problem, t, device[i], e)) for j in readers}
+                continue
+            activity = len(fixed)
+            fixed.append(problem.transfer_latency_ms)
+            volume.append(tensor.size_bytes / unit)
+            pairs.append((s, u))
+            lines.setdefault((s, u), []).append(activity)
+            arcs |= {(i, activity): 0.0, **{(activity, j): 0.0 for j in readers}}
+    for line in lines.values():
+        arcs |= {(a, b): arcs.get((a, b), 0.0) for a, b in pairwise(line)}
+    data = RateProblem(
+        np.array(fixed), np.array(volume), tuple(pairs), tuple((*ends, lag) for ends, lag in arcs.items()), links / unit
+    )
+    if not data.pairs:
+        raise InputError([Problem("nothing is sent between servers by the placement of this formulation")])
+    split = equal_split(problem, unit)
+    return placement_rates_arrays(data, [{q: f * split[q] for q in data.pairs} for f in FACTORS])
+
+
+def packing_program(problem: PlacementProblem, options: Mapping[str, float]) -> LpArrays:
+    """Rows of `link_packing` for an equal split of each server's links.
+
+    Raises
+    ------
+    InputError
+        See `_latency`; or one server only.
+    """
+    _latency(problem, shared=True)
+    if len({device.server for device in problem.devices}) < 2:
+        raise InputError([Problem("one server has no rates to others", path="servers")])
+    size, most = len(problem.servers), max(len(server.links) for server in problem.servers)
+    rate, capacity = np.zeros((size, size)), np.zeros((size, most))
+    for (s, u), slow in equal_split(problem, bytes_per_ms(1.0)).items():
+        rate[s, u] = 1.0 / slow
+    for s, server in enumerate(problem.servers):
+        capacity[s, : len(server.links)] = [link.gbps for link in server.links]
+    return link_packing_arrays(rate, capacity, options["scale"] or None)

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from formulations import (
-    allreduce_rings,
     bandwidth_allocation,
     circuit_matching,
     collective_rates,
@@ -17,7 +16,6 @@ from formulations import (
     joint_topology,
     mixtures,
     placed_graphs,
-    placed_programs,
     stage_order,
 )
 from formulations.programs import LpArrays
@@ -68,7 +66,7 @@ FORMULATIONS: Mapping[str, Formulation] = {
     "allreduce_mix": Formulation(
         "ring orders of an AllReduce and all routing on a fixed topology, least largest link load",
         ("routing",),
-        allreduce_rings.allreduce_mix_from_routing,
+        mixtures.allreduce_mix_from_routing,
         {
             "volume": VOLUME,
             "orders": Option("ring orders, by coprime steps", 4, least=1, most=1000),
@@ -83,7 +81,7 @@ FORMULATIONS: Mapping[str, Formulation] = {
     "allreduce_topology": Formulation(
         "links, ring orders of an AllReduce and all routing together (mixed-integer); a relaxation above 6 servers",
         ("topology",),
-        allreduce_rings.allreduce_topology_from_topology,
+        mixtures.allreduce_topology_from_topology,
         {"volume": VOLUME, "symmetry": Option("1: rules that break symmetry", 1, most=1)},
     ),
     "bandwidth_allocation": Formulation(
@@ -141,7 +139,7 @@ FORMULATIONS: Mapping[str, Formulation] = {
     "link_packing": Formulation(
         "rates of pairs of servers split over their physical links; of an instance: equal rates",
         ("placement",),
-        placed_programs.packing_program,
+        placed_graphs.packing_program,
         {
             "scale": Option(
                 "0: the largest part of the rates that fits; else fewest splits at that part",
@@ -160,18 +158,18 @@ FORMULATIONS: Mapping[str, Formulation] = {
     "placement_joint": Formulation(
         "placement, all orders and static rates, least makespan (mixed-integer, tangents at an equal split)",
         ("placement",),
-        placed_programs.joint_program,
+        placed_graphs.joint_program,
     ),
     "placement_makespan": Formulation(
         "placement and orders without contention, least makespan (mixed-integer)",
         ("placement",),
-        placed_programs.makespan_program,
+        placed_graphs.makespan_program,
         {"relax": Option("1: also where transfers contend, as a relaxation", 0, most=1)},
     ),
     "placement_rates": Formulation(
         "static rates of a placement (equal parts of a topological order) with known orders",
         ("placement",),
-        placed_programs.rates_program,
+        placed_graphs.rates_program,
     ),
     "common_routing": Formulation(
         "routing by pair, common to a set of demand matrices, least largest link load",

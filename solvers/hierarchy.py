@@ -19,19 +19,23 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from formulations.hierarchical_bandwidth import (
+    BandwidthProgram,
     Blocks,
     Multipliers,
+    Path,
     Scale,
     build_arrays,
     chosen_speeds,
     endless_arrays,
+    formula_bound,
     implied_upper,
     lower_bound,
     multipliers_of,
+    plain_program,
     widest_arrays,
     with_catalogue,
+    with_ratio,
 )
-from formulations.hierarchical_program import BandwidthProgram, Path, formula_bound, plain_program, with_ratio
 from solvers.backends import SOLVERS, LpResult, SolverLimits, infeasible_subset
 from solvers.stop import Stop
 from topoopt.core.arrays import Floats

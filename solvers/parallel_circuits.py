@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from formulations.configurations import all_targets, configuration_arrays, duration_arrays
+from formulations.circuit_matching import all_targets, configuration_arrays, duration_arrays
 from solvers.backends import SOLVERS, SolverLimits
 from solvers.stop import Stop
 from topoopt.core.arrays import Floats, Ints

@@ -8,12 +8,12 @@ import highspy
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from formulations.configurations import all_targets, configuration_arrays
+from formulations.circuit_matching import all_targets, configuration_arrays
 from formulations.programs import Families
 from solvers.backends.highs import highs_model
 from solvers.stop import Stop
 from topoopt.core.arrays import Floats, Ints
-from topoopt.core.parallel_circuits import price_certificate, tree_certificate
+from topoopt.core.regional_circuits import price_certificate, tree_certificate
 from topoopt.core.result import Certificate
 
 PRICED_SERVERS = 8

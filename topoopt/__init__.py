@@ -41,9 +41,19 @@ if _TYPE_CHECKING:
     from topoopt.kinds.regional_circuits.read import RegionalCircuitsInstance
     from topoopt.kinds.shared_cluster.read import SharedClusterInstance
     from topoopt.library import topologies
-    from topoopt.library.calls import check, evaluate, explain, methods, model, report, solve, solve_model
+    from topoopt.library.calls import (
+        check,
+        evaluate,
+        explain,
+        instance_from_dict,
+        methods,
+        model,
+        problem_of,
+        report,
+        solve,
+        solve_model,
+    )
     from topoopt.library.compare import compare, pipeline_schedules
-    from topoopt.library.instances import instance_from_dict, problem_of
 
 __version__ = "0.1.0"
 
@@ -75,8 +85,10 @@ _NAMES = {
         "check",
         "evaluate",
         "explain",
+        "instance_from_dict",
         "methods",
         "model",
+        "problem_of",
         "report",
         "solve",
         "solve_model",
@@ -84,10 +96,6 @@ _NAMES = {
     "topoopt.library.compare": (
         "compare",
         "pipeline_schedules",
-    ),
-    "topoopt.library.instances": (
-        "instance_from_dict",
-        "problem_of",
     ),
 }
 """Public names by the module they are in."""
@@ -160,7 +168,7 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     if name in _ALIASES:
-        return _import_module("topoopt.library.instances").alias(name)
+        return _import_module("topoopt.library.calls").alias(name)
     if name in _MODULES:
         return _import_module(_MODULES[name])
     if name in _MODULE_OF:

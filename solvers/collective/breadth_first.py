@@ -26,8 +26,8 @@ from solvers.stop import Stop
 from topoopt.core.arrays import Bools, Int32s, Ints
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.collective import CollectiveSchedule, VectorBlocks
-from topoopt.core.graphs import SemidirectGroup, haar_arcs, semidirect_groups
 from topoopt.core.rated_network import RatedNetwork
+from topoopt.core.topology import SemidirectGroup, haar_arcs, semidirect_groups
 from topoopt.native import graph
 
 StepLoads = tuple[tuple[Fraction, ...], Int32s]

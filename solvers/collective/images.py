@@ -162,8 +162,11 @@ def routed(blocks: VectorBlocks, block: Ints, step: Ints, paths: Ints, merged: M
     rows = np.ascontiguousarray(paths, dtype=np.int32)
     keys = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()
     _, first, route = np.unique(keys, return_index=True, return_inverse=True)
-    routes: tuple[Path, ...] = tuple(tuple(node for node in row if node >= 0) for row in rows[first].tolist())
-    head = np.take_along_axis(rows, (rows >= 0).sum(axis=1)[:, None] - 1, axis=1)[:, 0]
+    length = (rows >= 0).sum(axis=1)
+    routes: tuple[Path, ...] = tuple(
+        tuple(row[:long]) for row, long in zip(rows[first].tolist(), length[first].tolist(), strict=True)
+    )
+    head = rows[np.arange(len(rows)), length - 1]
     narrow = (block.astype(np.int32), rows[:, 0].copy(), head.astype(np.int32), step.astype(np.int32))
     sends = Sends(*narrow, np.zeros(len(rows), dtype=np.bool_), route.astype(np.int32))
     return CollectiveSchedule(blocks, sends.sorted(), routes, merged.groups)

@@ -29,7 +29,7 @@ from topoopt.core.collective import (
 )
 from topoopt.core.errors import Problem
 from topoopt.core.rated_network import RatedNetwork
-from topoopt.core.search_settings import AllReduceChoice
+from topoopt.core.result import AllReduceChoice
 
 MOST_SENDS = 400_000
 """Messages of a schedule that a division into pieces may come to."""

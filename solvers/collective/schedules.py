@@ -17,12 +17,12 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from solvers.collective.trees import Forest
-from topoopt.core.arrays import Bools, Floats, Int32s, Ints, offsets
+from topoopt.core.arrays import Bools, Floats, Int32s, Ints, offsets, padded
 from topoopt.core.collective import (
     CircuitSchedule,
     CollectiveOp,
@@ -320,15 +320,10 @@ def group_name(network: RatedNetwork, group: SwitchGroup) -> str:
     return f"{network.names[group[0][0]]}..{network.names[group[-1][0]]}"
 
 
-def link_loads(network: RatedNetwork, schedule: CollectiveSchedule) -> Floats:
-    """float64[m], units of all steps together that every link carries."""
+def link_loads(network: RatedNetwork, schedule: CollectiveSchedule, load: Floats) -> Floats:
+    """float64[m], what every link carries of what the links of the network with its groups carry (`step_loads`)."""
     wide = wide_network(network, schedule.groups)
     index = {(tail, head): arc for arc, (tail, head) in enumerate(wide.arcs.tolist())}
-    carried, load = np.zeros(len(schedule.routes)), np.zeros(len(wide.arcs))
-    np.add.at(carried, schedule.sends.route, schedule.blocks.units[schedule.sends.block])
-    for amount, hops in zip(carried.tolist(), schedule.routes, strict=True):
-        for hop in itertools.pairwise(hops):
-            load[index[hop]] += amount
     share = {node: (node, 1.0) for node in range(network.nodes)}
     for number, own in enumerate(schedule.groups):
         total = sum(weight for _, weight in own)
@@ -348,63 +343,85 @@ def us_of_unit(problem: CollectiveProblem, schedule: CollectiveSchedule) -> Floa
     return np.asarray(moved / (rates * 1e3), dtype=np.float64)
 
 
-def link_uses(problem: CollectiveProblem, schedule: CollectiveSchedule) -> tuple[Ints, Ints, Ints, Floats]:
-    """The links that every message passes, one entry a link, message by message.
+@dataclass(frozen=True, eq=False)
+class LinkUses:
+    """The links that messages pass, in the network with a node more for each group of switches.
 
-    Returns:
-        int64[k + 1], entries of message j are start[j] to start[j + 1] - 1; int64[u], the link; int64[u], the first
-        entry that stands for the same bytes of the same sender in the same step over the same link, which switches copy
-        (where they do not, the entry itself); float64[k], latency of each message besides its bytes, us.
+    Attributes:
+        network: that network, of m links.
+        table: int64[routes, longest], arcs along every route, then -1.
+        latency: float64[routes], of a message besides its bytes, us.
     """
-    network, sends = wide_network(problem.network, schedule.groups), schedule.sends
-    number = {(tail, head): arc for arc, (tail, head) in enumerate(network.arcs.tolist())}
-    hops = [[number[hop] for hop in itertools.pairwise(route)] for route in schedule.routes]
-    length = np.array([len(own) for own in hops], dtype=np.int64)
-    begin = offsets(length)
-    arcs = np.array([arc for own in hops for arc in own], dtype=np.int64)
-    start = offsets(length[sends.route])
-    entries = np.arange(start[-1])
-    message = np.repeat(np.arange(len(sends)), length[sends.route])
-    arc = arcs[begin[sends.route[message]] + entries - start[message]]
-    once = entries
-    if problem.multicast:
-        blocks = len(schedule.blocks.units)
-        same = (sends.step[message].astype(np.int64) * blocks + sends.block[message]) * network.nodes
-        same = (same + sends.tail[message]) * len(network.arcs) + arc
+
+    problem: CollectiveProblem
+    schedule: CollectiveSchedule
+    network: RatedNetwork
+    table: Ints
+    latency: Floats
+
+    @classmethod
+    def of(cls, problem: CollectiveProblem, schedule: CollectiveSchedule) -> LinkUses:
+        """Look the links of all routes up."""
+        network, nodes = wide_network(problem.network, schedule.groups), padded(schedule.routes)
+        inside = nodes[:, 1:] >= 0
+        table = np.full(inside.shape, -1, dtype=np.int64)
+        table[inside] = network.arc_positions(np.stack((nodes[:, :-1][inside], nodes[:, 1:][inside]), axis=1))
+        slow = np.append(network.latency_us, 0.0)[table].sum(axis=1) + problem.message_us
+        return cls(problem, schedule, network, table, slow)
+
+    def entries(self) -> tuple[Ints, Ints, Ints]:
+        """Links message by message, one entry a link.
+
+        Returns:
+            int64[k + 1], entries of message j are start[j] to start[j + 1] - 1; int64[u], the link; int64[u], the first
+            entry that stands for the same bytes of the same sender in the same step over the same link, which switches
+            copy (where they do not, the entry itself).
+        """
+        sends, length = self.schedule.sends, (self.table >= 0).sum(axis=1)
+        start = offsets(length[sends.route])
+        rows = self.table[sends.route]
+        arc = rows[rows >= 0]
+        if not self.problem.multicast:
+            return start, arc, np.arange(len(arc))
+        message = np.repeat(np.arange(len(sends)), length[sends.route])
+        same = sends.step[message].astype(np.int64) * len(self.schedule.blocks.units) + sends.block[message]
+        same = (same * self.network.nodes + sends.tail[message]) * len(self.network.arcs) + arc
         _, first, which = np.unique(same, return_index=True, return_inverse=True)
-        once = first[which]
-    latency = network.latency_us.tolist()
-    slow = np.array([sum(latency[arc] for arc in own) for own in hops], dtype=np.float64) + problem.message_us
-    return start, arc, once, slow[sends.route]
+        return start, arc, first[which]
 
+    def step_loads(self) -> tuple[Floats, Floats]:
+        """float64[steps, m], units that each step puts on each arc; float64[steps], latency of each step, us."""
+        sends, shape = self.schedule.sends, (self.schedule.steps, len(self.network.arcs))
+        latency, units = np.zeros(shape[0]), self.schedule.blocks.units.astype(np.float64)
+        np.maximum.at(latency, sends.step, self.latency[sends.route])
+        cell, amount = sends.step.astype(np.int64) * shape[1], units[sends.block]
+        loads = np.zeros(shape[0] * shape[1])
+        if self.problem.multicast:
+            start, arc, once = self.entries()
+            message = np.repeat(np.arange(len(sends)), np.diff(start))
+            counted = once == np.arange(len(once))
+            cells = cell[message[counted]] + arc[counted]
+            loads += np.bincount(cells, amount[message[counted]], len(loads))
+            return loads.reshape(shape), latency
+        for column in self.table.T:
+            arc = column[sends.route]
+            there = arc >= 0
+            loads += np.bincount(cell[there] + arc[there], amount[there], len(loads))
+        return loads.reshape(shape), latency
 
-def timing(problem: CollectiveProblem, schedule: CollectiveSchedule) -> tuple[float, float, float]:
-    """Times of a schedule, us.
-
-    Returns:
-        All steps one after the other, each with its slowest message's latency and its fullest link's bytes; without
-        barriers, a message goes when its block is there and its links are free, in order of steps; and bytes of the
-        link that carries most, over its rate.
-    """
-    sends, (start, arc, once, slow) = schedule.sends, link_uses(problem, schedule)
-    step_us, makespan_us, busy_us = graph.schedule_times(
-        sends.block, sends.tail, sends.head, sends.step, sends.reduce, schedule.blocks.units, schedule.blocks.owner,
-        start, arc, once, us_of_unit(problem, schedule), slow, problem.network.nodes + len(schedule.groups),
-    )  # fmt: skip
-    return step_us, makespan_us, busy_us
+    def makespan_us(self) -> float:
+        """Time without barriers: a message goes when its block is there and its links are free, in order of steps."""
+        sends, blocks, (start, arc, once) = self.schedule.sends, self.schedule.blocks, self.entries()
+        return graph.makespan(
+            sends.block, sends.tail, sends.head, sends.reduce, blocks.units, blocks.owner, start, arc, once,
+            us_of_unit(self.problem, self.schedule), self.latency[sends.route], self.network.nodes,
+        )  # fmt: skip
 
 
 def step_loads_us(problem: CollectiveProblem, schedule: CollectiveSchedule) -> tuple[Floats, Floats]:
     """float64[steps, m], us that the bytes of each step take on each arc; float64[steps], latency of each step."""
-    sends, (start, arc, once, slow) = schedule.sends, link_uses(problem, schedule)
-    us = us_of_unit(problem, schedule)
-    loads, latency = np.zeros((schedule.steps, len(us))), np.zeros(schedule.steps)
-    message = np.repeat(np.arange(len(sends)), np.diff(start))
-    counted = once == np.arange(len(once))
-    message, arc = message[counted], arc[counted]
-    np.add.at(loads, (sends.step[message], arc), schedule.blocks.units[sends.block[message]].astype(np.float64))
-    np.maximum.at(latency, sends.step, slow)
-    return loads * us, latency
+    loads, latency = LinkUses.of(problem, schedule).step_loads()
+    return loads * us_of_unit(problem, schedule), latency
 
 
 def pipelined_us(loads: Floats, latency: Floats, pieces: int) -> float:

@@ -67,7 +67,7 @@ class MergedNetwork:
     @cached_property
     def arc_index(self) -> Ints:
         """int64[m], the merged arc of every arc of `source`."""
-        return arc_positions(self.network, self.index[self.source.arcs])
+        return self.network.arc_positions(self.index[self.source.arcs])
 
     def transposed(self) -> MergedNetwork:
         """Return the same merger of the transposed network."""
@@ -84,13 +84,6 @@ class MergedNetwork:
             pairs = [sorted(self.groups[own - self.source.nodes], key=lambda item: item[1]) for own in (number, target)]
             result[[switch for switch, _ in pairs[0]]] = [switch for switch, _ in pairs[1]]
         return result
-
-
-def arc_positions(network: RatedNetwork, ends: Ints) -> Ints:
-    """int64[k], indices of arcs with these tails and heads, int64[k, 2]; all of them must exist."""
-    codes = network.arcs[:, 0].astype(np.int64) * network.nodes + network.arcs[:, 1]
-    positions: Ints = np.searchsorted(codes, ends[:, 0].astype(np.int64) * network.nodes + ends[:, 1])
-    return positions
 
 
 def unmerged(network: RatedNetwork) -> MergedNetwork:
@@ -300,7 +293,7 @@ class Symmetry:
     def arc_orbit(self) -> Ints:
         """int64[m], orbit of every arc."""
         arcs = self.network.arcs
-        moved = [arc_positions(self.network, generator[arcs]) for generator in self.generators]
+        moved = [self.network.arc_positions(generator[arcs]) for generator in self.generators]
         return orbits(len(arcs), moved)
 
     @cached_property

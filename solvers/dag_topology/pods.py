@@ -54,8 +54,7 @@ from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.proofs import StopReason
 from topoopt.core.result import SearchResult
 from topoopt.simulate.dag import makespan, ordered_by_name
-from topoopt.simulate.llm_training.costs import GroupRates, data_share
-from topoopt.simulate.llm_training.memory import ledger, total_bytes
+from topoopt.simulate.llm_training.costs import GroupRates, data_share, ledger, total_bytes
 from topoopt.simulate.llm_training.ranks import PodSetting, pod_graph, program_of
 from topoopt.simulate.llm_training.strategies import Column, StrategyColumns
 from topoopt.simulate.llm_training.times import GATHERED, REDUCED, StageParts, order_bounds, stage_parts

@@ -32,8 +32,7 @@ from typing import Generic
 import numpy as np
 
 from solvers.failures.repairs import RING_REPAIRS, Damage, PlanTraffic, Repaired, damage_of
-from solvers.failures.surviving import Surviving, after, links_of, not_forwarding, reach
-from solvers.failures.worst import FailureEvaluator, Plan, Repair
+from solvers.failures.worst import FailureEvaluator, Plan, Repair, Surviving, after, links_of, not_forwarding, reach
 from solvers.job.realise import realise
 from solvers.network.assembly import assemble, link_arcs
 from solvers.network.exact import solve_milp
@@ -45,14 +44,13 @@ from solvers.stop import Stop, first_part
 from topoopt.core.arrays import Ints
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError, LimitError
-from topoopt.core.failures import Failure, FailureOutcome, LinkEnds
 from topoopt.core.network import TopologyProblem
+from topoopt.core.outcomes import Failure, FailureOutcome, LinkEnds
 from topoopt.core.topology import Topology
 from topoopt.core.workload import TaskGraph
 from topoopt.native import jobs
 from topoopt.simulate.fabrics import direct_connect_network
-from topoopt.simulate.lower import GraphArrays, graph_arrays
-from topoopt.simulate.network import network_arrays
+from topoopt.simulate.network import GraphArrays, graph_arrays, network_arrays
 
 
 @dataclass(frozen=True, order=True)
@@ -138,25 +136,17 @@ class JobEvaluator(FailureEvaluator[Repaired]):
     """
 
     def __init__(self, cluster: Cluster, traffic: PlanTraffic, graph: TaskGraph, nominal: float | None = None) -> None:
-        super().__init__()
+        super().__init__(traffic.topology)
         self.cluster, self.traffic, self._graph = cluster, traffic, graph
         self._arrays: GraphArrays | None = None
         if nominal is None:
             whole = Surviving(traffic.topology, traffic.topology.multiplicity.astype(np.int32))
             nominal = self.time_ms(whole, Repaired(traffic.routes, traffic.rings))
-        self._nominal = nominal
+        self.nominal = nominal
 
     def on(self, traffic: PlanTraffic) -> JobEvaluator:
         """The same job with another plan; its nominal value stays that of this one."""
-        return JobEvaluator(self.cluster, traffic, self._graph, self._nominal)
-
-    @property
-    def topology(self) -> Topology:
-        return self.traffic.topology
-
-    @property
-    def nominal(self) -> float:
-        return self._nominal
+        return JobEvaluator(self.cluster, traffic, self._graph, self.nominal)
 
     def time_ms(self, surviving: Surviving, plan: Repaired) -> float:
         """Iteration time by `rounds`."""
@@ -173,7 +163,7 @@ class JobEvaluator(FailureEvaluator[Repaired]):
         trials: dict[str, float | None] = {}
         best: tuple[float, str, Repaired] | None = None
         if damage.none:
-            best = (self._nominal, NONE_NEEDED, Repaired(self.traffic.routes, self.traffic.rings))
+            best = (self.nominal, NONE_NEEDED, Repaired(self.traffic.routes, self.traffic.rings))
         else:
             idle = np.flatnonzero((self.traffic.loads == 0) & (surviving.left > 0))
             for network in [surviving, surviving.without(idle)] if len(idle) else [surviving]:

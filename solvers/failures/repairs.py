@@ -30,10 +30,10 @@ import numpy as np
 
 from formulations.mixtures import PathSplit, path_split_arrays, shares_of
 from solvers.backends import BACKENDS, SolverLimits
-from solvers.failures.surviving import Surviving
+from solvers.failures.worst import Surviving
 from topoopt.core.arrays import Bools, Floats, Ints, offsets
-from topoopt.core.routing import Demand, GroupRings, PathTable, Ring
 from topoopt.core.topology import Topology
+from topoopt.core.workload import Demand, GroupRings, PathTable, Ring
 from topoopt.native import routing
 
 TRACE = 1e-6

@@ -32,8 +32,7 @@ import numpy as np
 
 from solvers.failures.job import JobEvaluator
 from solvers.failures.repairs import PlanTraffic, Repaired
-from solvers.failures.surviving import after, reach, single_links
-from solvers.failures.worst import FailureEvaluator, Repair
+from solvers.failures.worst import FailureEvaluator, Repair, after, reach, single_links
 from solvers.job.loop import LoopResult
 from solvers.job.realise import Realisation, demand_routed, realise
 from solvers.network.annealing import LinkTable, arcs_of, table_of, table_of_arcs, topology_of
@@ -47,14 +46,12 @@ from solvers.stop import Stop
 from topoopt.core.arrays import Floats
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.errors import InfeasibleError
-from topoopt.core.failures import Failure, FailureOutcome, LinkEnds
-from topoopt.core.job import ConvergencePoint
-from topoopt.core.plan import Plan
-from topoopt.core.routing import Demand
-from topoopt.core.search_settings import RobustGoal
+from topoopt.core.job import ConvergencePoint, Plan
+from topoopt.core.outcomes import Failure, FailureOutcome, LinkEnds
+from topoopt.core.result import RobustGoal
 from topoopt.core.topology import Topology
-from topoopt.core.workload import TaskGraph, Workload
-from topoopt.simulate.lower import build_task_graph, demand_of
+from topoopt.core.workload import Demand, TaskGraph, Workload
+from topoopt.simulate.network import build_task_graph, demand_of
 
 FINE_COLUMNS = 70_000
 FINE, COARSE = 1e-6, 1e-2
@@ -83,19 +80,11 @@ class NetworkEvaluator(FailureEvaluator[tuple[Topology, RoutingResult]]):
         *,
         alike: bool = True,
     ) -> None:
-        super().__init__()
-        self._topology, self.demand, self.stop = topology, demand, stop
+        super().__init__(topology)
+        self.demand, self.stop = demand, stop
         self.accuracy = FINE if topology.servers * len(topology.arcs) <= FINE_COLUMNS else COARSE
-        self._nominal = route(topology, demand, accuracy=self.accuracy, stop=stop).theta if nominal is None else nominal
+        self.nominal = route(topology, demand, accuracy=self.accuracy, stop=stop).theta if nominal is None else nominal
         self._alike = alike and bool(topology.offsets) and shift_invariant(demand)
-
-    @property
-    def topology(self) -> Topology:
-        return self._topology
-
-    @property
-    def nominal(self) -> float:
-        return self._nominal
 
     def _representative(self, failure: Failure) -> Failure:
         if not self._alike or failure.planes:

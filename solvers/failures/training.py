@@ -24,19 +24,18 @@ from itertools import pairwise
 import numpy as np
 
 from solvers.failures.job import Exchange, ExchangeSearch, Rewired, given_up, standing_links, unit_arcs, with_links
-from solvers.failures.surviving import after, links_left, not_forwarding, reach
-from solvers.failures.worst import FailureEvaluator, Repair
+from solvers.failures.worst import FailureEvaluator, Repair, after, links_left, not_forwarding, reach
 from solvers.llm_training.direct_connect import both_directions, orders_of
 from solvers.llm_training.evaluation import evaluated, family_bytes, sending_pairs
 from solvers.stop import Stop
 from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError
-from topoopt.core.failures import Failure, FailureOutcome, RepairTrial
 from topoopt.core.llm_training import GpuCluster, LlmTrainingProblem
 from topoopt.core.llm_training_plan import DIRECT_FABRICS, FabricPlan, NetworkPlan, TrafficFamily
-from topoopt.core.routing import PathTable
+from topoopt.core.outcomes import Failure, FailureOutcome, RepairTrial
 from topoopt.core.topology import Topology
+from topoopt.core.workload import PathTable
 from topoopt.simulate.fabrics.direct_graphs import short_tour
 from topoopt.simulate.llm_training.links import (
     LinkGraph,
@@ -77,19 +76,15 @@ class TrainingFailures(FailureEvaluator[PlacedNetwork]):
     """
 
     def __init__(self, problem: LlmTrainingProblem, plan: FabricPlan, topology: Topology) -> None:
-        super().__init__()
-        self.problem, self.plan, self._topology = problem, plan, topology
+        super().__init__(topology)
+        self.problem, self.plan = problem, plan
         cluster = problem.cluster
         self.groups = family_groups(plan.strategy, cluster.gpus_per_server)
         self.places = np.array(plan.network.places or range(cluster.servers), dtype=np.int64)
         self.orders = self._declared_orders()
 
-    @property
-    def topology(self) -> Topology:
-        return self._topology
-
     @cached_property
-    def nominal(self) -> float:
+    def nominal(self) -> float:  # type: ignore[override]
         return self.value_ms(self._unbroken())
 
     @abstractmethod
@@ -166,7 +161,7 @@ class TrainingEvaluator(TrainingFailures):
 
     def link_loads(self) -> Floats:
         """float64[n, n]: bytes from node to node over each link in an iteration."""
-        table, nodes = self._unbroken().routes, self._topology.servers
+        table, nodes = self._unbroken().routes, self.topology.servers
         keys = table.source.astype(np.int64) * self.problem.cluster.servers + table.target
         load = np.zeros((nodes, nodes))
         for routes, amount in zip(
@@ -178,13 +173,13 @@ class TrainingEvaluator(TrainingFailures):
         return load
 
     def _unbroken(self) -> PlacedNetwork:
-        return self._placed(self._topology.multiplicity.astype(np.int64), self.orders, ())[0]
+        return self._placed(self.topology.multiplicity.astype(np.int64), self.orders, ())[0]
 
     def _repaired(self, failure: Failure) -> Repair[PlacedNetwork]:
-        left = links_left(self._topology, replace(failure, servers=())).astype(np.int64)
-        surviving = not_forwarding(self._topology, failure)
-        disconnected, diameter, mean_hops = reach(after(self._topology, failure), failure.servers)
-        hosts = self._topology.hosts
+        left = links_left(self.topology, replace(failure, servers=())).astype(np.int64)
+        surviving = not_forwarding(self.topology, failure)
+        disconnected, diameter, mean_hops = reach(after(self.topology, failure), failure.servers)
+        hosts = self.topology.hosts
         tries: tuple[tuple[str, Callable[[], Orders]], ...] = (
             (REROUTED, lambda: self.orders),
             (
@@ -206,7 +201,7 @@ class TrainingEvaluator(TrainingFailures):
             moved = changed if name == REROUTED else moved
             if time_ms < value * (1.0 - 1e-9):
                 best, value, repair = placed, time_ms, name
-        if best is not None and not moved and (left == self._topology.multiplicity).all():
+        if best is not None and not moved and (left == self.topology.multiplicity).all():
             repair = NONE_NEEDED
         outcome = FailureOutcome(
             failure=failure,
@@ -224,9 +219,9 @@ class TrainingEvaluator(TrainingFailures):
         return outcome, best
 
     def _circuits(self, failure: Failure) -> int:
-        if self._topology.packet_switches:
+        if self.topology.packet_switches:
             return 0
-        return int(self._topology.multiplicity[np.isin(self._topology.arcs[:, 0], failure.servers)].sum())
+        return int(self.topology.multiplicity[np.isin(self.topology.arcs[:, 0], failure.servers)].sum())
 
     def _toured(self, hops: Ints) -> Orders:
         far = np.where(hops < 0, len(hops), hops)
@@ -239,10 +234,10 @@ class TrainingEvaluator(TrainingFailures):
         return orders_of(self.groups, self.places, rings)
 
     def _graph(self, left: Ints, alive: Bools) -> LinkGraph:
-        arcs, cluster = self._topology.arcs[alive].astype(np.int64), self.problem.cluster
+        arcs, cluster = self.topology.arcs[alive].astype(np.int64), self.problem.cluster
         own = self.plan.network.fabric == "direct-connect" and cluster.per_gpu and cluster.gpus_per_server > 1
         rails, parallel = Rails.OWNED if own else Rails.NONE, left[alive].astype(np.int64)
-        rate, nodes = self.plan.network.link_gbps, self._topology.servers
+        rate, nodes = self.plan.network.link_gbps, self.topology.servers
         return LinkGraph(cluster.servers, nodes, arcs[:, 0], arcs[:, 1], parallel, rate, rails)
 
     def _placed(self, left: Ints, orders: Orders, closed: tuple[int, ...]) -> tuple[PlacedNetwork, int]:
@@ -255,7 +250,7 @@ class TrainingEvaluator(TrainingFailures):
             InfeasibleError: a pair has no path.
         """
         n, alive = self.problem.cluster.servers, left > 0
-        there = {(a, b) for (a, b), good in zip(self._topology.arcs.tolist(), alive.tolist(), strict=True) if good}
+        there = {(a, b) for (a, b), good in zip(self.topology.arcs.tolist(), alive.tolist(), strict=True) if good}
         source, target = sending_pairs(self.groups, self.places, orders)
         amount = self._amounts(source * n + target, orders)
         rows: list[tuple[int, tuple[int, ...], float]] = []
@@ -272,7 +267,7 @@ class TrainingEvaluator(TrainingFailures):
             else:
                 lost.append(index)
         for ends, own in self._by_target(np.array(lost, dtype=np.int64), target, closed):
-            heads = self._topology.arcs[:, 1]
+            heads = self.topology.arcs[:, 1]
             graph = self._graph(left, alive & ~np.isin(heads, [arc for arc in closed if arc != ends]))
             seed = self.problem.search.seed
             table = spread_routes(graph, source[own], target[own], amount[own], rounds=ROUNDS, seed=seed)
@@ -285,7 +280,7 @@ class TrainingEvaluator(TrainingFailures):
             padded[index, : len(nodes)] = nodes
         owner = np.array([pair for pair, _, _ in rows], dtype=np.int64)
         table = path_table(
-            self._topology.servers, source, target, [(owner, padded, np.array([share for _, _, share in rows]))]
+            self.topology.servers, source, target, [(owner, padded, np.array([share for _, _, share in rows]))]
         )
         return PlacedNetwork(self._graph(left, alive), self.places, orders, table), moved
 
@@ -306,7 +301,7 @@ class TrainingEvaluator(TrainingFailures):
         return amount
 
     def _broken(self, alive: Bools) -> int:
-        dead = {tuple(arc) for arc in self._topology.arcs[~alive].tolist()}
+        dead = {tuple(arc) for arc in self.topology.arcs[~alive].tolist()}
         count = 0
         for classes in self.orders.values():
             for ring in (ring for part in classes for group in part.tolist() for ring in group):
@@ -364,16 +359,16 @@ class RailEvaluator(TrainingFailures):
 
     def _links(self, failure: Failure) -> Ints:
         """int64[n, r]: what is left of the links of each server to each rail; of a failed server that of its spare."""
-        left = links_left(self._topology, replace(failure, servers=()))
-        table = np.zeros((self._topology.hosts, self._topology.packet_switches), dtype=np.int64)
-        tail, head = self._topology.arcs.T
-        out = head >= self._topology.hosts
-        table[tail[out], head[out] - self._topology.hosts] = left[out]
+        left = links_left(self.topology, replace(failure, servers=()))
+        table = np.zeros((self.topology.hosts, self.topology.packet_switches), dtype=np.int64)
+        tail, head = self.topology.arcs.T
+        out = head >= self.topology.hosts
+        table[tail[out], head[out] - self.topology.hosts] = left[out]
         return table
 
     def _repaired(self, failure: Failure) -> Repair[PlacedNetwork]:
         links = self._links(failure)
-        disconnected, diameter, mean_hops = reach(after(self._topology, failure), failure.servers)
+        disconnected, diameter, mean_hops = reach(after(self.topology, failure), failure.servers)
         hurt: Bools = np.any(links < self._whole, axis=1)
         network: PlacedNetwork | None
         try:
@@ -430,7 +425,7 @@ class RailEvaluator(TrainingFailures):
         return PlacedNetwork(graph, self.places, self.orders, table)
 
     def _over_rails(self, links: Ints, source: int, target: int) -> list[SharedPath]:
-        n = self._topology.hosts
+        n = self.topology.hosts
         out, into = links[source] / links[source].sum(), links[target] / links[target].sum()
         common = np.minimum(links[source], links[target])
         same = common / common.sum() if self._rails is Rails.RELAYED else np.minimum(out, into)

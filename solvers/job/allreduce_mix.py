@@ -7,7 +7,7 @@ given orders are improved by moving segments (which needs no symmetry of the dis
 
 Nothing is taken from the solver on trust: shares are normalised, the flow is rebuilt so that it delivers demand and
 ring steps exactly, theta is its largest load, and the bound is the weak duality of `allreduce_mix`, with the shortest
-ring replaced by the assignment bound where it is not known (`tests.support.ring_mix` does this anew).
+ring replaced by the assignment bound where it is not known.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from math import gcd
 
 import numpy as np
 
-from formulations.allreduce_rings import (
+from formulations.mixtures import (
     AllReduceMix,
     Order,
     RingGroup,
     allreduce_mix_arrays,
     allreduce_mix_flow,
     lengths_of,
-    shares_of,
+    ring_shares_of,
     total_demand,
 )
 from solvers.backends import SOLVERS
@@ -37,8 +37,8 @@ from topoopt.core.arrays import Floats, Ints
 from topoopt.core.errors import InputError, LimitError, Problem
 from topoopt.core.network import LengthCertificate, SourceFlow
 from topoopt.core.proofs import Status, StopReason
-from topoopt.core.routing import Demand
 from topoopt.core.topology import Topology
+from topoopt.core.workload import Demand
 from topoopt.native import jobs
 
 OPTIMALITY = 1e-6
@@ -323,7 +323,7 @@ class _Mix:
 
     def _offer(self, x: Floats, lengths: Floats) -> None:
         """Shares and exact flow of a solution; kept if they are the best."""
-        shares = shares_of(self.data, x)
+        shares = ring_shares_of(self.data, x)
         proof = RoutingProof(network_of(self.topology, total_demand(self.data, shares)), 0.0)
         theta = proof.offer_rough_flow(allreduce_mix_flow(self.data, x), lengths)
         if theta < self.theta and proof.flow is not None:

@@ -39,13 +39,12 @@ from topoopt.core.arrays import GIB
 from topoopt.core.cluster import Cluster
 from topoopt.core.collective import schedule_for
 from topoopt.core.errors import InfeasibleError, LimitError
-from topoopt.core.job import ConvergencePoint
-from topoopt.core.plan import Plan
+from topoopt.core.job import ConvergencePoint, Plan
 from topoopt.core.proofs import StopReason
-from topoopt.core.search_settings import AllReduceChoice
+from topoopt.core.result import AllReduceChoice
 from topoopt.core.topology import Topology
 from topoopt.core.workload import Strategy, Workload
-from topoopt.simulate.lower import demand_of
+from topoopt.simulate.network import demand_of
 
 
 def distinct_strategies(reached: Candidate, others: Iterable[Candidate]) -> list[Candidate]:

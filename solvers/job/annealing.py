@@ -26,8 +26,14 @@ from topoopt.core.process import end_if_left
 from topoopt.core.proofs import StopReason
 from topoopt.core.workload import Placement, Strategy, Workload
 from topoopt.native import jobs
-from topoopt.simulate.lower import WorkloadArrays, build_task_graph, demand_of, strategy_arrays, workload_arrays
-from topoopt.simulate.network import NetworkArrays
+from topoopt.simulate.network import (
+    NetworkArrays,
+    WorkloadArrays,
+    build_task_graph,
+    demand_of,
+    strategy_arrays,
+    workload_arrays,
+)
 
 
 class LikeLayers(NamedTuple):

@@ -35,10 +35,9 @@ from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.collective import GroupSchedule, TimeLine
 from topoopt.core.errors import InfeasibleError
 from topoopt.core.rated_network import RatedNetwork
-from topoopt.core.routing import Demand, GroupRings
-from topoopt.core.search_settings import AllReduceChoice
+from topoopt.core.result import AllReduceChoice
 from topoopt.core.topology import Topology
-from topoopt.core.workload import TaskGraph, TaskKind
+from topoopt.core.workload import Demand, GroupRings, TaskGraph, TaskKind
 
 PROPOSALS, LEAST_PROPOSALS = 16, 2_000
 """Exchanges of links proposed for each server, and at least: ten times as many gain 1 % of the hops at 128 servers."""

@@ -36,10 +36,15 @@ from topoopt.core.job import Baseline, FabricChoice
 from topoopt.core.workload import Strategy, TaskGraph, TaskKind, Workload, strided_groups
 from topoopt.simulate.circuits import Phase, Stage, phases_of
 from topoopt.simulate.fabrics import FABRICS, FabricOptions
-from topoopt.simulate.lower import WorkloadArrays, build_task_graph, demand_of, workload_arrays
-from topoopt.simulate.network import Network, network_arrays
-from topoopt.simulate.time_models.evaluate import simulate
-from topoopt.simulate.time_models.models import rounds_within
+from topoopt.simulate.network import (
+    Network,
+    WorkloadArrays,
+    build_task_graph,
+    demand_of,
+    network_arrays,
+    workload_arrays,
+)
+from topoopt.simulate.time_models.evaluate import rounds_within, simulate
 
 
 @dataclass(frozen=True, eq=False)

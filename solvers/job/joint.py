@@ -23,8 +23,8 @@ from itertools import permutations
 
 import numpy as np
 
-from formulations.allreduce_rings import RingGroup
 from formulations.job_plans import JointPlan, PlanOption, chosen, fixed, joint_plan_arrays
+from formulations.mixtures import RingGroup
 from solvers.backends import SOLVERS, LpResult, SolverLimits
 from solvers.job.alternate import Alternation
 from solvers.job.loop import LoopResult, LoopSettings, Progress
@@ -39,15 +39,13 @@ from solvers.stop import Stop
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.errors import InputError, LimitError, Problem
-from topoopt.core.job import ConvergencePoint, JointBound
+from topoopt.core.job import ConvergencePoint, JointBound, Plan
 from topoopt.core.network import MOST_CASES, LinkTree, TopologyProblem
-from topoopt.core.plan import Plan
 from topoopt.core.proofs import Status
-from topoopt.core.routing import GroupRings, Ring
 from topoopt.core.topology import Topology
-from topoopt.core.workload import Placement, Strategy, Workload, strided_groups
+from topoopt.core.workload import GroupRings, Placement, Ring, Strategy, Workload, strided_groups
 from topoopt.simulate.fabrics import direct_connect_network
-from topoopt.simulate.lower import build_task_graph, demand_of
+from topoopt.simulate.network import build_task_graph, demand_of
 from topoopt.simulate.time_models.evaluate import simulate
 
 MOST_SERVERS = 5

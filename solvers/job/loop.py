@@ -39,18 +39,12 @@ from solvers.network.finder import candidate_topologies
 from solvers.stop import Stop
 from topoopt.core.cluster import Cluster, LinkSharing
 from topoopt.core.collective import GroupSchedule
-from topoopt.core.graphs import strongly_connected
-from topoopt.core.job import ConvergencePoint, JointBound
-from topoopt.core.plan import Plan
-from topoopt.core.result import SearchResult
-from topoopt.core.routing import Demand
-from topoopt.core.search_settings import AllReduceChoice
-from topoopt.core.topology import Topology
-from topoopt.core.workload import Strategy, TaskGraph, Workload, strided_groups
-from topoopt.simulate.lower import build_task_graph, demand_of, workload_arrays
-from topoopt.simulate.network import network_arrays
-from topoopt.simulate.time_models.evaluate import simulate
-from topoopt.simulate.time_models.models import rounds_within
+from topoopt.core.job import ConvergencePoint, JointBound, Plan
+from topoopt.core.result import AllReduceChoice, SearchResult
+from topoopt.core.topology import Topology, strongly_connected
+from topoopt.core.workload import Demand, Strategy, TaskGraph, Workload, strided_groups
+from topoopt.simulate.network import build_task_graph, demand_of, network_arrays, workload_arrays
+from topoopt.simulate.time_models.evaluate import rounds_within, simulate
 
 if TYPE_CHECKING:
     from solvers.job.program_topologies import TopologyQuestion

@@ -17,7 +17,7 @@ from solvers.processes import Gather
 from solvers.stop import Stop, first_part
 from topoopt.core.cluster import Cluster, LinkSharing
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.search_settings import AllReduceChoice, JobSearchSettings, RobustGoal
+from topoopt.core.result import AllReduceChoice, JobSearchSettings, RobustGoal
 from topoopt.core.workload import Workload
 
 SharedPlan = tuple[LoopResult, Cluster]

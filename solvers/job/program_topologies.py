@@ -20,14 +20,14 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from formulations.allreduce_rings import (
+from formulations.joint_topology import JointTopology, find_symmetry, link_counts
+from formulations.mixtures import (
     ALL_ORDERS_SIZE,
     AllReduceTopology,
     RingGroup,
     allreduce_topology_arrays,
     group_tables,
 )
-from formulations.joint_topology import JointTopology, find_symmetry, link_counts
 from solvers.backends import SOLVERS, SolverLimits
 from solvers.job.allreduce_mix import OPTIMALITY, RingMix, Shares, arithmetic_orders, every_order, mix_rings
 from solvers.network.assembly import assemble
@@ -42,8 +42,8 @@ from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem
 from topoopt.core.network import TopologyProblem
 from topoopt.core.proofs import Argument, Bound, StopReason
 from topoopt.core.result import SearchResult
-from topoopt.core.routing import Demand
 from topoopt.core.topology import Topology
+from topoopt.core.workload import Demand
 
 
 def ring_topology_bound(cluster: Cluster, demand: Demand) -> Bound:

@@ -21,8 +21,8 @@ from solvers.network.routes import balanced_routes, split_routes_lp
 from topoopt.core.arrays import Bools, Floats, offsets, ranges
 from topoopt.core.cluster import Cluster
 from topoopt.core.collective import GroupSchedule
-from topoopt.core.routing import Demand, GroupRings, PathTable, Ring
 from topoopt.core.topology import Topology
+from topoopt.core.workload import Demand, GroupRings, PathTable, Ring
 from topoopt.simulate.fabrics import direct_connect_network
 from topoopt.simulate.network import Network
 

@@ -293,6 +293,38 @@ def on_cosets(n: int, workload: Workload, k: int, count: int | None) -> Strategy
     return placed(n, workload, wanted)
 
 
+HEAVY = 0.3
+"""Branches with this part of the work of the heaviest one are heavy."""
+
+
+def left_over_on_halves(n: int, workload: Workload, first: int) -> Strategy | None:
+    """Heavy branches on a coset each, those left over on the even servers and then on the odd ones; the rest data
+    parallel.
+
+    A branch on half of the servers loads half of them with its gradients, and changes halves once, where both have
+    reduced as much: that costs a single move of activations. None where heavy branches can all be on cosets.
+
+    Args:
+        first: 0: the first branch left over starts on even servers, 1: on odd ones; the next the other way round.
+    """
+    work = {tuple(branch): _branch_work(workload, branch, n) for branch in branches(workload)}
+    heavy = [list(b) for b in sorted(work, key=lambda b: (-work[b], b)) if work[b] > HEAVY * max(work.values())]
+    cosets = max((count for count in range(2, len(heavy) + 1, 2) if n % count == 0), default=0)
+    if not cosets or not 0 < len(heavy) - cosets <= cosets // 2:
+        return None
+    reduced = reduced_of(n, workload)
+    wanted: list[tuple[int, int | None]] = [(p.split, p.offset) for p in data_parallel(n, workload).placements]
+    for position, branch in enumerate(heavy):
+        total, done = sum(reduced[index] for index in branch), 0.0
+        for index in branch:
+            done += reduced[index]
+            whole = position < cosets
+            split = _exact(workload.operators[index], n // cosets if whole else n // 2, 1, 1)
+            if split is not None:
+                wanted[index] = (split, position if whole else (first + position - cosets + int(2 * done > total)) % 2)
+    return placed(n, workload, wanted)
+
+
 def layers_on_cosets(n: int, workload: Workload, k: int, whole: int) -> Strategy | None:
     """Of the branches of each layer that stand side by side, such as experts, the first `whole` data parallel, the
     others in turn on the cosets of k servers; the rest data parallel.
@@ -371,6 +403,10 @@ def starting_strategies(cluster: Cluster, workload: Workload) -> tuple[Start, ..
             if strategy is not None:
                 label = "all" if count is None else f"{count} heaviest"
                 name_of.setdefault(strategy, f"{label} branches on cosets of {k}")
+    for first, half in enumerate(("even", "odd")):
+        strategy = left_over_on_halves(n, workload, first)
+        if strategy is not None:
+            name_of.setdefault(strategy, f"branches on cosets, those left over on halves, {half} servers first")
     for k in reversed(divisors[1:]):
         for whole in (0, 2, 4, 8):  # branches of each layer that stay data parallel
             strategy = layers_on_cosets(n, workload, k, whole)

@@ -50,7 +50,7 @@ from topoopt.core.workload import (
     TaskKind,
     Workload,
 )
-from topoopt.simulate.lower import build_task_graph
+from topoopt.simulate.network import build_task_graph
 
 if TYPE_CHECKING:
     import highspy
@@ -184,10 +184,15 @@ IN_VAIN, RISE = 24, 1e-5
 """A proof ends when so many programs in a row raised the bound by less than this part of it."""
 
 
+CLEAR = 3e-3
+"""Laws whose relaxation is better by this part than that of fewer laws are branched on alone."""
+
+
 def prove(
     data: StrategyChoice,
     most_coefficients: int = MOST_COEFFICIENTS,
     *,
+    fewer: StrategyChoice | None = None,
     allowed: Allowed | None = None,
     programs: int | None = None,
     stop: Callable[[], bool] = lambda: False,
@@ -198,32 +203,55 @@ def prove(
     has more than `most_coefficients` or its relaxation has no optimum (nothing is proven then).
 
     Args:
+        fewer: the program with fewer laws. Its relaxation is no better, but its cases may be; the better tree counts.
         allowed: bool[states] per operator, those that the proof is for; None: all.
         programs: linear programs solved, about; None: by the size of the program, and no more where they are in vain.
         stop: whether time is up; the tree so far is a proof.
     """
-    program = strategy_choice_arrays(data)
-    if program.nonzeros > most_coefficients:
-        return None
-    warm = WarmProgram(program)
     every = allowed or tuple(np.ones(count, dtype=np.bool_) for count in data.splits)
-    first = _relax(data, warm, every)
-    if first is None:
-        return None
+    roots = []
+    for laws in (data,) if fewer is None else (data, fewer):
+        program = strategy_choice_arrays(laws)
+        warm = WarmProgram(program) if program.nonzeros <= most_coefficients else None
+        first = None if warm is None else _relax(laws, warm, every)
+        if warm is not None and first is not None:
+            most = programs or max(1, min(MOST_PROGRAMS, SOLVED_COEFFICIENTS // max(1, program.nonzeros)))
+            roots.append((laws, warm, first, most))
+    if len(roots) > 1 and roots[0][2][0] > (1 + CLEAR) * roots[1][2][0]:
+        del roots[1]
+    trees = [_branched(*root, every, stop, patient=programs is not None) for root in roots]
+    return max(trees, key=lambda tree: tree[0])[1] if trees else None
+
+
+def _branched(
+    data: StrategyChoice,
+    warm: WarmProgram,
+    first: Relaxed,
+    most: int,
+    every: Allowed,
+    stop: Callable[[], bool],
+    *,
+    patient: bool,
+) -> tuple[float, Tree]:
+    """What the tree from a relaxation proves, about, ms, and the tree.
+
+    Args:
+        most: linear programs, the first among them.
+        patient: go on where they are in vain.
+    """
     nodes: list[StrategyCut | StrategyCase] = [first[2]]
     tree: BestFirst[tuple[float, int, Relaxed, Allowed]] = BestFirst()
     tree.add(first[0], (first[0], 0, first, every))
-    most = programs or max(1, min(MOST_PROGRAMS, SOLVED_COEFFICIENTS // max(1, program.nonzeros)))
     branching = Branching(lambda allowed: _relax(data, warm, allowed), len(data.splits))
     risen, risen_at, settled = first[0], 0, np.inf
     while branching.solved < most - 1 and tree.bound < settled and not stop():
         value, at, here, part = tree.pop()
         if value > risen * (1.0 + RISE):
             risen, risen_at = value, branching.solved
-        elif programs is None and branching.solved - risen_at > IN_VAIN:
-            break
-        cut = branching.best(here, part)
+        vain = not patient and branching.solved - risen_at > IN_VAIN
+        cut = None if vain else branching.best(here, part)
         if cut is None:
+            settled = value
             break
         operator, inside, halves, _ = cut
         nodes[at] = StrategyCut(operator, tuple(np.flatnonzero(inside).tolist()), len(nodes), len(nodes) + 1)
@@ -235,7 +263,7 @@ def prove(
                 nodes.append(child[2])
                 bound = max(child[0], here[0])
                 tree.add(bound, (bound, len(nodes) - 1, child, states))
-    return tuple(nodes)
+    return min(tree.bound, settled), tuple(nodes)
 
 
 def _relax(data: StrategyChoice, warm: WarmProgram, allowed: Allowed) -> Relaxed | None:

@@ -23,13 +23,12 @@ from solvers.network.symmetric import classes_of, route_circulant
 from topoopt.core.arrays import Floats, Int32s, Ints
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError
-from topoopt.core.graphs import torus_steps
 from topoopt.core.llm_training import GpuCluster, LlmTrainingProblem
 from topoopt.core.llm_training_plan import RING_FAMILIES
 from topoopt.core.llm_training_plan import TrafficFamily as F
 from topoopt.core.parallelism import ParallelStrategy
-from topoopt.core.routing import PathTable
-from topoopt.core.topology import Topology
+from topoopt.core.topology import Topology, torus_steps
+from topoopt.core.workload import PathTable
 from topoopt.native import routing
 from topoopt.simulate.llm_training.links import (
     BlockGroups,
@@ -480,7 +479,7 @@ def _mesh_links(groups: BlockGroups, interfaces: int, links: LinkDirection, seed
     copies, left = divmod(interfaces, k - 1)
     steps = list(range(1, k)) * copies
     if left and not copies:
-        if left == 1 and k > 2 and links is LinkDirection.BIDIRECTIONAL:
+        if left == 1 and links is LinkDirection.BIDIRECTIONAL:
             return [], (), ()
         distances = totient(k, left, links, Selection.BEST, seed=seed).distances
         both = links is LinkDirection.BIDIRECTIONAL

@@ -18,8 +18,8 @@ from topoopt.core.llm_training_plan import ALLREDUCE_FAMILIES, REGIONAL, Dimensi
 from topoopt.core.llm_training_plan import TrafficFamily as F
 from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.rated_network import RatedNetwork
-from topoopt.core.routing import PathTable
-from topoopt.core.search_settings import AllReduceChoice
+from topoopt.core.result import AllReduceChoice
+from topoopt.core.workload import PathTable
 from topoopt.simulate.llm_training.costs import GroupHops, GroupRates, iteration_traffic
 from topoopt.simulate.llm_training.links import (
     FamilyGroups,

@@ -23,8 +23,7 @@ from topoopt.core.parallelism import (
     Recompute,
 )
 from topoopt.core.proofs import StopReason
-from topoopt.simulate.llm_training.costs import GroupRates
-from topoopt.simulate.llm_training.memory import ledger, total_bytes
+from topoopt.simulate.llm_training.costs import GroupRates, ledger, total_bytes
 from topoopt.simulate.llm_training.strategies import (
     BOTH_ENDS,
     RECOMPUTE_CODES,

@@ -33,11 +33,10 @@ from topoopt import native
 from topoopt.core.arrays import Bools, Floats, Int32s, Ints, offsets
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError, Problem
-from topoopt.core.graphs import strongly_connected
 from topoopt.core.network import RoutingPlan, TopologyPlan
 from topoopt.core.process import end_if_left
-from topoopt.core.routing import Demand
-from topoopt.core.topology import Topology
+from topoopt.core.topology import Topology, strongly_connected
+from topoopt.core.workload import Demand
 from topoopt.native import graph
 
 if TYPE_CHECKING:

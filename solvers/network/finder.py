@@ -46,8 +46,8 @@ from topoopt.core.arrays import Floats, Ints
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.process import end_if_left
-from topoopt.core.routing import Demand
 from topoopt.core.topology import Topology
+from topoopt.core.workload import Demand
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,10 @@ from solvers.stop import Stop
 from topoopt import native
 from topoopt.core.arrays import Floats
 from topoopt.core.errors import InfeasibleError, InputError, Problem
-from topoopt.core.graphs import Symmetry
 from topoopt.core.network import LengthCertificate, RoutingPlan, SourceFlow
 from topoopt.core.proofs import Status, StopReason
 from topoopt.core.result import Certificate
-from topoopt.core.topology import Topology
+from topoopt.core.topology import Symmetry, Topology
 from topoopt.native import routing
 
 

@@ -1,7 +1,7 @@
 """Demand that a group of permutations keeps is routed exactly by one source of each orbit and one load a class of arcs.
 
 The groups looked for are the ring of all servers, boxes of rings (tori of any dimension), then semidirect products of
-two cyclic groups, with elements numbered as in `topoopt.core.graphs`. A search that imposes a group hands it over.
+two cyclic groups, with elements numbered as in `topoopt.core.topology`. A search that imposes a group hands it over.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from solvers.network.flows import RoutingNetwork, RoutingProof, network_of
 from solvers.network.linear import TIGHT, solved
 from solvers.network.symmetric import mixed_walks
 from topoopt.core.arrays import Floats, Int32s, Ints
-from topoopt.core.graphs import Symmetry, boxes_of, semidirect_groups, translations
-from topoopt.core.topology import Topology
+from topoopt.core.topology import Symmetry, Topology, boxes_of, semidirect_groups, translations
 
 Generators = tuple[tuple[int, ...], Int32s]
 """Sizes of a box of servers, none for another group, and int32[g, n], permutations."""

@@ -38,8 +38,8 @@ from solvers.network.routes import decompositions
 from topoopt.core.arrays import Floats, Int32s, Ints, offsets
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.routing import GroupRings, Ring
 from topoopt.core.topology import Topology
+from topoopt.core.workload import GroupRings, Ring
 from topoopt.native import graph, routing
 from topoopt.simulate.network import joined_cycles
 

@@ -25,8 +25,8 @@ from topoopt import native
 from topoopt.core.arrays import Bools, Floats, Int32s, Ints, offsets, stable_order
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem
-from topoopt.core.routing import PathTable
 from topoopt.core.topology import Topology
+from topoopt.core.workload import PathTable
 from topoopt.native import graph, routing
 
 

@@ -16,8 +16,7 @@ from topoopt import native
 from topoopt.core.arrays import Floats
 from topoopt.core.data import called_later
 from topoopt.core.errors import InfeasibleError, InputError, Problem
-from topoopt.core.graphs import Symmetry
-from topoopt.core.topology import Topology
+from topoopt.core.topology import Symmetry, Topology
 
 Method = Callable[[RoutingProof], int]
 

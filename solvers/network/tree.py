@@ -23,8 +23,8 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
-from formulations.allreduce_rings import AllReduceTopology, RingGroup, allreduce_topology_arrays
 from formulations.joint_topology import JointTopology
+from formulations.mixtures import AllReduceTopology, RingGroup, allreduce_topology_arrays
 from solvers.backends.highs import load
 from solvers.network.space import Counts, Space, distances, hop_distances, route
 from solvers.stop import Stop

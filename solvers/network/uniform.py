@@ -24,10 +24,9 @@ from solvers.stop import Stop
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError, LimitError
-from topoopt.core.graphs import Symmetry
 from topoopt.core.network import TopologyProblem
 from topoopt.core.proofs import StopReason
-from topoopt.core.topology import Topology
+from topoopt.core.topology import Symmetry, Topology
 
 Entry = tuple[str, Topology, Symmetry | None, float]
 """Name, links, the group that keeps them, and what the sum of distances proves of theta."""

@@ -35,14 +35,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from formulations.stage_graph import Net, StageGraph, device_slots, merged_nets, reduced_order, stage_graph
 from formulations.stage_order import (
+    Net,
+    StageGraph,
     StageOrder,
     build_arrays,
     data_of,
+    device_slots,
     first_slots,
+    merged_nets,
     positions_of,
+    reduced_order,
     rounded_down,
+    stage_graph,
     start_values,
 )
 from solvers.backends import LpResult, SolverLimits, solve_guarded

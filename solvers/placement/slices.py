@@ -19,7 +19,7 @@ from itertools import product
 
 import numpy as np
 
-from formulations.stage_graph import StageGraph
+from formulations.stage_order import StageGraph
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.placement import Throughput
 

@@ -15,9 +15,8 @@ from itertools import pairwise
 import numpy as np
 
 from formulations import placed_graphs, placement_joint
-from formulations.placed_graphs import Pair, RateProblem, tangent
-from formulations.placed_programs import FACTORS, equal_split, joint_data
-from formulations.placement_joint import JointPlacement
+from formulations.placed_graphs import FACTORS, RateProblem, equal_split, joint_data, tangent
+from formulations.placement_joint import JointPlacement, Pair
 from solvers.backends import SOLVERS, SolverLimits, solve_guarded
 from solvers.backends.highs import highs_model
 from solvers.placement.makespan_search import LatencySearch

@@ -11,7 +11,7 @@ import pytest
 from tests.analyses.test_collective_audit import audited, laws
 from tests.support import written_schedules as written
 from tests.support.paths import SHARED_DATA
-from topoopt.formats.chakra.collective_read import read_schedule as read_traces
+from topoopt.formats.chakra.read import read_schedule as read_traces
 from topoopt.formats.msccl import read_schedule as read_algorithm
 from topoopt.formats.schedules import ScheduleOptions
 

@@ -222,3 +222,16 @@ def test_plans_beyond_limits(tmp_path: Path) -> None:
     )
     assert odd.code == 2
     assert "teleport at gpu 0, threadblock 0, op 4" in odd.stderr
+
+
+def test_copies_alone_take_no_time(tmp_path: Path) -> None:
+    """Two ranks that send nothing: what is missing is named, and no link is busy."""
+    copy = [[(-1, -1, 0, [("cpy", "i0", "o0", 1)])]] * 2
+    found = audited(
+        written.msccl(tmp_path / "x.xml", "allgather", 2, copy, sizes=(1, 2), in_place=False),
+        "msccl",
+        *("--bytes", "1MB", "--topology", "family: ring, servers: 2, link_gbytes_per_s: 1"),
+        code=6,
+    )
+    assert found["recomputed"]["time_us"] == 0.0
+    assert found["busiest_links"] == []

@@ -15,7 +15,7 @@ from tests.support.cli_cases import run
 from tests.support.paths import INSTANCES
 from topoopt.analyses.collective.job_schedules import job_collectives
 from topoopt.core.errors import InputError
-from topoopt.core.routing import GroupRings, Ring
+from topoopt.core.workload import GroupRings, Ring
 from topoopt.kinds.files import read_instance, write_solution
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve

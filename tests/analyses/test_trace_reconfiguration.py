@@ -13,9 +13,9 @@ import pytest
 from tests.support.network_cases import HOT_EXPERTS, run
 from topoopt.analyses.reconfiguration.run import EVERY_STEP, best_sequence, trace_sweep
 from topoopt.core.cluster import LinkDirection
-from topoopt.core.comparison import Scheme
 from topoopt.core.errors import InputError
 from topoopt.core.network import RoutingMode, TopologyProblem
+from topoopt.core.outcomes import Scheme
 from topoopt.kinds.pipeline import solve
 
 TRACE = HOT_EXPERTS

@@ -20,8 +20,14 @@ from topoopt.core.workload import Workload, strided_groups
 from topoopt.files.job_document import read_profile
 from topoopt.formats.flexnet.importer import workload_from_profile
 from topoopt.native import jobs
-from topoopt.simulate.lower import WorkloadArrays, build_task_graph, strategy_arrays, workload_arrays
-from topoopt.simulate.network import NetworkArrays, network_arrays
+from topoopt.simulate.network import (
+    NetworkArrays,
+    WorkloadArrays,
+    build_task_graph,
+    network_arrays,
+    strategy_arrays,
+    workload_arrays,
+)
 
 MEASURES = Path("../shared/data/flexnet/measures")
 CASES = (

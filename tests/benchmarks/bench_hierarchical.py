@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from formulations.hierarchical_program import plain_program
+from formulations.hierarchical_bandwidth import plain_program
 from solvers.hierarchy import best_design, front
 from solvers.stop import Stop
 from tests.benchmarks.figures import Figure, best_of

@@ -13,7 +13,7 @@ from solvers.network.finder import find_topology
 from solvers.network.routes import balanced_routes, circulant_routes, link_loads, plain_peak
 from tests.benchmarks.figures import Figure, best_of
 from topoopt.core.cluster import Cluster, LinkDirection
-from topoopt.core.routing import AllReduceDemand, Demand
+from topoopt.core.workload import AllReduceDemand, Demand
 
 
 def topology_figures() -> list[Figure]:

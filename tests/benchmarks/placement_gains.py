@@ -19,7 +19,7 @@ from topoopt.core.placement import Device, Latency, Link, PlacementProblem, Serv
 from topoopt.kinds.files import read_instance
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
-from topoopt.workloads.placement_graph import branchy_graph
+from topoopt.workloads.models import branchy_graph
 
 FILES = (
     ("gnmt inference, k=6", "latency-gnmt-inference"),

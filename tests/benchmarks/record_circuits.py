@@ -11,7 +11,7 @@ import numpy as np
 from tests.benchmarks.figures import Figure
 from tests.benchmarks.records import Record
 from topoopt.core.arrays import Floats
-from topoopt.core.parallel_circuits import ParallelCircuitsProblem
+from topoopt.core.regional_circuits import ParallelCircuitsProblem
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
 

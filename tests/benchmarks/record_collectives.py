@@ -66,7 +66,7 @@ NETWORKS: dict[str, tuple[Callable[[], RatedNetwork], dict[str, float]]] = {
     "rails-512-uplink-failed": (
         partial(nets.rails, 64, failed="uplink"), dict.fromkeys(("allgather", "allreduce", "all-to-all"), 10.0),
     ),
-    "rails-1024": (partial(nets.rails, 128), {"allgather": 10.0, "allreduce": 10.0}),
+    "rails-1024": (partial(nets.rails, 128), dict.fromkeys(("allgather", "allreduce", "all-to-all"), 10.0)),
     "drawn-64": (nets.even, {"allgather": 5.0, "allreduce": 20.0}),
     "unequal-planes-64": (nets.unequal_planes, {"allgather": 5.0, "allreduce": 20.0}),
     "drawn-128": (partial(nets.even, 128, 60, 3), {"allgather": 15.0, "allreduce": 60.0}),

@@ -31,7 +31,8 @@ def records() -> tuple[Record, ...]:
     """All rows; modules are loaded here, as the other groups do not need them."""
     from tests.benchmarks.record_circuits import CIRCUITS
     from tests.benchmarks.record_collectives import COLLECTIVES
+    from tests.benchmarks.record_joint import JOINT
     from tests.benchmarks.record_placement import PLACEMENT
     from tests.benchmarks.record_uniform import UNIFORM
 
-    return (*UNIFORM, *PLACEMENT, *(Record(*row) for row in COLLECTIVES), *CIRCUITS)
+    return (*UNIFORM, *PLACEMENT, *(Record(*row) for row in COLLECTIVES), *CIRCUITS, *JOINT)

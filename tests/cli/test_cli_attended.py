@@ -77,7 +77,7 @@ def test_two_signals(tmp_path: Path, command: str, monkeypatch: pytest.MonkeyPat
         os.kill(os.getpid(), signal.SIGINT)
         return endless()
 
-    monkeypatch.setattr("topoopt.page.long_run.os.write", hears)
+    monkeypatch.setattr("topoopt.page.options.os.write", hears)
     monkeypatch.setattr(WORK[command], hanging)
     result = run(*words, "--json")
     assert result.code == 130, result.stderr
@@ -95,7 +95,7 @@ def test_a_signal_before_anything_was_found(tmp_path: Path, command: str, monkey
         os.kill(os.getpid(), signal.SIGINT)
         raise LimitError("nothing by then")
 
-    monkeypatch.setattr("topoopt.page.long_run.os.write", lambda number, data: len(data))
+    monkeypatch.setattr("topoopt.page.options.os.write", lambda number, data: len(data))
     monkeypatch.setattr(WORK[command], empty_handed)
     result = run(*words, "--json")
     assert result.code == 130, result.stderr

@@ -12,8 +12,8 @@ import pytest
 
 from tests.support.cli_cases import refusals, run
 from tests.support.paths import INSTANCES, SHARED_DATA
+from topoopt.workloads.language_models import TRAINING_DEVICES
 from topoopt.workloads.step_efficiencies import GENERATIONS, HALF_WIDTHS, STEP_EFFICIENCIES, half_width
-from topoopt.workloads.training_devices import TRAINING_DEVICES
 
 RUNS = INSTANCES / "llm-training" / "runs.csv"
 TRAIN = SHARED_DATA / "measured_runs" / "train.csv"

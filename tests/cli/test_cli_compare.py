@@ -15,8 +15,8 @@ import pytest
 
 import topoopt
 from tests.support.cli_cases import Run, await_search, chain, job, refusals, run, searching, write
-from topoopt.core.comparison import COLUMNS
 from topoopt.core.errors import InfeasibleError, InputError, LimitError, TopooptError
+from topoopt.core.outcomes import COLUMNS
 from topoopt.core.proofs import Argument, Bound, Status, StopReason
 from topoopt.core.result import CheckResult, Objective
 from topoopt.kinds.kind import Method, SolveOptions, Solver, table

@@ -15,8 +15,7 @@ from ruamel.yaml import YAML
 
 from tests.support.cli_cases import chain, job, refusals, run, write
 from tests.support.paths import INSTANCES
-from topoopt.costs import FABRIC_COSTS
-from topoopt.costs.bills import DEFAULT_BOOK
+from topoopt.costs import DEFAULT_BOOK, FABRIC_COSTS
 
 SIZE = ("--servers", 128, "--degree", 4, "--link-gbps", 100)
 SVG = "{http://www.w3.org/2000/svg}"

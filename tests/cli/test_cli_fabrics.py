@@ -18,7 +18,7 @@ from tests.support.cli_cases import chain, job, refusals, run, write
 from topoopt.kinds.files import read_instance
 from topoopt.simulate.circuits import DYNAMIC_FABRICS, simulate_circuits
 from topoopt.simulate.fabrics import FABRICS
-from topoopt.simulate.lower import build_task_graph
+from topoopt.simulate.network import build_task_graph
 
 SEARCH = ("--budget", 40, "--json")
 

@@ -18,7 +18,7 @@ from topoopt.formats.astrasim import read_network
 from topoopt.formats.table import EXPORTERS
 from topoopt.kinds.files import read_instance
 from topoopt.kinds.job import SOLUTION_FILE
-from topoopt.simulate.lower import build_task_graph, demand_of
+from topoopt.simulate.network import build_task_graph, demand_of
 
 SHARED = SHARED_DATA
 

@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from topoopt.page.long_run import solving_bar
+from topoopt.page.options import solving_bar
 from topoopt.page.output import Output, SafeConsole
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.cli_cases import chain, job, run, write
 from topoopt.analyses.reconfiguration.run import break_even
-from topoopt.core.comparison import DelayPoint
+from topoopt.core.outcomes import DelayPoint
 
 
 def point(delay: float, time_ms: float) -> DelayPoint:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from topoopt.core.comparison import ComparedRun, best_of, compared
+from topoopt.core.outcomes import ComparedRun, best_of, compared
 from topoopt.core.proofs import Argument, Bound
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from topoopt.core.cluster import LinkDirection
-from topoopt.core.graphs import (
+from topoopt.core.topology import (
     SemidirectGroup,
     UnitGraph,
     cartesian_product,

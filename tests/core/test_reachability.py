@@ -6,7 +6,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from topoopt.core.graphs import reachable_from, strongly_connected, unreachable_pair
+from topoopt.core.topology import reachable_from, strongly_connected, unreachable_pair
 
 
 @pytest.mark.parametrize("seed", range(60))

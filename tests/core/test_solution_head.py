@@ -7,8 +7,7 @@ import math
 import pytest
 
 from topoopt.core.proofs import Argument, Bound, Status, StopReason
-from topoopt.core.result import UNCHECKED, CheckResult, LeftOut, Objective, SolutionHead
-from topoopt.core.search_settings import SearchSettings
+from topoopt.core.result import UNCHECKED, CheckResult, LeftOut, Objective, SearchSettings, SolutionHead
 
 
 def head(value: float, bound: float) -> SolutionHead:

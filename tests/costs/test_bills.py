@@ -23,8 +23,17 @@ from topoopt.core.price_book import (
     Quote,
     iterations_per_s_per_million_usd,
 )
-from topoopt.costs import DIRECT_CONNECT, FABRIC_COSTS, Counting, NetworkSize
-from topoopt.costs.bills import bill_of, cost_equivalent_fat_tree_gbps, default_price_book, equal_cost_gbps, port_gbps
+from topoopt.costs import (
+    DIRECT_CONNECT,
+    FABRIC_COSTS,
+    Counting,
+    NetworkSize,
+    bill_of,
+    cost_equivalent_fat_tree_gbps,
+    default_price_book,
+    equal_cost_gbps,
+    port_gbps,
+)
 from topoopt.files.price_book_file import read_price_book
 
 BOOK = default_price_book()

@@ -12,9 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from topoopt.core.price_book import OCS_PORT, PATCH_PANEL_PORT, PricedDevice
-from topoopt.costs.bills import default_price_book
-from topoopt.costs.cabling import cabling_of
-from topoopt.costs.rules import devices_needed
+from topoopt.costs import cabling_of, default_price_book, devices_needed
 
 
 def device(part: str, ports: int | None = None) -> PricedDevice:

@@ -7,8 +7,15 @@ import pytest
 
 from topoopt.core.cluster import Cluster
 from topoopt.core.price_book import FabricPrices
-from topoopt.costs import FABRIC_COSTS, SAME_BILL, NetworkSize
-from topoopt.costs.bills import SimulatedFabric, bill_of, default_price_book, fabric_prices
+from topoopt.costs import (
+    FABRIC_COSTS,
+    SAME_BILL,
+    NetworkSize,
+    SimulatedFabric,
+    bill_of,
+    default_price_book,
+    fabric_prices,
+)
 from topoopt.simulate.fabrics import FABRICS, FabricOptions
 
 BOOK = default_price_book()

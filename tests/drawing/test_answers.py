@@ -17,8 +17,8 @@ from tests.support.shared_cases import fat_tree
 from tests.support.smallest import SMALLEST, problem_of, solution_of
 from topoopt.analyses.resilience.report import answer as failures_answer
 from topoopt.analyses.resilience.report import faster_text
-from topoopt.core.failures import Failure, FailureOutcome, Resilience
 from topoopt.core.network import NetworkProblem, RoutingPlan
+from topoopt.core.outcomes import Failure, FailureOutcome, Resilience
 from topoopt.core.proofs import Argument, Bound, Status
 from topoopt.core.result import CheckResult, Objective
 from topoopt.kinds import KINDS, kind_of

@@ -11,8 +11,7 @@ import pytest
 
 import topoopt
 from topoopt.core.arrays import Floats
-from topoopt.core.graphs import kautz_arcs
-from topoopt.core.topology import Topology
+from topoopt.core.topology import Topology, kautz_arcs
 from topoopt.page.networks import (
     MOST_DRAWN,
     SIZE,

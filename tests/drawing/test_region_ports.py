@@ -10,7 +10,7 @@ import numpy as np
 
 from tests.formats.test_step_patches import solved
 from topoopt.kinds.regional_circuits.page import DRAWN_SERVERS, ports_blocks, ports_plot
-from topoopt.page.blocks import Plot
+from topoopt.page.render import Plot
 
 
 def bars(text: str) -> list[tuple[str, str, float, float, float]]:

@@ -10,11 +10,10 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.support.report_page import Page
-from topoopt.core.comparison import ComparedRun, Comparison, compared
+from topoopt.core.outcomes import ComparedRun, Comparison, compared
 from topoopt.core.proofs import Argument, Bound
-from topoopt.page.comparison import LEAST_AXIS, comparison_html, comparison_svg, panel
 from topoopt.page.output import Output
-from topoopt.page.vega import drawable, svg
+from topoopt.page.vega import LEAST_AXIS, comparison_html, comparison_svg, drawable, panel, svg
 
 CUTS = Bound(4.0, Argument.NODE_CUT)
 RUN = ComparedRun(

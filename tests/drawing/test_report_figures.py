@@ -16,7 +16,7 @@ from topoopt.core.job import OperatorChoice, Span
 from topoopt.core.price_book import FabricPrices
 from topoopt.kinds.job.plots import packed, shown_servers
 from topoopt.kinds.job.tables import fabrics_table, steps_table, strategy_table
-from topoopt.page.blocks import Table
+from topoopt.page.render import Table
 from topoopt.page.timelines import merged_spans
 
 Builder = Callable[..., HandmadeResult]

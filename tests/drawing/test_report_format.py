@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from topoopt.core.result import Result
-from topoopt.page.svg import decade_ticks, element, palette_png, percentage, ramp, ticks
+from topoopt.page.charts import decade_ticks, element, palette_png, percentage, ramp, ticks
 from topoopt.page.text import byte_size, compared, number, percent, ratio, server_set, shortened
 
 Builder = Callable[..., Result[Any, Any]]

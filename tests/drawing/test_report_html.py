@@ -13,7 +13,7 @@ import pytest
 from tests.support.handmade import HandmadeResult, altered, report
 from tests.support.report_page import Page
 from topoopt.core.cluster import LinkDirection
-from topoopt.core.plan import Plan
+from topoopt.core.job import Plan
 from topoopt.core.proofs import Status
 from topoopt.core.result import CheckResult, Objective
 from topoopt.core.topology import Topology

@@ -11,12 +11,11 @@ import pytest
 from tests.support.handmade import HandmadeResult, altered
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.job import Span
-from topoopt.core.routing import AllReduceDemand, Demand, GroupRings, PathTable, Ring
 from topoopt.core.topology import Topology
+from topoopt.core.workload import AllReduceDemand, Demand, GroupRings, PathTable, Ring
 from topoopt.kinds.job.tables import allreduce_bytes, link_statistics, ring_text, rings_table, routes_table
-from topoopt.page.charts import colour_index, in_blocks
+from topoopt.page.charts import colour_index, in_blocks, use_class
 from topoopt.page.networks import describe_permutation, families, find_links
-from topoopt.page.svg import use_class
 
 Builder = Callable[..., HandmadeResult]
 

@@ -17,7 +17,7 @@ from tests.support.refused import errors, save
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError
 from topoopt.core.job import BaselineSettings
-from topoopt.core.search_settings import JobSearchSettings
+from topoopt.core.result import JobSearchSettings
 from topoopt.core.workload import OperatorInput, Split
 from topoopt.files.documents import canonical_sha256
 from topoopt.files.job_document import topological_order

@@ -14,7 +14,7 @@ from ruamel.yaml import YAML
 from topoopt.analyses.costs import book_of
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.price_book import NIC, OCS_PORT, PARTS, PATCH_PANEL_PORT, UNITS
-from topoopt.costs.bills import DEFAULT_BOOK, SHIPPED_BOOKS, default_price_book, shipped_price_book
+from topoopt.costs import DEFAULT_BOOK, SHIPPED_BOOKS, default_price_book, shipped_price_book
 from topoopt.files.price_book_file import read_price_book
 
 SHIPPED = files("topoopt.costs").joinpath(DEFAULT_BOOK)

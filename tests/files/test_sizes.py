@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from topoopt.files.codec import adapter
-from topoopt.files.fields import Bytes
-from topoopt.files.traffic import FileTraffic
+from topoopt.files.codec import Bytes, adapter
+from topoopt.files.sections import FileTraffic
 from topoopt.kinds import KINDS
 from topoopt.kinds.allocation.read import TransferStatement
 from topoopt.kinds.files import json_schema

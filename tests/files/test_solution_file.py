@@ -16,7 +16,7 @@ from tests.support.same_value import assert_same
 from topoopt.core.errors import InputError, TopooptError
 from topoopt.core.proofs import Status, StopReason
 from topoopt.core.result import Result
-from topoopt.core.routing import PathTable
+from topoopt.core.workload import PathTable
 from topoopt.kinds.job import SOLUTION_FILE
 
 JobResult = Result[Any, Any]

@@ -22,7 +22,7 @@ from topoopt.files.demand_files import DEMAND_READERS, read_demand, read_trace
 from topoopt.files.graph_files import GRAPH_READERS, read_graph
 from topoopt.files.job_document import read_profile
 from topoopt.files.untrusted import file_sha256, opened, parsing, read_bytes, read_csv_rows, read_text
-from topoopt.formats.chakra.stream import read_trace as read_chakra_trace
+from topoopt.formats.chakra import read_trace as read_chakra_trace
 from topoopt.formats.flexnet import read_flexnet_taskgraph
 from topoopt.kinds.files import read_instance
 

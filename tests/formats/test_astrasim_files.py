@@ -23,7 +23,7 @@ from topoopt.formats.astrasim import (
     ns3_text,
     read_network,
 )
-from topoopt.formats.exporter import decimal_text
+from topoopt.formats.table import decimal_text
 
 
 @pytest.mark.parametrize(

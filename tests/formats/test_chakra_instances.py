@@ -10,12 +10,19 @@ import pytest
 from tests.support.chakra_files import node, shared, write
 from topoopt.core.cluster import Cluster
 from topoopt.core.errors import InputError
-from topoopt.core.routing import Demand
-from topoopt.core.workload import Placement, Strategy, Workload
+from topoopt.core.workload import Demand, Placement, Strategy, Workload
 from topoopt.formats.chakra import CommType, NodeType, TraceContent
-from topoopt.formats.chakra.importer import topology_document, traffic_matrix, workload_of_trace
+from topoopt.formats.chakra.importer import (
+    coordinates,
+    layers_workload,
+    spans_of,
+    task_documents,
+    tasks_workload,
+    topology_document,
+    traffic_matrix,
+    workload_of_trace,
+)
 from topoopt.formats.chakra.read import read_chakra
-from topoopt.formats.chakra.tasks import coordinates, layers_workload, spans_of, task_documents, tasks_workload
 
 COMP, SEND, COLL = int(NodeType.COMP), int(NodeType.COMM_SEND), int(NodeType.COMM_COLL)
 
@@ -26,7 +33,7 @@ def collective(number: int, kind: CommType, size: int, **more: object) -> bytes:
 
 def demand_of_workload(workload: Workload, servers: int) -> Demand:
     """Demand of the only strategy of an imported workload, by the simulator."""
-    from topoopt.simulate.lower import build_task_graph, demand_of
+    from topoopt.simulate.network import build_task_graph, demand_of
 
     strategy = Strategy(tuple(Placement(0, operator.pinned_offset or 0) for operator in workload.operators))
     return demand_of(build_task_graph(Cluster(servers, 1, 2, 100.0), workload, strategy))

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from tests.support.chakra_files import METADATA, node, shared, stream, varint, write
 from topoopt.core.errors import InputError
 from topoopt.formats import chakra
+from topoopt.formats.chakra import read_trace, trace_files
 from topoopt.formats.chakra.read import read_rank
-from topoopt.formats.chakra.stream import read_trace, trace_files
 
 MICROBENCHMARKS = ("all_reduce", "all_to_all")
 

@@ -18,9 +18,8 @@ from topoopt.analyses.collective.audits import AuditSettings, audit
 from topoopt.core.collective import CollectiveProblem, CollectiveResult, DeclaredFigures
 from topoopt.core.errors import CheckError, InputError
 from topoopt.core.result import Result
-from topoopt.formats.exporter import Export, ExportOptions
-from topoopt.formats.schedules.placed_blocks import placed_schedule
-from topoopt.formats.table import EXPORTERS
+from topoopt.formats.msccl.write import placed_schedule
+from topoopt.formats.table import EXPORTERS, Export, ExportOptions
 from topoopt.kinds.files import read_instance
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve

@@ -24,9 +24,8 @@ from topoopt.formats.astrasim import algorithms, ns3_topology, read_network
 from topoopt.formats.chakra.importer import traffic_matrix
 from topoopt.formats.chakra.read import read_chakra
 from topoopt.formats.chakra.write import build as build_chakra
-from topoopt.formats.exporter import Export, ExportOptions, plain_name
-from topoopt.formats.graphml import build as build_graphml
-from topoopt.formats.table import EXPORTERS
+from topoopt.formats.networks import build_graphml
+from topoopt.formats.table import EXPORTERS, Export, ExportOptions, plain_name
 from topoopt.kinds import KINDS
 
 OPTIONS = ExportOptions()

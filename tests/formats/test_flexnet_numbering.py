@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from topoopt.core.errors import InputError
-from topoopt.core.routing import GroupRings, Ring
+from topoopt.core.workload import GroupRings, Ring
 from topoopt.formats.flexnet.write import EXPORTER, numbers_and_jumps
 
 

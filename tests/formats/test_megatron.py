@@ -14,8 +14,7 @@ from tests.support.smallest import solution_of
 from topoopt.core.errors import InputError
 from topoopt.core.llm_training_plan import FabricPlan
 from topoopt.core.parallelism import RANK_ORDER, ParallelStrategy, PipelineSchedule, Recompute
-from topoopt.formats.exporter import Export, ExportOptions
-from topoopt.formats.table import EXPORTERS
+from topoopt.formats.table import EXPORTERS, Export, ExportOptions
 
 
 def exported(*, experts: bool = False, **parts: Any) -> Export:

@@ -12,8 +12,7 @@ import pytest
 from tests.support import foreign_network_cases as cases
 from tests.support.cli_cases import run
 from topoopt.core.errors import InputError
-from topoopt.formats.importer import Imported
-from topoopt.formats.table import IMPORTERS
+from topoopt.formats.table import IMPORTERS, Imported
 from topoopt.kinds.files import read_instance, write_instance
 
 

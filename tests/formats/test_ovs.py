@@ -12,16 +12,16 @@ from tests.support.host_cases import GBIT, applied, placed, text, worked_example
 from tests.support.read_back.exports import check_export
 from topoopt.core.cluster import Host, HostLink, HostRates, HostSetting, LinkRate, LinkSetting
 from topoopt.core.errors import InfeasibleError, InputError
-from topoopt.formats.exporter import ExportOptions
-from topoopt.formats.hosts.script import weights
-from topoopt.formats.ovs import build, host_export
+from topoopt.formats.forwarding import build_ovs, host_export
+from topoopt.formats.hosts import weights
+from topoopt.formats.table import ExportOptions
 
 OPTIONS = ExportOptions()
 
 
 def test_worked_example() -> None:
     """Three servers with two links: rates of links, queues by destination, next hops in the ratio 4 to 10."""
-    export = build(worked_example(), OPTIONS)
+    export = build_ovs(worked_example(), OPTIONS)
     check_export("ovs", export)
     promised = {
         ("A", "eth1", "B"): 4,
@@ -45,13 +45,13 @@ def test_worked_example() -> None:
     assert any(line.endswith(f"add-flow br-eth1 {flow}") for line in lines)
     roots = [re.findall(r"type=linux-htb other_config:max-rate=(\d+)", line) for line in lines if "create qos" in line]
     assert roots == [["10000000000"], ["10000000000"]]
-    assert build(worked_example(), OPTIONS).files == export.files
+    assert build_ovs(worked_example(), OPTIONS).files == export.files
 
 
 def test_guarantees_and_limits() -> None:
     """The limit of a queue is the link, with --strict its share; both are always stated, as whole numbers."""
     for strict in (False, True):
-        export = build(worked_example(), ExportOptions(strict=strict))
+        export = build_ovs(worked_example(), ExportOptions(strict=strict))
         check_export("ovs", export)
         for name in "ABC":
             script = text(export, f"{name}.ovs.sh")
@@ -68,7 +68,7 @@ def test_guarantees_and_limits() -> None:
 def test_two_hosts(links: int) -> None:
     """Two hosts, one way only: the way back is a route without a guarantee, for the answers."""
     ends = {f"eth{k + 1}": 1.0 for k in range(links)}
-    export = build(placed({"a": ends, "b": ends}, {("a", "b", k): 0.25 for k in range(links)}), OPTIONS)
+    export = build_ovs(placed({"a": ends, "b": ends}, {("a", "b", k): 0.25 for k in range(links)}), OPTIONS)
     check_export("ovs", export)
     assert isinstance(export.content, dict)
     assert export.content["ovs"] == {("a", f"eth{k + 1}", "b"): GBIT // 4 for k in range(links)}
@@ -83,14 +83,14 @@ def test_nothing_to_configure(rates: str) -> None:
     solution.figures.rates_gbps = None if rates == "none" else solution.figures.rates_gbps * 0
     solution.plan.link_shares = []
     with pytest.raises(InputError, match="no rates between servers"):
-        build(solution, OPTIONS)
+        build_ovs(solution, OPTIONS)
 
 
 def test_links_of_both_servers() -> None:
     """Links that a server does not have are refused."""
     solution = placed({"a": {"eth1": 1.0}, "b": {"eth1": 1.0, "eth2": 1.0}}, {("b", "a", 1): 0.5})
     with pytest.raises(InputError, match="link 1 does not lead from b -> a"):
-        build(solution, OPTIONS)
+        build_ovs(solution, OPTIONS)
 
 
 def test_incast() -> None:
@@ -98,16 +98,16 @@ def test_incast() -> None:
     links = {name: {"eth1": 10.0, "eth2": 10.0} for name in "ABC"}
     shares = {("A", "B", 0): 10.0, ("C", "B", 0): 1.0}
     with pytest.raises(InfeasibleError, match=r"ingress of B, eth1: 11000000000 bit/s promised, 10000000000 there"):
-        build(placed(links, shares), OPTIONS)
+        build_ovs(placed(links, shares), OPTIONS)
     with pytest.raises(InfeasibleError, match=r"egress of A, eth2: 12000000000 bit/s promised"):
-        build(placed(links, {("A", "B", 1): 10.0, ("A", "C", 1): 2.0}), OPTIONS)
+        build_ovs(placed(links, {("A", "B", 1): 10.0, ("A", "C", 1): 2.0}), OPTIONS)
 
 
 def test_rounding_of_a_solver() -> None:
     """Dust above a link is taken off, dust of a rate is no queue."""
     links = {name: {"eth1": 10.0} for name in "ABC"}
     shares = {("A", "B", 0): 10.0 + 1e-7, ("C", "B", 0): 1e-9, ("C", "A", 0): 0.1 + 0.2}
-    export = build(placed(links, shares), OPTIONS)
+    export = build_ovs(placed(links, shares), OPTIONS)
     check_export("ovs", export)
     assert isinstance(export.content, dict)
     assert export.content["tc"] == {("A", "eth1", "B"): 9_990_000_000, ("C", "eth1", "A"): 300_000_000}
@@ -135,9 +135,9 @@ def test_too_many_queues() -> None:
 
 def test_old_rates_warn() -> None:
     """Classes above 34 Gbit/s are told; slower ones are not."""
-    assert not any("WARNING" in note for note in build(worked_example(3.4), OPTIONS).notes)
-    assert any("WARNING" in note for note in build(worked_example(3.5), OPTIONS).notes)
-    assert any("rate 35000000000bit" in line for line in applied(build(worked_example(3.5), OPTIONS), "A.tc.sh"))
+    assert not any("WARNING" in note for note in build_ovs(worked_example(3.4), OPTIONS).notes)
+    assert any("WARNING" in note for note in build_ovs(worked_example(3.5), OPTIONS).notes)
+    assert any("rate 35000000000bit" in line for line in applied(build_ovs(worked_example(3.5), OPTIONS), "A.tc.sh"))
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def test_any_rates_read_back(n: int, links: int, parts: list[float], gbps: float
     names = [f"h{s}" for s in range(n)]
     drawn = iter(parts)
     shares = {(a, b, k): next(drawn) * gbps / (n - 1) for a in names for b in names if a != b for k in range(links)}
-    export = build(placed(dict.fromkeys(names, ends), {**shares, ("h0", "h1", 0): gbps / (n - 1)}), OPTIONS)
+    export = build_ovs(placed(dict.fromkeys(names, ends), {**shares, ("h0", "h1", 0): gbps / (n - 1)}), OPTIONS)
     check_export("ovs", export)
     for name in names:
         script = text(export, f"{name}.tc.sh")
@@ -201,13 +201,13 @@ def test_any_rates_read_back(n: int, links: int, parts: list[float], gbps: float
 def test_settings_that_do_not_fit(problem: str, setting: HostSetting) -> None:
     """Names and addresses of hosts must fit the solution and each other."""
     with pytest.raises(InputError, match=problem):
-        build(worked_example(), ExportOptions(hosts=(setting,)))
+        build_ovs(worked_example(), ExportOptions(hosts=(setting,)))
 
 
 def test_settings() -> None:
     """Names, interfaces, bridges and addresses as the user has them."""
     links = (LinkSetting("ens1f0", "data0", "10.1.0.77/24"), LinkSetting())
-    export = build(worked_example(), ExportOptions(hosts=(HostSetting("A", "node-a", "10.9.0.1", links),)))
+    export = build_ovs(worked_example(), ExportOptions(hosts=(HostSetting("A", "node-a", "10.9.0.1", links),)))
     check_export("ovs", export)
     assert "bridge data0 ens1f0" in applied(export, "node-a.ovs.sh")
     assert "address 10.1.0.77/24 data0" in applied(export, "node-a.ovs.sh")

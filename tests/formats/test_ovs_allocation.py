@@ -14,8 +14,8 @@ from tests.support.paths import INSTANCES
 from tests.support.read_back.exports import check_export
 from topoopt.cli.app import app
 from topoopt.core.errors import InfeasibleError, InputError
-from topoopt.formats.exporter import Export, ExportOptions
-from topoopt.formats.ovs import build
+from topoopt.formats.forwarding import build_ovs
+from topoopt.formats.table import Export, ExportOptions
 
 LINE = [(0, 1), (1, 0), (1, 2), (2, 1)]
 RING = [*LINE, (2, 0), (0, 2)]
@@ -24,7 +24,7 @@ NETWORKS = INSTANCES / "networks"
 
 def made(*arguments: object) -> Export:
     """An export that was read back."""
-    export = build(allocated(*arguments), ExportOptions())  # type: ignore[arg-type]
+    export = build_ovs(allocated(*arguments), ExportOptions())  # type: ignore[arg-type]
     check_export("ovs", export)
     return export
 
@@ -77,13 +77,13 @@ def test_refusals(
 ) -> None:
     """One-way links, circles, routes that end or need a link that is not there, and no rates at all."""
     with pytest.raises(InputError, match=message):
-        build(allocated(3, links, 10.0, rates), ExportOptions())
+        build_ovs(allocated(3, links, 10.0, rates), ExportOptions())
 
 
 def test_more_than_a_link() -> None:
     """Rates above a link are refused, with the host and the interface."""
     with pytest.raises(InfeasibleError, match="egress of server1, eth2: 11000000000 bit/s promised"):
-        build(allocated(3, LINE, 10.0, {(0, 2): [(1, 5.0)], (1, 2): [(2, 11.0)]}), ExportOptions())
+        build_ovs(allocated(3, LINE, 10.0, {(0, 2): [(1, 5.0)], (1, 2): [(2, 11.0)]}), ExportOptions())
 
 
 @pytest.fixture

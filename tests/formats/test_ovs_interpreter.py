@@ -10,13 +10,13 @@ import pytest
 from tests.support.host_cases import worked_example
 from tests.support.read_back.exports import check_export
 from topoopt.core.errors import CheckError
-from topoopt.formats.exporter import Export, ExportOptions
-from topoopt.formats.ovs import build
+from topoopt.formats.forwarding import build_ovs
+from topoopt.formats.table import Export, ExportOptions
 
 
 def changed(name: str, change: Callable[[str], str]) -> Export:
     """The worked example with one script changed."""
-    export = build(worked_example(), ExportOptions())
+    export = build_ovs(worked_example(), ExportOptions())
     files = tuple((file, change(data.decode()).encode() if file == name else data) for file, data in export.files)
     assert files != export.files
     return replace(export, files=files)
@@ -64,6 +64,6 @@ def test_incast_is_found() -> None:
 @pytest.mark.parametrize("file", ["A.ovs.sh", "C.tc.sh"])
 def test_missing_scripts_are_found(file: str) -> None:
     """All hosts must be there."""
-    export = build(worked_example(), ExportOptions())
+    export = build_ovs(worked_example(), ExportOptions())
     with pytest.raises(CheckError, match="no host"):
         check_export("ovs", replace(export, files=tuple(one for one in export.files if one[0] != file)))

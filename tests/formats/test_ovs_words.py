@@ -15,8 +15,8 @@ from tests.support.host_cases import applied, placed, worked_example
 from tests.support.read_back.exports import check_export
 from topoopt.core.cluster import HostSetting, LinkSetting
 from topoopt.core.errors import InputError
-from topoopt.formats.exporter import Export, ExportOptions
-from topoopt.formats.ovs import build
+from topoopt.formats.forwarding import build_ovs
+from topoopt.formats.table import Export, ExportOptions
 
 OPTIONS = ExportOptions()
 HOSTILE = (
@@ -70,10 +70,10 @@ def test_hostile_words(place: str, tmp_path: Path) -> None:
     for word in HOSTILE:
         solution, options = hostile(place, word)
         if place == "solution" or (place in ("name", "server") and word in ("lo", "all")):
-            harmless(build(solution, options), tmp_path)
+            harmless(build_ovs(solution, options), tmp_path)
         else:
             with pytest.raises(InputError):
-                build(solution, options)
+                build_ovs(solution, options)
 
 
 @given(
@@ -85,7 +85,7 @@ def test_any_word(tmp_path: Path, place: str, word: str) -> None:
     """Whatever a user writes is refused, or the scripts are whole and their commands plain."""
     solution, options = hostile(place, word)
     try:
-        export = build(solution, options)
+        export = build_ovs(solution, options)
     except InputError:
         return
     check_export("ovs", export)
@@ -108,7 +108,7 @@ def harmless(export: Export, folder: Path) -> None:
 
 def test_dry_run(tmp_path: Path) -> None:
     """Dry runs print every command; other words than the three are refused."""
-    export = build(worked_example(), OPTIONS)
+    export = build_ovs(worked_example(), OPTIONS)
     harmless(export, tmp_path)
     file = tmp_path / "A.tc.sh"
     file.write_bytes(dict(export.files)["A.tc.sh"])

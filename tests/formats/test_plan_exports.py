@@ -25,12 +25,11 @@ from tests.support.smallest import problem_of
 from topoopt.core.cluster import HostSetting, LinkDirection, LinkSetting, LinkSharing
 from topoopt.core.errors import CheckError, InputError
 from topoopt.core.result import Result
-from topoopt.core.routing import GroupRings, PathTable, Ring
 from topoopt.core.topology import Topology
-from topoopt.formats.exporter import Export, ExportOptions
-from topoopt.formats.hosts.script import planned_paths, with_answers
+from topoopt.core.workload import GroupRings, PathTable, Ring
+from topoopt.formats.hosts import planned_paths, with_answers
 from topoopt.formats.msccl.write import algorithm, parts_of, ring_steps
-from topoopt.formats.table import EXPORTERS
+from topoopt.formats.table import EXPORTERS, Export, ExportOptions
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
 from topoopt.library.training_exports import training_topology

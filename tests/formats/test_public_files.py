@@ -14,9 +14,8 @@ from tests.support.chakra_files import shared
 from topoopt.core.errors import InputError
 from topoopt.core.rated_network import RatedNetwork
 from topoopt.formats.chakra.read import read_chakra
-from topoopt.formats.importer import Imported
 from topoopt.formats.schedules import SCHEDULES, ScheduleOptions
-from topoopt.formats.table import IMPORTERS
+from topoopt.formats.table import IMPORTERS, Imported
 from topoopt.kinds.files import read_instance, write_instance
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
@@ -266,8 +265,7 @@ def test_records_of_graph_golf() -> None:
 
 def test_thresholds_of_a_tuner(tmp_path: Path) -> None:
     """The least cost of every group as the case lists it; `broadcast,tree` is never applied, so another stands in."""
-    from topoopt.formats.exporter import ExportOptions
-    from topoopt.formats.table import EXPORTERS
+    from topoopt.formats.table import EXPORTERS, ExportOptions
 
     of_table = EXPORTERS["nccl-tuner"].of_table
     assert of_table is not None

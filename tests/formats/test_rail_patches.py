@@ -16,8 +16,7 @@ from tests.support.paths import INSTANCES
 from tests.support.read_back.exports import check_export
 from tests.support.read_back.rails import read_timetable
 from topoopt.core.errors import InputError
-from topoopt.core.language_models import Experts
-from topoopt.core.llm_training import LlmTrainingProblem
+from topoopt.core.llm_training import Experts, LlmTrainingProblem
 from topoopt.core.parallelism import ParallelStrategy, PipelineSchedule
 from topoopt.core.switching import (
     PortUse,
@@ -26,8 +25,8 @@ from topoopt.core.switching import (
     SwitchedStep,
     SwitchSettings,
 )
-from topoopt.formats.exporter import ExportOptions
 from topoopt.formats.patch_list import rails_export
+from topoopt.formats.table import ExportOptions
 from topoopt.kinds.files import read_instance
 from topoopt.simulate.rail_job import rail_timetable
 from topoopt.verify.llm_training.rail_steps import check_timetable

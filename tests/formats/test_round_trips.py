@@ -8,11 +8,10 @@ import pytest
 
 from tests.support.read_back.exports import READERS, check_written
 from tests.support.smallest import problem_of, solution_of
-from topoopt.formats.exporter import ExportOptions
-from topoopt.formats.table import EXPORTERS
+from topoopt.formats.table import EXPORTERS, ExportOptions
 from topoopt.library.training_exports import graph_of_job, training_program
 from topoopt.simulate.llm_training.ranks import PodSetting
-from topoopt.simulate.lower import build_task_graph
+from topoopt.simulate.network import build_task_graph
 
 ELSEWHERE = {
     ("astrasim", "collective"): "the smallest has links of one direction",

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topoopt.formats.schedules.builder import LineError, number_table
+from topoopt.formats.schedules import LineError, number_table
 
 PATTERN = re.compile(r"(\d{1,9}) to (\d{1,9})(?: with ([0-9.e-]{1,30}))?(?: at (\d{1,9}))\s*")
 NUMBER = st.integers(0, 10**9 - 1).map(str) | st.sampled_from(["0", "007", "1234567890", "", "x", "\u0663"])
@@ -38,7 +38,7 @@ def test_a_line_without_any_number_is_named() -> None:
 
 def test_lines_beyond_those_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three lines at once: numbers of all stand in order, and a wrong line is named by its place among all."""
-    monkeypatch.setattr("topoopt.formats.schedules.builder.AT_ONCE", 3)
+    monkeypatch.setattr("topoopt.formats.schedules.AT_ONCE", 3)
     lines = [f"{one} to {2 * one} at {10**one}" for one in range(9)]
     assert number_table(lines, PATTERN, (1, 2, 4)).tolist() == [[one, 2 * one, 10**one] for one in range(9)]
     with pytest.raises(LineError) as error:

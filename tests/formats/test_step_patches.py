@@ -15,8 +15,8 @@ from tests.support.read_back.exports import READERS, check_export
 from topoopt.core.errors import InputError
 from topoopt.core.regional_circuits import StepCircuits, SwitchedSteps
 from topoopt.core.result import Result
-from topoopt.formats.exporter import ExportOptions
 from topoopt.formats.patch_list import EXPORTER, switched_steps
+from topoopt.formats.table import ExportOptions
 from topoopt.kinds.files import read_instance
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve

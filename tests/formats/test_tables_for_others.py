@@ -17,12 +17,9 @@ from tests.support.read_back.tables import hostnames
 from topoopt.core.cluster import HostSetting, LinkSetting
 from topoopt.core.collective import BestBySize, CollectiveOp
 from topoopt.core.errors import InputError
-from topoopt.files.rated_sections import LinksNetwork, network_of
-from topoopt.formats.cables import differences, read_cables
-from topoopt.formats.exporter import Export, ExportOptions
-from topoopt.formats.host_tree import host_tree
-from topoopt.formats.schedulers import block_sizes, hostlist
-from topoopt.formats.table import EXPORTERS, IMPORTERS
+from topoopt.files.sections import LinksNetwork, network_of
+from topoopt.formats.inventories import block_sizes, differences, host_tree, hostlist, read_cables
+from topoopt.formats.table import EXPORTERS, IMPORTERS, Export, ExportOptions
 
 
 def clos(hosts_a_leaf: int = 2, leaves: int = 4, spines: int = 2, gpus: int = 2) -> Any:

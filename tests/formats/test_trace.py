@@ -20,13 +20,13 @@ from tests.support.read_back.exports import check_export
 from tests.support.smallest import solution_of
 from topoopt.core.dag_topology import DagTask, DagTopologyPlan, DagTopologyProblem, DagTransfer
 from topoopt.core.errors import InputError
-from topoopt.formats.exporter import ExportOptions
+from topoopt.formats.table import ExportOptions
 from topoopt.formats.trace import CLOSE_US, EXPORTER, Bar, events_of
-from topoopt.kinds.dag_topology.figures import DagTopologyFigures
+from topoopt.kinds.dag_topology.page import DagTopologyFigures
 from topoopt.kinds.files import read_instance
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
-from topoopt.kinds.regional_circuits.figures import RegionalCircuitsFigures
+from topoopt.kinds.regional_circuits.page import RegionalCircuitsFigures
 
 
 @cache

@@ -13,8 +13,7 @@ from tests.support.reader_cases import plain
 from topoopt.core.collective import CollectiveOp
 from topoopt.core.errors import InputError
 from topoopt.formats.chakra import NodeType
-from topoopt.formats.chakra.collective_read import read_schedule
-from topoopt.formats.chakra.read import read_chakra
+from topoopt.formats.chakra.read import read_chakra, read_schedule
 from topoopt.formats.schedules import ScheduleOptions
 from topoopt.formats.table import IMPORTERS, READERS
 

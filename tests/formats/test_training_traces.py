@@ -18,10 +18,8 @@ from topoopt.core.hierarchy import Collective, CollectiveStep, ComputeStep, Mess
 from topoopt.core.llm_training import LlmTrainingProblem, NumberFormats
 from topoopt.core.llm_training_plan import FabricPlan
 from topoopt.core.parallelism import ParallelStrategy, PipelineSchedule, StageCosts
-from topoopt.formats.chakra import NodeType
-from topoopt.formats.chakra.stream import read_trace
-from topoopt.formats.exporter import Export, ExportOptions
-from topoopt.formats.table import EXPORTERS
+from topoopt.formats.chakra import NodeType, read_trace
+from topoopt.formats.table import EXPORTERS, Export, ExportOptions
 from topoopt.library.training_exports import training_program
 from topoopt.simulate.llm_training.ranks import TrainingProgram
 from topoopt.simulate.llm_training.step import pipeline_shape

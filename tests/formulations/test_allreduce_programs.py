@@ -12,10 +12,11 @@ from pyomo.contrib.appsi.base import TerminationCondition
 from pyomo.contrib.appsi.solvers.highs import Highs
 from scipy.optimize import Bounds, LinearConstraint, milp
 
-from formulations import allreduce_rings, pyomo_models
-from formulations.allreduce_rings import AllReduceMix, AllReduceTopology, RingGroup, group_tables
+from formulations import mixtures
 from formulations.joint_topology import JointTopology, Symmetry, find_symmetry
+from formulations.mixtures import AllReduceMix, AllReduceTopology, RingGroup, group_tables
 from formulations.programs import LpArrays, shape_errors
+from tests.support import pyomo_networks
 
 RING_ORDERS = {2: ((0, 1),), 3: ((0, 1, 2), (0, 2, 1))}
 
@@ -86,15 +87,15 @@ def joint(n: int, degree: int, demand: NDArray[np.float64], groups: tuple[RingGr
 def test_mix_arrays_equal_the_readable_model(seed: int, n: int, hop_price: float) -> None:
     """Both builders of the fixed-topology program reach the same optimum."""
     data = random_mix(seed, n, hop_price)
-    assert solved(allreduce_rings.allreduce_mix_arrays(data)) == pytest.approx(
-        reference(pyomo_models.allreduce_mix_pyomo(data)), rel=1e-7
+    assert solved(mixtures.allreduce_mix_arrays(data)) == pytest.approx(
+        reference(pyomo_networks.allreduce_mix_pyomo(data)), rel=1e-7
     )
 
 
 def test_mix_has_readable_names() -> None:
     """Columns and rows say what they are."""
     data = random_mix(1, 3)
-    program = allreduce_rings.allreduce_mix_arrays(data)
+    program = mixtures.allreduce_mix_arrays(data)
     arc = f"{data.tail[0]}_{data.head[0]}"
     assert {f"flow_0_{arc}", "theta", "share_0_0_1_2"} <= set(program.column_names)
     assert {"conserve_0_1", f"fit_{arc}", "mix_0", "mix_1"} <= set(program.row_names)
@@ -113,7 +114,7 @@ def test_shares_balance_two_directions_of_a_ring() -> None:
     one, both = ((0, 1, 2, 3),), ((0, 1, 2, 3), (0, 3, 2, 1))
     for demand, orders, theta in ((0 * next_one, one, 2.25), (0 * next_one, both, 1.5), (next_one, both, 2.0)):
         data = AllReduceMix(tail, head, np.ones(8), demand, (RingGroup((0, 1, 2, 3), 3.0, orders),))
-        assert solved(allreduce_rings.allreduce_mix_arrays(data)) == pytest.approx(theta)
+        assert solved(mixtures.allreduce_mix_arrays(data)) == pytest.approx(theta)
 
 
 def test_readers_of_a_mix_solution() -> None:
@@ -123,14 +124,14 @@ def test_readers_of_a_mix_solution() -> None:
     x = np.zeros(n * m + 1 + sum(len(group.orders) for group in data.groups))
     x[0], x[n * m] = -1e-12, 2.0
     x[n * m + 1 : n * m + 3] = 0.5, 1e-12
-    shares = allreduce_rings.shares_of(data, x)
+    shares = mixtures.ring_shares_of(data, x)
     assert shares[0].tolist()[:2] == [1.0, 0.0]
     assert all(share.sum() == pytest.approx(1.0) for share in shares)
-    assert allreduce_rings.allreduce_mix_flow(data, x).min() == 0.0
+    assert mixtures.allreduce_mix_flow(data, x).min() == 0.0
     dual = np.zeros(n * (n - 1) + m + 2)
     dual[n * (n - 1)] = -0.25
-    assert allreduce_rings.lengths_of(data, dual)[:2].tolist() == [0.25, 0.0]
-    total = allreduce_rings.total_demand(data, shares)
+    assert mixtures.lengths_of(data, dual)[:2].tolist() == [0.25, 0.0]
+    total = mixtures.total_demand(data, shares)
     assert total.sum() == pytest.approx(data.traffic)
 
 
@@ -145,8 +146,8 @@ def test_topology_arrays_equal_the_readable_model(seed: int, bidirectional: bool
     groups = (RingGroup((0, 1, 2, 3), 0.8, orders), RingGroup((1, 3), 0.5, ((1, 3),)))
     data = joint(n, 2, demand, groups, bidirectional=bidirectional)
     value, same = (
-        solved(allreduce_rings.allreduce_topology_arrays(data)),
-        reference(pyomo_models.allreduce_topology_pyomo(data)),
+        solved(mixtures.allreduce_topology_arrays(data)),
+        reference(pyomo_networks.allreduce_topology_pyomo(data)),
     )
     assert value is not None
     assert -value == pytest.approx(same, rel=1e-6)
@@ -159,10 +160,10 @@ def test_symmetry_rules_keep_the_optimum() -> None:
     whole = RingGroup((0, 1, 2, 3), 1.0, every)
     pair = RingGroup((0, 1), 1.0, ((0, 1),))
     for table, groups in ((demand, (whole,)), (demand, (whole, pair)), (np.ones((4, 4)) - np.eye(4), (whole,))):
-        free = solved(allreduce_rings.allreduce_topology_arrays(joint(4, 2, table, groups)))
+        free = solved(mixtures.allreduce_topology_arrays(joint(4, 2, table, groups)))
         rules = find_symmetry(table, ~np.eye(4, dtype=bool), None, group_tables(4, groups))
         assert rules != Symmetry()
-        bound = solved(allreduce_rings.allreduce_topology_arrays(joint(4, 2, table, groups, symmetry=rules)))
+        bound = solved(mixtures.allreduce_topology_arrays(joint(4, 2, table, groups, symmetry=rules)))
         assert bound == pytest.approx(free, rel=1e-6)
 
 
@@ -172,8 +173,8 @@ def test_relaxation_is_exact_for_two_and_three_members(members: tuple[int, ...])
     rng = np.random.default_rng(5)
     demand = rng.random((4, 4)) * (1 - np.eye(4))
     orders = tuple(tuple(members[i] for i in order) for order in RING_ORDERS[len(members)])
-    exact = solved(allreduce_rings.allreduce_topology_arrays(joint(4, 2, demand, (RingGroup(members, 1.0, orders),))))
-    loose = solved(allreduce_rings.allreduce_topology_arrays(joint(4, 2, demand, (RingGroup(members, 1.0, ()),))))
+    exact = solved(mixtures.allreduce_topology_arrays(joint(4, 2, demand, (RingGroup(members, 1.0, orders),))))
+    loose = solved(mixtures.allreduce_topology_arrays(joint(4, 2, demand, (RingGroup(members, 1.0, ()),))))
     assert loose == pytest.approx(exact, rel=1e-6)
 
 
@@ -181,8 +182,6 @@ def test_relaxation_never_claims_too_little() -> None:
     """Four members: lambda without orders is at least that with all orders."""
     demand = np.random.default_rng(9).random((4, 4)) * (1 - np.eye(4))
     every = tuple((0, *rest) for rest in ((1, 2, 3), (1, 3, 2), (2, 1, 3), (2, 3, 1), (3, 1, 2), (3, 2, 1)))
-    exact = solved(
-        allreduce_rings.allreduce_topology_arrays(joint(4, 2, demand, (RingGroup((0, 1, 2, 3), 1.0, every),)))
-    )
-    loose = solved(allreduce_rings.allreduce_topology_arrays(joint(4, 2, demand, (RingGroup((0, 1, 2, 3), 1.0, ()),))))
+    exact = solved(mixtures.allreduce_topology_arrays(joint(4, 2, demand, (RingGroup((0, 1, 2, 3), 1.0, every),))))
+    loose = solved(mixtures.allreduce_topology_arrays(joint(4, 2, demand, (RingGroup((0, 1, 2, 3), 1.0, ()),))))
     assert loose <= exact + 1e-7

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from formulations.bandwidth_allocation import BandwidthAllocation, build_arrays, build_pyomo
+from formulations.bandwidth_allocation import BandwidthAllocation, build_arrays
 from formulations.programs import model_text
 from solvers.backends import SOLVERS
+from tests.support.pyomo_networks import bandwidth_allocation_pyomo
 from topoopt.core.proofs import Status
 
 INF = float("inf")
@@ -103,7 +104,7 @@ def test_readable_model_and_arrays_are_equal(data: BandwidthAllocation) -> None:
     """Both builders have the same optimum on random programs."""
     import pyomo.environ as pyo
 
-    model = build_pyomo(data)
+    model = bandwidth_allocation_pyomo(data)
     found = pyo.SolverFactory("appsi_highs").solve(model)
     assert str(found.solver.termination_condition) == "optimal"
     assert pyo.value(model.most) == pytest.approx(optimum(data), abs=1e-6)

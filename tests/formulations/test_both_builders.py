@@ -12,12 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import formulations
-from formulations import flow_routing, joint_topology, mixtures, pyomo_models
+from formulations import flow_routing, joint_topology, mixtures
 from formulations.flow_routing import ConcurrentFlow
 from formulations.joint_topology import HopLp
 from formulations.mixtures import PathSplit
 from formulations.programs import with_names
 from formulations.table import FORMULATIONS
+from tests.support import pyomo_networks
 from tests.support.formulation_cases import HOP, PROGRAMS, RING
 from tests.support.same_program import assert_same
 
@@ -64,7 +65,7 @@ def test_hop_limited_builders_agree_on_random_networks(seed: int, n: int, hops: 
         flow_routing.concurrent_flow_hops_arrays(data, hops),
         *flow_routing.concurrent_flow_hops_names(data, hops),
     )
-    assert_same(program, flow_routing.concurrent_flow_hops_pyomo(data, hops))
+    assert_same(program, pyomo_networks.concurrent_flow_hops_pyomo(data, hops))
 
 
 @given(st.integers(0, 10**6), st.integers(3, 4), st.integers(1, 3))
@@ -76,7 +77,7 @@ def test_hop_lp_builders_agree_on_random_demand(seed: int, n: int, degree: int) 
     data = HopLp(n, degree, demand, 0.25 + float(rng.random()))
     assert_same(
         with_names(joint_topology.hop_lp_arrays(data), *joint_topology.hop_lp_names(data)),
-        pyomo_models.hop_lp_pyomo(data),
+        pyomo_networks.hop_lp_pyomo(data),
     )
 
 
@@ -99,7 +100,7 @@ def test_path_split_builders_agree_on_random_data(seed: int, demands: int, resou
     )
     assert_same(
         with_names(mixtures.path_split_arrays(data), *mixtures.path_split_names(data)),
-        mixtures.path_split_pyomo(data),
+        pyomo_networks.path_split_pyomo(data),
     )
 
 

@@ -9,10 +9,10 @@ import pytest
 
 from formulations.job_plans import JointPlan, PlanOption, joint_plan_arrays
 from formulations.programs import model_text
-from formulations.pyomo_models import joint_plan_pyomo
 from solvers.backends import SOLVERS
 from solvers.backends.pyomo_backends import arrays_of
 from tests.support.formulation_cases import rows_of
+from tests.support.pyomo_networks import joint_plan_pyomo
 
 
 def two_servers(*, bidirectional: bool = True, memory_limited: bool = True) -> JointPlan:

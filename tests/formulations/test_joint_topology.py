@@ -20,13 +20,13 @@ from formulations.joint_topology import (
     allowed_arcs,
     find_symmetry,
     joint_topology_arrays,
+    joint_topology_pyomo,
     kept_counts,
     link_counts,
     obeying,
     start_values,
 )
 from formulations.programs import LpArrays
-from formulations.pyomo_models import joint_topology_pyomo
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.network import TopologyProblem
 

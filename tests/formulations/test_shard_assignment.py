@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from formulations.programs import model_text
-from formulations.pyomo_models import shard_assignment_pyomo
 from formulations.shard_assignment import (
     ShardAssignment,
     build_arrays,
@@ -23,6 +22,7 @@ from formulations.shard_assignment import (
 )
 from tests.support.formulation_cases import rows_of
 from tests.support.layers import layer_from_table
+from tests.support.pyomo_networks import shard_assignment_pyomo
 from tests.support.same_program import assert_same
 from topoopt.core.cluster import ShardShape, block_layer
 

@@ -19,10 +19,10 @@ from formulations.job_plans import (
     chosen_splits,
     longest_path,
     strategy_choice_arrays,
-    strategy_choice_pyomo,
 )
 from formulations.programs import LpArrays, model_text
 from tests.support.formulation_cases import rows_of
+from tests.support.pyomo_placements import strategy_choice_pyomo
 
 
 def solve(program: LpArrays, *, whole: bool = True) -> tuple[float, np.ndarray]:

@@ -20,8 +20,7 @@ from topoopt.core.errors import TopooptError
 from topoopt.files.demand_files import read_demand, read_trace
 from topoopt.files.graph_files import read_graph
 from topoopt.files.price_book_file import read_price_book
-from topoopt.formats.importer import Imported
-from topoopt.formats.table import IMPORTERS
+from topoopt.formats.table import IMPORTERS, Imported
 from topoopt.kinds.files import read_instance, write_instance
 
 MATRIX = np.array([[0.0, 1.5, 0.25], [2.0, 0.0, 0.5], [1.0, 3.0, 0.0]])
@@ -112,9 +111,8 @@ def _graph_to_place() -> bytes:
 def _taskgraph() -> bytes:
     """The task graph of the smallest job, as it is exported."""
     from tests.support.smallest import problem_of, solution_of
-    from topoopt.formats.exporter import ExportOptions
-    from topoopt.formats.table import EXPORTERS
-    from topoopt.simulate.lower import build_task_graph
+    from topoopt.formats.table import EXPORTERS, ExportOptions
+    from topoopt.simulate.network import build_task_graph
 
     problem, solution = problem_of("co-optimisation"), solution_of("co-optimisation")
     graph = build_task_graph(problem.cluster, problem.workload, solution.plan.strategy)

@@ -11,9 +11,8 @@ from tests.support import written_schedules as written
 from tests.support.smallest import solution_of
 from topoopt.analyses.collective.audits import AuditSettings, audit
 from topoopt.core.collective import DeclaredFigures
-from topoopt.formats.exporter import ExportOptions
 from topoopt.formats.schedules import SCHEDULES, ScheduleOptions
-from topoopt.formats.table import EXPORTERS
+from topoopt.formats.table import EXPORTERS, ExportOptions
 
 ENDINGS = {"xml": "msccl", "plan": "mscclpp", "flows": "teccl", "trees": "forestcoll", "steps": "sccl", "et": "chakra"}
 """Format by the end of a file's name."""

@@ -14,8 +14,7 @@ from tests.support.paths import INSTANCES
 from tests.support.read_back.exports import check_written
 from tests.support.smallest import SMALLEST, problem_of, solution_of
 from tests.support.study_cases import routing, study
-from topoopt.formats.exporter import ExportOptions
-from topoopt.formats.table import EXPORTERS
+from topoopt.formats.table import EXPORTERS, ExportOptions
 from topoopt.kinds import kind_named
 from topoopt.kinds.files import read_instance
 from topoopt.kinds.kind import SolveOptions

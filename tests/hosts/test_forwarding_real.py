@@ -22,10 +22,10 @@ from tests.support.paths import ROOT
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.job import JobPlan
 from topoopt.core.result import Result
-from topoopt.core.routing import PathTable
 from topoopt.core.topology import Topology
-from topoopt.formats.exporter import ExportOptions
-from topoopt.formats.linux_forwarding import build
+from topoopt.core.workload import PathTable
+from topoopt.formats.forwarding import build_linux
+from topoopt.formats.table import ExportOptions
 
 PING = str(ROOT / "tests/support/ping.py")
 
@@ -92,7 +92,7 @@ def test_every_pair_pings_over_its_path(tmp_path: Path, case: str) -> None:
     require("ip", "tc")
     base = make_solution(8, (1, 3))
     solution = {"two paths": two_paths(base), "one way": one_way(), "rings": base}[case]
-    export = build(solution, ExportOptions())
+    export = build_linux(solution, ExportOptions())
     scripts = tmp_path / "scripts"
     scripts.mkdir()
     for name, data in export.files:

@@ -14,8 +14,8 @@ import pytest
 from tests.support.host_cases import allocated, placed
 from tests.support.lab import Machine, lab, process, require
 from tests.support.paths import ROOT
-from topoopt.formats.exporter import Export, ExportOptions
-from topoopt.formats.ovs import build
+from topoopt.formats.forwarding import build_ovs
+from topoopt.formats.table import Export, ExportOptions
 
 TOOLS = ("ip", "tc", "iperf3", "ethtool")
 OVS_TOOLS = ("ovs-vsctl", "ovs-ofctl", "ovsdb-server", "ovsdb-tool", "ovs-vswitchd")
@@ -48,7 +48,7 @@ WINDOWS = 20
 def scripts(folder: Path, **options: bool) -> Export:
     """The export of the shares above, in a folder."""
     links = {server: {"eth1": LINK_MBIT * MBIT, "eth2": LINK_MBIT * MBIT} for server in "ABC"}
-    export = build(placed(links, {key: MBIT * mbit for key, mbit in SHARES.items()}), ExportOptions(**options))
+    export = build_ovs(placed(links, {key: MBIT * mbit for key, mbit in SHARES.items()}), ExportOptions(**options))
     for name, data in export.files:
         (folder / name).write_bytes(data)
     return export
@@ -262,7 +262,7 @@ def test_failures_are_undone(tmp_path: Path, rendering: str) -> None:
     ovs = rendering == "ovs"
     require(*TOOLS, *(OVS_TOOLS if ovs else ()))
     links = {server: {"eth1": 0.02, "eth9": 0.02} for server in "AB"}
-    export = build(placed(links, {("A", "B", 0): 0.01, ("A", "B", 1): 0.01}), ExportOptions())
+    export = build_ovs(placed(links, {("A", "B", 0): 0.01, ("A", "B", 1): 0.01}), ExportOptions())
     file = tmp_path / f"A.{rendering}.sh"
     file.write_bytes(dict(export.files)[file.name])
     with lab("A", 1, tmp_path, ovs=ovs) as machines:
@@ -283,7 +283,7 @@ def test_forwarding(tmp_path: Path) -> None:
     require(*TOOLS)
     rates = {(0, 2): [(1, 0.012)], (1, 2): [(2, 0.016)]}
     solution = allocated(3, [(0, 1), (1, 0), (1, 2), (2, 1)], 0.02, rates)
-    export = build(solution, ExportOptions(strict=True))
+    export = build_ovs(solution, ExportOptions(strict=True))
     with lab(("server0", "server1", "server2"), 2, tmp_path, ovs=False, flat=True) as machines:
         before = {name: machine.snapshot(ovs=False) for name, machine in machines.items()}
         for name, machine in machines.items():

@@ -24,9 +24,6 @@ ROOTS = (
 )
 """Modules that are run or imported from outside; the last two are readers that tests alone use as yet."""
 
-ARRAYS, PYOMO = "_arrays", "_pyomo"
-"""A readable model in Pyomo, held equal to the arrays of the same formulation by tests, has no other user."""
-
 RECORDS = frozenset({"Exporter", "ListedFabric", "TimeModel", "Kind", "Formulation", "KindCommands"})
 """Classes whose instances, as constants of a module, are plug-ins: something else must name each."""
 
@@ -68,14 +65,13 @@ def _round_trip(graph: nx.DiGraph[str], members: list[str]) -> list[str]:
 
 
 def all_reached(tree: Tree) -> Iterator[str]:
-    """Every module is imported or named in a table on a way that starts at an entry point, or is the twin of one."""
+    """Every module is imported or named in a table on a way that starts at an entry point."""
     found = [name for name in ROOTS if name in tree]
     seen = set(found)
     while found:
         module = tree[found.pop()]
         parents = {module.name.rpartition(".")[0]} & set(tree)
-        twins = {f"{module.name.removesuffix(ARRAYS)}{PYOMO}"} & set(tree)
-        new = (imports_anywhere(module, tree) | named_in_texts(module, tree) | parents | twins) - seen
+        new = (imports_anywhere(module, tree) | named_in_texts(module, tree) | parents) - seen
         seen |= new
         found += new
     for name in sorted(set(tree) - seen):
@@ -128,9 +124,9 @@ OPENER = "topoopt.files.untrusted"
 
 OWN_FILES: Mapping[str, str] = {
     "topoopt.analyses.collective.search": "a table of the package",
-    "topoopt.costs.bills": "a price book of the package",
-    "topoopt.page.svg": "a style sheet of the package",
-    "topoopt.formats.hosts.script": "parts of scripts of the package",
+    "topoopt.costs": "a price book of the package",
+    "topoopt.page.charts": "a style sheet of the package",
+    "topoopt.formats.hosts": "parts of scripts of the package",
     "topoopt.native.cmake.build_backend": "wheels that pip asked for",
     "topoopt.studies.expand": "sources of the package",
     "topoopt.studies.runner": "/proc/meminfo",

@@ -21,11 +21,10 @@ GOOD = {
     "topoopt/kinds/a.py": "from formulations.plan_arrays import build\nKIND = Kind(build)\n",
     "formulations/__init__.py": "",
     "formulations/plan_arrays.py": "def build(): ...\n",
-    "formulations/plan_pyomo.py": "def build_pyomo(): ...\n",
     "solvers/__init__.py": "",
     "solvers/search.py": "",
 }
-"""A table, the plug-in it names, a formulation that uses, and the readable twin of that."""
+"""A table, the plug-in it names, a formulation that this uses."""
 
 FABRIC = "ListedFabric(2)\n"
 LINES = "    x = 1\n" * 90
@@ -59,7 +58,7 @@ def test_a_good_tree(tmp_path: Path) -> None:
         ("short functions", {"solvers/search.py": f"class A:\n  @lru_cache\n  def f():\n{LINES}"}, "f has 91 lines"),
         ("no import cycles", {"solvers/search.py": "import topoopt.table\n"}, "topoopt.table -> solvers.search"),
         ("no module out of reach", {"topoopt/kinds/b.py": "KIND = 1\n"}, "topoopt/kinds/b.py: nothing imports it"),
-        ("no module out of reach", {"formulations/other_pyomo.py": "x = 1\n"}, "formulations/other_pyomo.py"),
+        ("no module out of reach", {"formulations/other.py": "x = 1\n"}, "formulations/other.py"),
         (
             "no plug-in without a line",
             {"solvers/search.py": "from topoopt.a import TORUS\n", "topoopt/a.py": f"TORUS = {FABRIC}KNOT = {FABRIC}"},

@@ -120,7 +120,7 @@ def test_evaluate_takes_up_a_solution_or_names_who_can(case: str) -> None:
 def test_compare_gives_the_rows_of_the_command(case: str) -> None:
     """One method of each kind, a row for each seed."""
     kind = problem_of(case).kind
-    from topoopt.core.comparison import COLUMNS
+    from topoopt.core.outcomes import COLUMNS
 
     found = topoopt.compare(problem_of(case), methods=["auto"], seeds=[4], time_limit_s=20)
     (row,) = found.records()

@@ -18,7 +18,7 @@ from topoopt.core.errors import InputError
 from topoopt.core.topology import Topology
 from topoopt.files.documents import parse_document
 from topoopt.kinds import KINDS, kind_named
-from topoopt.library.instances import ALIASES, instance_from_dict
+from topoopt.library.calls import ALIASES, instance_from_dict
 
 RING = Topology.from_edges([(0, 1), (1, 2), (2, 3), (3, 0)])
 UNIFORM = 1.0 - np.eye(4)

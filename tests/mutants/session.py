@@ -17,8 +17,8 @@ import resource
 import signal
 import struct
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import CodeType, FunctionType
 
@@ -206,32 +206,48 @@ class Trial:
 
     def _run(self, functions: Functions | None, site: Site | None, items: Sequence[pytest.Item]) -> Outcome:
         """The cases up to the first that fails, in a fork."""
-        at = mmap.mmap(-1, 8)
-        child = os.fork()
-        if child == 0:
-            code = 1
-            try:
-                _limit()
-                if functions is not None and site is not None:
-                    functions.replace(site, mutant(site))
-                code = _first_failure(items, at)
-            finally:
-                os._exit(code)
-        status, late = _wait(child)
-        (index,) = struct.unpack("q", at[:8])
-        case = items[index].nodeid
-        if late or (os.WIFSIGNALED(status) and os.WTERMSIG(status) in {signal.SIGXCPU, signal.SIGKILL}):
-            past_s = sum(self.recorded.seconds[item.nodeid] for item in items[: index + 1])
-            return Outcome("time" if past_s < LIMIT_S / 2 else "limit", case, index + 1)
-        if os.WIFEXITED(status) and os.WEXITSTATUS(status) == 0:
-            return Outcome("survived", "", len(items))
-        return Outcome("killed", case, index + 1)
+
+        def change() -> None:
+            if functions is not None and site is not None:
+                functions.replace(site, mutant(site))
+
+        outcome = run_forked(items, change, LIMIT_S)
+        past_s = sum(self.recorded.seconds[item.nodeid] for item in items[: outcome.cases])
+        return replace(outcome, kind="time") if outcome.kind == "limit" and past_s < LIMIT_S / 2 else outcome
 
 
-def _limit() -> None:
+def run_forked(items: Sequence[pytest.Item], change: Callable[[], None], limit_s: float) -> Outcome:
+    """Run cases up to the first that fails, in a fork of this process, where `change` is called before.
+
+    Args:
+        items: cases in their order.
+        change: makes the fault.
+        limit_s: processor time of all of them.
+    """
+    at = mmap.mmap(-1, 8)
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            _limit(limit_s)
+            change()
+            code = _first_failure(items, at)
+        finally:
+            os._exit(code)
+    status, late = _wait(child)
+    (index,) = struct.unpack("q", at[:8])
+    case = items[index].nodeid
+    if late or (os.WIFSIGNALED(status) and os.WTERMSIG(status) in {signal.SIGXCPU, signal.SIGKILL}):
+        return Outcome("limit", case, index + 1)
+    if os.WIFEXITED(status) and os.WEXITSTATUS(status) == 0:
+        return Outcome("survived", "", len(items))
+    return Outcome("killed", case, index + 1)
+
+
+def _limit(limit_s: float) -> None:
     """Bounds of a fork: time, memory, a group of its own; nothing is printed."""
     os.setpgrp()
-    resource.setrlimit(resource.RLIMIT_CPU, (int(LIMIT_S), int(LIMIT_S) + 5))
+    resource.setrlimit(resource.RLIMIT_CPU, (int(limit_s), int(limit_s) + 5))
     resource.setrlimit(resource.RLIMIT_AS, (12 << 30, 12 << 30))
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 1)

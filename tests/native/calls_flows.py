@@ -9,9 +9,8 @@ import numpy as np
 
 from tests.support import plain_cases as cases
 from topoopt.native import flows
-from topoopt.simulate.lower import graph_arrays
-from topoopt.simulate.network import network_arrays
-from topoopt.simulate.time_models.models import opposite_links
+from topoopt.simulate.network import graph_arrays, network_arrays
+from topoopt.simulate.time_models.evaluate import opposite_links
 
 
 def shared_links(rng: np.random.Generator) -> tuple[Any, ...]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from topoopt.core.arrays import Ints
-from topoopt.core.graphs import semidirect_groups
+from topoopt.core.topology import semidirect_groups
 from topoopt.native import graph
 
 Draw = np.random.Generator
@@ -100,7 +100,7 @@ def _loads(draw: Draw) -> tuple[Any, ...]:
     return distance, order, first, tails, np.arange(len(tails)), draw.random(len(tails)) + 0.5
 
 
-def _times(draw: Draw) -> tuple[Any, ...]:
+def _makespan(draw: Draw) -> tuple[Any, ...]:
     nodes, blocks, sends, links = 4, 3, 12, 6
     owner = draw.integers(0, nodes, blocks).astype(np.int32)
     block, tail, head = (draw.integers(0, high, sends).astype(np.int32) for high in (blocks, nodes, nodes))
@@ -108,7 +108,7 @@ def _times(draw: Draw) -> tuple[Any, ...]:
     once = np.arange(start[-1])
     once[-2:] = once[0]
     return (
-        block, tail, head, np.sort(draw.integers(0, 4, sends)).astype(np.int32), draw.random(sends) < 0.5,
+        block, tail, head, draw.random(sends) < 0.5,
         draw.integers(1, 5, blocks), owner, start, draw.integers(0, links, start[-1]), once, draw.random(links),
         draw.random(sends), nodes,
     )  # fmt: skip
@@ -181,7 +181,7 @@ CALLS: dict[str, Callable[[Draw], tuple[Any, ...]]] = {
     "CayleySearch": lambda draw: (int(draw.integers(1, 6)), 8, 60, int(draw.integers(2**60))),
     "CayleySearch.climb": _climb,
     "shortest_path_loads": _loads,
-    "schedule_times": _times,
+    "makespan": _makespan,
     "rank_cuts": _cuts,
     "rank_paths": _rank_paths,
     "least_tree": lambda draw: (draw.random((5, 5)), int(draw.integers(5))),

@@ -16,8 +16,7 @@ from topoopt.core.arrays import Ints
 from topoopt.core.cluster import Cluster, LinkDirection, LinkSharing
 from topoopt.core.workload import Operator, OperatorInput, Split, Workload, strided_groups
 from topoopt.native import jobs
-from topoopt.simulate.lower import GraphArrays, WorkloadArrays, workload_arrays
-from topoopt.simulate.network import NetworkArrays, network_arrays
+from topoopt.simulate.network import GraphArrays, NetworkArrays, WorkloadArrays, network_arrays, workload_arrays
 
 N = 4
 

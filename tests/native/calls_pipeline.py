@@ -10,8 +10,7 @@ import numpy as np
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.parallelism import PipelineSchedule, PipelineShape, StageCosts
 from topoopt.native import pipeline
-from topoopt.simulate.pipeline import PipelineMemory, pass_orders
-from topoopt.simulate.pipeline_timeline import PassOrders, TickCosts
+from topoopt.simulate.pipeline import PassOrders, PipelineMemory, TickCosts, pass_orders
 
 Rng = np.random.Generator
 

@@ -12,14 +12,12 @@ import pytest
 
 from tests.native import calls_flows as calls
 from tests.support import plain_cases as cases
-from tests.support import two_layer
 from tests.support.checked_times import checked_fluid
 from tests.support.plain_flexnet import plain_flexnet_times
 from topoopt.core.arrays import offsets
 from topoopt.core.workload import TaskKind
 from topoopt.native import StopFlag, Stopped, flows
-from topoopt.simulate.lower import graph_arrays
-from topoopt.simulate.network import network_arrays
+from topoopt.simulate.network import graph_arrays, network_arrays
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -114,21 +112,18 @@ def test_steps_over_shared_circuits(seed: int) -> None:
     assert graph.makespan(circuits, rate) == end.max()
 
 
-@pytest.mark.parametrize(("n", "d", "iterations"), [(2, 1, 20), (3, 2, 60), (7, 2, 60), (8, 3, 40), (13, 4, 40)])
-def test_two_layer_multipliers(n: int, d: int, iterations: int) -> None:
-    """They are those of numpy, up to rounding to single precision; in two runs as in one."""
-    demand = np.random.default_rng(n).random((n, n))
+@pytest.mark.parametrize(("n", "d"), [(2, 1), (3, 2), (7, 2), (8, 3), (13, 4)])
+def test_two_layer_multipliers(n: int, d: int) -> None:
+    """Two runs find what one does. `tests/verify/test_topology_bounds.py` has the bounds that they prove."""
+    demand = np.random.default_rng(n).random((n, n)).astype(np.float32)
     np.fill_diagonal(demand, 0.0)
-    demand *= n * (n - 1) / demand.sum()
-    search = flows.TwoLayerSearch(d, demand.astype(np.float32))
-    search.run(iterations - 7)
-    search.run(7)
-    weight, first_link, _ = search.multipliers()
-    expected = two_layer.two_layer_multipliers(d, demand, iterations)
-    np.testing.assert_allclose(weight, expected[0], atol=2e-5)
-    distinct = ~np.eye(n, dtype=np.bool_)
-    there = distinct[:, :, None] & distinct[None, :, :] & distinct[:, None, :]
-    np.testing.assert_allclose(first_link.reshape(n, n, n)[there], expected[1][there], atol=2e-5)
+    once, twice = flows.TwoLayerSearch(d, demand), flows.TwoLayerSearch(d, demand)
+    once.run(40)
+    twice.run(33)
+    twice.run(7)
+    for one, other in zip(once.multipliers(), twice.multipliers(), strict=True):
+        assert (one >= 0).all()
+        np.testing.assert_array_equal(one, other)
 
 
 def test_refusals() -> None:

@@ -16,7 +16,7 @@ from tests.native.calls_jobs import CALLS, Case, case_of, distances, drawn
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.cluster import LinkSharing
 from topoopt.native import StopFlag, Stopped, jobs
-from topoopt.simulate.lower import GraphArrays, WorkloadArrays
+from topoopt.simulate.network import GraphArrays, WorkloadArrays
 
 Plan = tuple[Ints, Ints]
 

@@ -24,7 +24,7 @@ from topoopt.core.arrays import Floats, Ints
 from topoopt.core.parallelism import Overlap, PassKind, PipelineSchedule
 from topoopt.native import pipeline
 from topoopt.simulate.llm_training.times import OrderShape, order_times
-from topoopt.simulate.pipeline_timeline import PassOrders
+from topoopt.simulate.pipeline import PassOrders
 
 FORWARD, INPUTS, WEIGHTS, REDUCED, GATHERED, STEP, LAYERS = range(7)
 K = PassKind

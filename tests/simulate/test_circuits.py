@@ -185,7 +185,7 @@ STAGED_EDGES = {(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (3, 6), (5, 6)}
 
 def two_servers(rate: float) -> object:
     """A link each way of so many bytes per ms, and the ring of both."""
-    from topoopt.core.routing import GroupRings, Ring
+    from topoopt.core.workload import GroupRings, Ring
 
     ring = GroupRings((0, 1), (Ring((0, 1), 1.0, ((0, 1), (1, 0))),))
     return cases.network_of(

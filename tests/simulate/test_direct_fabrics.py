@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tests.support.fabric_cases import cluster, clusters
 from topoopt.core.errors import InputError
-from topoopt.core.graphs import torus_steps
+from topoopt.core.topology import torus_steps
 from topoopt.simulate.fabrics import FABRICS, FabricOptions, ListedFabric
 from topoopt.simulate.fabrics.direct_graphs import even_shape
 from topoopt.simulate.network import Network, most_cycles

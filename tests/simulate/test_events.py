@@ -18,8 +18,7 @@ from topoopt.core.cluster import Cluster, LinkSharing
 from topoopt.core.errors import InputError
 from topoopt.core.workload import TaskGraph, TaskKind
 from topoopt.simulate.fabrics import FABRICS, FabricOptions
-from topoopt.simulate.time_models.evaluate import breakdown, critical_tasks, simulate
-from topoopt.simulate.time_models.models import rounds_within
+from topoopt.simulate.time_models.evaluate import breakdown, critical_tasks, rounds_within, simulate
 
 DATA = Path("../shared/data/flexnet/taskgraphs")
 

@@ -14,9 +14,9 @@ from tests.support.fabric_cases import clusters
 from topoopt.core.clos import fat_tree_arity
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.errors import InputError
-from topoopt.core.routing import GroupRings, PathTable, Ring
 from topoopt.core.topology import Topology
-from topoopt.costs.bills import cost_equivalent_fat_tree_gbps
+from topoopt.core.workload import GroupRings, PathTable, Ring
+from topoopt.costs import cost_equivalent_fat_tree_gbps
 from topoopt.simulate.fabrics import FABRICS, FabricOptions, direct_connect_network
 from topoopt.simulate.fabrics.direct_graphs import random_regular_links
 from topoopt.simulate.network import Network

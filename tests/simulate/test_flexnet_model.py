@@ -15,9 +15,8 @@ from tests.support.simulated import times
 from tests.support.taskgraphs import shared
 from topoopt.analyses.replay import REPLAY_FABRICS
 from topoopt.core.errors import InputError
-from topoopt.core.routing import GroupRings, Ring
-from topoopt.core.workload import TaskKind
-from topoopt.simulate.time_models.models import simulate_flexnet
+from topoopt.core.workload import GroupRings, Ring, TaskKind
+from topoopt.simulate.time_models.evaluate import simulate_flexnet
 
 
 @given(seed=st.integers(0, 10**9), with_ties=st.booleans(), turned=st.booleans())

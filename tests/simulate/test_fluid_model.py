@@ -13,8 +13,7 @@ from tests.support import plain_cases as cases
 from tests.support.checked_times import checked_fluid
 from tests.support.simulated import times
 from topoopt.core.errors import InputError
-from topoopt.core.routing import GroupRings, Ring
-from topoopt.core.workload import TaskKind
+from topoopt.core.workload import GroupRings, Ring, TaskKind
 from topoopt.native import flows as native
 
 TRANSFER, ALLREDUCE = TaskKind.TRANSFER, TaskKind.ALLREDUCE

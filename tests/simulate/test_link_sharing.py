@@ -14,7 +14,7 @@ from tests.simulate.test_events import allreduce, make_graph, transfer
 from tests.support.plain_cases import network_of
 from topoopt.core.arrays import MIB
 from topoopt.core.cluster import LinkSharing
-from topoopt.core.routing import GroupRings, Ring
+from topoopt.core.workload import GroupRings, Ring
 from topoopt.simulate.time_models.evaluate import simulate
 
 SERVERS, ALLREDUCES = 8, 8

@@ -22,7 +22,7 @@ from topoopt.core.workload import (
     Workload,
     strided_groups,
 )
-from topoopt.simulate.lower import build_task_graph, demand_of
+from topoopt.simulate.network import build_task_graph, demand_of
 
 SAMPLES, CHANNELS = 12, 6
 DATA = Path("../shared/data/flexnet/taskgraphs")

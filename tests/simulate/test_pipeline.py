@@ -9,8 +9,17 @@ from tests.support.closed_forms import closed_form_s
 from tests.support.pipeline_lanes import NAMES, checked_makespan, lanes_of
 from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.parallelism import PipelineSchedule, PipelineShape, StageCosts
-from topoopt.simulate.pipeline import SCHEDULES, PipelineMemory, pass_orders, pipeline_time, schedule_problems
-from topoopt.simulate.pipeline_timeline import PassOrders, TickCosts, makespan_bound_s, most_held
+from topoopt.simulate.pipeline import (
+    SCHEDULES,
+    PassOrders,
+    PipelineMemory,
+    TickCosts,
+    makespan_bound_s,
+    most_held,
+    pass_orders,
+    pipeline_time,
+    schedule_problems,
+)
 
 GPIPE, PLAIN, INTERLEAVED, ZB_H1, ZB_2P, DUALPIPE, DUALPIPE_V = PipelineSchedule
 

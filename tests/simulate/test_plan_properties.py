@@ -13,13 +13,11 @@ from solvers.network.rings import group_rings
 from solvers.network.routes import balanced_routes, circulant_topology
 from tests.support.simulated import times
 from topoopt.core.cluster import Cluster, LinkDirection
-from topoopt.core.routing import GroupRings, Ring
 from topoopt.core.topology import Topology
-from topoopt.core.workload import Operator, OperatorInput, Split, TaskGraph, Workload, strided_groups
+from topoopt.core.workload import GroupRings, Operator, OperatorInput, Ring, Split, TaskGraph, Workload, strided_groups
 from topoopt.page.networks import diameter_and_mean_hops
 from topoopt.simulate.fabrics import direct_connect_network
-from topoopt.simulate.lower import build_task_graph
-from topoopt.simulate.network import hop_matrix
+from topoopt.simulate.network import build_task_graph, hop_matrix
 from topoopt.simulate.time_models.evaluate import simulate
 
 N = 8

@@ -11,8 +11,7 @@ from scipy.optimize import brentq
 from solvers.stop import Stop
 from solvers.switching import RailSteps, fastest_ports
 from tests.simulate.test_switching import DENSE
-from topoopt.core.language_models import Attention, Mlp
-from topoopt.core.llm_training import LlmTrainingProblem, TrainingBatch
+from topoopt.core.llm_training import Attention, LlmTrainingProblem, Mlp, TrainingBatch
 from topoopt.core.parallelism import ParallelStrategy, Recompute
 from topoopt.core.switching import PortSplit, RailJob, StagePorts, SwitchMode, SwitchSettings
 from topoopt.kinds.files import read_instance

@@ -85,7 +85,7 @@ def test_a_new_model_is_one_file_and_its_name(monkeypatch: pytest.MonkeyPatch) -
     module = ModuleType("one_each")
     module.ONE_EACH = TimeModel("a millisecond for every task, one after another", run)  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    places = {"rounds": "topoopt.simulate.time_models.models:ROUNDS", "one-each": "one_each:ONE_EACH"}
+    places = {"rounds": "topoopt.simulate.time_models.evaluate:ROUNDS", "one-each": "one_each:ONE_EACH"}
     monkeypatch.setattr("topoopt.analyses.replay.TIME_MODELS", PlugIns(places))
     graph, _ = chain()
     assert replay(graph, fabric="ideal-switch", link_gbps=100.0, time_model="one-each").iteration_time_ms == 3.0

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from tests.support import plain_cases as cases
 from tests.support.simulated import times
 from topoopt.core.cluster import Cluster
-from topoopt.core.routing import GroupRings, Ring
-from topoopt.core.workload import TaskGraph, TaskKind
+from topoopt.core.workload import GroupRings, Ring, TaskGraph, TaskKind
 from topoopt.simulate.cluster_rates import (
     first_iterations,
     job_view,
@@ -24,8 +23,7 @@ from topoopt.simulate.cluster_rates import (
 )
 from topoopt.simulate.fabrics import FABRICS, FabricOptions, Group
 from topoopt.simulate.network import Network
-from topoopt.simulate.time_models.evaluate import simulate
-from topoopt.simulate.time_models.models import fluid_outcome
+from topoopt.simulate.time_models.evaluate import fluid_outcome, simulate
 
 TRANSFER, ALLREDUCE, FORWARD = TaskKind.TRANSFER, TaskKind.ALLREDUCE, TaskKind.FORWARD
 CLUSTER = Cluster(servers=54, gpus_per_server=1, degree=4, link_gbps=100.0)

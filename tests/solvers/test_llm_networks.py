@@ -12,19 +12,18 @@ import pytest
 
 from solvers.llm_training.direct_connect import best_split, box_cycles, circulant_routes, direct_network, group_routes
 from solvers.llm_training.evaluation import evaluated
-from solvers.llm_training.fabrics import fabric_problems
-from solvers.llm_training.plan import best_network, best_on_fabric, optimistic_rates
+from solvers.llm_training.plan import best_network, best_on_fabric, fabric_problems, optimistic_rates
 from solvers.stop import Stop
 from tests.support.followed_iteration import followed_s
 from tests.support.llm_cases import plain, ranked, strategy, training
 from topoopt.core.errors import InfeasibleError
-from topoopt.core.graphs import torus_steps
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.llm_training_plan import RankedStrategy
 from topoopt.core.llm_training_plan import TrafficFamily as F
 from topoopt.core.parallelism import Overlap, ParallelStrategy
-from topoopt.core.routing import PathTable
-from topoopt.simulate.llm_training.links import FamilyLoad, LinkGraph, family_groups, torus_routes
+from topoopt.core.topology import torus_steps
+from topoopt.core.workload import PathTable
+from topoopt.simulate.llm_training.links import FamilyLoad, LinkGraph, family_groups, spread_routes, torus_routes
 from topoopt.simulate.llm_training.step import max_min_parts
 from topoopt.simulate.llm_training.strategies import columns_of, strategy_problems
 from topoopt.simulate.llm_training.times import iteration_times
@@ -329,3 +328,11 @@ def test_strategies_come_in_the_order_given() -> None:
     found = best_on_fabric(problem, "ideal-switch", islice(candidates(), 3), Stop())
     assert found.tried == 1
     assert found.ranked == first
+
+
+def test_of_equal_numbers_of_rounds_the_least_is_taken() -> None:
+    """All paths share link 0-1, so the second round, over server 3 where the first goes over 2, gains nothing."""
+    tail, head = np.array([0, 1, 1, 2, 3]), np.array([1, 2, 3, 4, 4])
+    graph = LinkGraph(5, 5, tail, head, np.ones(5, dtype=np.int64), 1.0)
+    table = spread_routes(graph, np.array([0]), np.array([4]), np.array([1.0]), rounds=3, seed=0)
+    assert table.share.tolist() == [1.0]

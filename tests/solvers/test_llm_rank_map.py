@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from solvers.llm_training.evaluation import evaluated
-from solvers.llm_training.fabrics import TRAINING_FABRICS
-from solvers.llm_training.plan import _orders, best_map, best_on_fabric
+from solvers.llm_training.plan import TRAINING_FABRICS, _orders, best_map, best_on_fabric
 from solvers.stop import Stop
 from tests.support.llm_cases import plain, ranked, strategy, training
 from topoopt.simulate.llm_training.links import family_groups

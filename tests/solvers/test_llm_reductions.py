@@ -19,7 +19,7 @@ from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.llm_training_plan import DimensionLoad, FabricPlan, RankedStrategy
 from topoopt.core.llm_training_plan import TrafficFamily as F
 from topoopt.core.parallelism import ParallelStrategy
-from topoopt.core.search_settings import AllReduceChoice
+from topoopt.core.result import AllReduceChoice
 from topoopt.kinds.llm_training.figures import FabricFigures
 from topoopt.simulate.llm_training.step import estimate
 from topoopt.simulate.llm_training.strategies import stage_layers

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from solvers.llm_training.fabrics import regional_problems
+from solvers.llm_training.plan import regional_problems
 from tests.support.cli_cases import run
 from tests.support.llm_plans import with_fabric, with_network
 from topoopt.core.llm_training_plan import REGIONAL, ServerRoute, TrafficFamily

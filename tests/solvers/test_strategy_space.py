@@ -8,12 +8,11 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
-from solvers.llm_training.strategies import SearchedSpace, rows_of_shape, search, strategy_of, strategy_shapes
+from solvers.llm_training.strategies import FIRST, SearchedSpace, rows_of_shape, search, strategy_of, strategy_shapes
 from solvers.stop import Stop
 from tests.support.llm_cases import training
 from topoopt.core.arrays import GIB, Floats
-from topoopt.core.language_models import Attention, Experts, Mlp
-from topoopt.core.llm_training import LlmTrainingProblem, TrainingBatch
+from topoopt.core.llm_training import Attention, Experts, LlmTrainingProblem, Mlp, TrainingBatch
 from topoopt.core.llm_training_plan import ShapeVerdict, StrategyShape
 from topoopt.core.parallelism import (
     Overlap,
@@ -24,7 +23,7 @@ from topoopt.core.parallelism import (
 )
 from topoopt.core.parallelism import ParallelDimension as D
 from topoopt.core.proofs import StopReason
-from topoopt.simulate.llm_training.memory import ledger, total_bytes
+from topoopt.simulate.llm_training.costs import ledger, total_bytes
 from topoopt.simulate.llm_training.step import estimate
 from topoopt.simulate.llm_training.strategies import columns_of, strategy_problems
 from topoopt.simulate.llm_training.times import iteration_times
@@ -218,3 +217,11 @@ def test_without_a_proof_the_search_ends_early() -> None:
     bounds = [line.bound_s for line in quick.shapes if line.verdict is ShapeVerdict.LEFT]
     assert bounds
     assert min(bounds) <= whole.ranked[0].iteration_time_s
+
+
+def test_blocks_of_a_search_grow() -> None:
+    """At first few strategies are evaluated together, then twice as many each time: few blocks for many of them."""
+    blocks: list[int] = []
+    found = search(training("llama3-70b", 8, 8, 2048), Stop(), count=3, tell=lambda _, done, of: blocks.append(done))
+    assert found.records > 4 * FIRST
+    assert len(blocks) <= 1 + np.log2(1 + found.records / FIRST)

@@ -12,9 +12,9 @@ import pytest
 from solvers.stop import Stop
 from tests.support.cli_cases import refusals, run
 from tests.support.llm_cases import training
-from topoopt.analyses.resilience.run import ResilienceQuestion, TrainingSubject, rewire, study, training_subject
+from topoopt.analyses.resilience.run import ResilienceQuestion, Subject, rewire, study, training_subject
 from topoopt.core.errors import CheckError, InputError
-from topoopt.core.failures import Failure
+from topoopt.core.outcomes import Failure
 from topoopt.core.parallelism import Overlap
 from topoopt.core.result import Result
 from topoopt.kinds.pipeline import solve
@@ -43,7 +43,7 @@ def _solution(*, pipeline: int, fabric: str, overlap: bool = False) -> tuple[Any
 
 
 @cache
-def _ring() -> tuple[Result[Any, Any], TrainingSubject]:
+def _ring() -> tuple[Result[Any, Any], Subject]:
     """Four replicas, a ring of links, gradients passed round both ways, hidden behind nothing."""
     problem, solution = _solution(pipeline=1, fabric="direct-connect")
     return solution, training_subject(solution, problem)

@@ -17,8 +17,7 @@ from scipy.optimize import least_squares
 
 from tests.support.calibration import Comparison, compare, summarise
 from tests.support.paths import INSTANCES
-from topoopt.workloads.device import A100, ClassRates, DeviceModel, Efficiency, Measurement, Profile
-from topoopt.workloads.operators import SplitDegrees
+from topoopt.workloads.operators import A100, ClassRates, DeviceModel, Efficiency, Measurement, Profile, SplitDegrees
 
 GPUS_PER_SERVER = 4
 LOWEST, HIGHEST = (0.01, 0.02, 0.5), (0.99, 3.0, 60.0)

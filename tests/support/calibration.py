@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from topoopt.workloads.device import CLASS_OF_KIND, DeviceModel, Profile
 from topoopt.workloads.models import build_operators
-from topoopt.workloads.operators import OperatorSpec, SplitDegrees
+from topoopt.workloads.operators import CLASS_OF_KIND, DeviceModel, OperatorSpec, Profile, SplitDegrees
 
 
 @dataclass(frozen=True)

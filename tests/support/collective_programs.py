@@ -9,6 +9,7 @@ import numpy as np
 
 from formulations import collective_rates
 from formulations.programs import LpArrays, with_names
+from tests.support import pyomo_networks
 from tests.support.collective_networks import network
 
 SWITCHED = network(3, [(0, 1, 1), (0, 2, 2), (1, 2, 2), (2, 0, 2), (2, 1, 2)], [2])
@@ -30,20 +31,20 @@ def _steps(*, multicast: bool) -> LpArrays:
 COLLECTIVE: dict[str, tuple[Callable[[], LpArrays], Callable[[], Any]]] = {
     "all_to_all_rate": (
         lambda: _all_to_all(relaying=True),
-        lambda: collective_rates.all_to_all_rate_pyomo(SWITCHED, RATE),
+        lambda: pyomo_networks.all_to_all_rate_pyomo(SWITCHED, RATE),
     ),
     "all_to_all_rate/straight": (
         lambda: _all_to_all(relaying=False),
-        lambda: collective_rates.all_to_all_rate_pyomo(SWITCHED, RATE, relaying=False),
+        lambda: pyomo_networks.all_to_all_rate_pyomo(SWITCHED, RATE, relaying=False),
     ),
     "allreduce_roots": (
         lambda: collective_rates.build_whole(SWITCHED, RATE),
-        lambda: collective_rates.allreduce_roots_pyomo(SWITCHED, RATE),
+        lambda: pyomo_networks.allreduce_roots_pyomo(SWITCHED, RATE),
     ),
     **{
         f"step_schedule{option}": (
             lambda copies=copies: _steps(multicast=copies),
-            lambda copies=copies: collective_rates.step_schedule_pyomo(SWITCHED, OWNERS, RATE, 1, multicast=copies),
+            lambda copies=copies: pyomo_networks.step_schedule_pyomo(SWITCHED, OWNERS, RATE, 1, multicast=copies),
         )
         for option, copies in {"": False, "/multicast": True}.items()
     },

@@ -9,13 +9,12 @@ import numpy as np
 
 from solvers.failures.job import JobEvaluator
 from solvers.failures.repairs import PlanTraffic, Repaired
-from solvers.failures.surviving import Surviving
+from solvers.failures.worst import Surviving
 from solvers.network.assembly import assemble, link_arcs, ring_arcs
 from solvers.network.routes import balanced_routes
 from topoopt.core.cluster import Cluster, LinkDirection
-from topoopt.core.routing import AllReduceDemand, Demand, GroupRings, Ring
 from topoopt.core.topology import Topology
-from topoopt.core.workload import TaskGraph
+from topoopt.core.workload import AllReduceDemand, Demand, GroupRings, Ring, TaskGraph
 
 BIDIRECTIONAL, UNIDIRECTIONAL = LinkDirection.BIDIRECTIONAL, LinkDirection.UNIDIRECTIONAL
 MEGABYTE = 1e6

@@ -10,9 +10,17 @@ from topoopt.core.cluster import LinkDirection
 from topoopt.core.job import ComparedStrategy, CoOptimisation, JobPlan, OtherFabrics, strategy_certificate
 from topoopt.core.proofs import Argument, Bound, Status, StopReason
 from topoopt.core.result import CheckResult, Objective, Result
-from topoopt.core.routing import GroupRings, PathTable, Ring
 from topoopt.core.topology import Topology
-from topoopt.core.workload import Placement, Strategy, StrategyCase, StrategyCertificate, StrategyCut
+from topoopt.core.workload import (
+    GroupRings,
+    PathTable,
+    Placement,
+    Ring,
+    Strategy,
+    StrategyCase,
+    StrategyCertificate,
+    StrategyCut,
+)
 from topoopt.files.job_document import cluster_document, workload_document
 
 GRAPH_INSTANCE: dict[str, Any] = {

@@ -14,13 +14,13 @@ from tests.support.followed_servers import MS, ExplicitServers
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.llm_training_plan import TrafficFamily as F
 from topoopt.core.parallelism import ParallelStrategy, PassKind
-from topoopt.core.routing import GroupRings
+from topoopt.core.workload import GroupRings
 from topoopt.simulate.llm_training.costs import data_bytes, layer_traffic
 from topoopt.simulate.llm_training.links import FamilyGroups, PlacedNetwork
 from topoopt.simulate.llm_training.step import layer_sync, optimizer_s, strategy_orders
 from topoopt.simulate.llm_training.strategies import columns_of
 from topoopt.simulate.network import Network, compile_network
-from topoopt.simulate.pipeline_timeline import PassOrders
+from topoopt.simulate.pipeline import PassOrders
 from topoopt.simulate.time_models.evaluate import simulate
 
 FORWARD, WEIGHTS = int(PassKind.FORWARD), int(PassKind.WEIGHTS)

@@ -12,12 +12,10 @@ from topoopt.core.arrays import Floats
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.llm_training_plan import TrafficFamily as F
 from topoopt.core.parallelism import ParallelStrategy
-from topoopt.core.routing import GroupRings, PathTable, Ring
-from topoopt.core.workload import TaskGraph, TaskKind
-from topoopt.simulate.llm_training.costs import hop_bytes
+from topoopt.core.workload import GroupRings, PathTable, Ring, TaskGraph, TaskKind
 from topoopt.simulate.llm_training.links import BlockGroups, FamilyGroups, PlacedNetwork
 from topoopt.simulate.llm_training.step import group_rates, stage_times
-from topoopt.simulate.llm_training.strategies import columns_of
+from topoopt.simulate.llm_training.strategies import columns_of, hop_bytes
 
 MS = 1e3
 

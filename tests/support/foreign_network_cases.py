@@ -9,10 +9,9 @@ from typing import Any
 
 from tests.support.network_reader_cases import Pair
 from tests.support.reader_cases import Read, plain
-from topoopt.formats.cables import read_cables
-from topoopt.formats.exporter import ExportOptions
-from topoopt.formats.sonic_ocs import read_config_db
-from topoopt.formats.table import EXPORTERS, IMPORTERS
+from topoopt.formats.inventories import read_cables
+from topoopt.formats.patch_list import read_config_db
+from topoopt.formats.table import EXPORTERS, IMPORTERS, ExportOptions
 
 
 def importing(form: str, **settings: Any) -> Callable[[Path], Read]:

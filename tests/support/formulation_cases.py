@@ -9,29 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from formulations import (
-    allreduce_rings,
-    bandwidth_allocation,
-    circuit_matching,
-    dag_topology,
-    flow_routing,
-    joint_topology,
-    mixtures,
-    pyomo_models,
-    stage_order,
-)
-from formulations.allreduce_rings import AllReduceMix, AllReduceTopology, RingGroup
+from formulations import bandwidth_allocation, circuit_matching, dag_topology, flow_routing, joint_topology, mixtures
 from formulations.bandwidth_allocation import BandwidthAllocation
 from formulations.circuit_matching import CircuitMatching
 from formulations.dag_topology import DagTopologyProgram
 from formulations.flow_routing import CommonRoutingProgram, ConcurrentFlow
 from formulations.joint_topology import HopLp, JointTopology, Symmetry
 from formulations.joint_topology import joint_topology_arrays as joint_arrays
-from formulations.mixtures import PathSplit
+from formulations.mixtures import AllReduceMix, AllReduceTopology, PathSplit, RingGroup
 from formulations.programs import LpArrays, with_names
-from formulations.stage_graph import Net
-from formulations.stage_order import StageOrder
+from formulations.stage_order import Net, StageOrder
 from formulations.stage_order import build_arrays as stage_arrays
+from tests.support import pyomo_networks, pyomo_placements
 from tests.support.collective_programs import COLLECTIVE
 from tests.support.placed_programs_cases import PLACED
 
@@ -205,44 +194,47 @@ PROGRAMS: dict[str, tuple[Callable[[], LpArrays], Callable[[], Any]]] = {
     **COLLECTIVE,
     "circuit_matching": (
         lambda: circuit_matching.build_arrays(MATCHING),
-        lambda: circuit_matching.build_pyomo(MATCHING),
+        lambda: pyomo_networks.circuit_matching_pyomo(MATCHING),
     ),
     "circuit_matching/split": (
         lambda: circuit_matching.build_arrays(replace(MATCHING, split=True)),
-        lambda: circuit_matching.build_pyomo(replace(MATCHING, split=True)),
+        lambda: pyomo_networks.circuit_matching_pyomo(replace(MATCHING, split=True)),
     ),
-    "dag_topology": (lambda: dag_topology.build_arrays(CIRCUITS), lambda: dag_topology.build_pyomo(CIRCUITS)),
+    "dag_topology": (
+        lambda: dag_topology.build_arrays(CIRCUITS),
+        lambda: pyomo_placements.dag_topology_pyomo(CIRCUITS),
+    ),
     "concurrent_flow": (_flow, lambda: flow_routing.concurrent_flow_pyomo(RING)),
-    "concurrent_flow_hops": (_hops, lambda: flow_routing.concurrent_flow_hops_pyomo(RING, 2)),
-    "path_split": (_split, lambda: mixtures.path_split_pyomo(SPLIT)),
+    "concurrent_flow_hops": (_hops, lambda: pyomo_networks.concurrent_flow_hops_pyomo(RING, 2)),
+    "path_split": (_split, lambda: pyomo_networks.path_split_pyomo(SPLIT)),
     "common_routing": (
         lambda: with_names(
             flow_routing.common_routing_arrays(TWO_MATRICES), *flow_routing.common_routing_names(TWO_MATRICES)
         ),
-        lambda: flow_routing.common_routing_pyomo(TWO_MATRICES),
+        lambda: pyomo_networks.common_routing_pyomo(TWO_MATRICES),
     ),
     "common_routing/cap": (
         lambda: with_names(flow_routing.common_routing_arrays(CAPPED), *flow_routing.common_routing_names(CAPPED)),
-        lambda: flow_routing.common_routing_pyomo(CAPPED),
+        lambda: pyomo_networks.common_routing_pyomo(CAPPED),
     ),
     "bandwidth_allocation": (
         lambda: bandwidth_allocation.build_arrays(RATES),
-        lambda: bandwidth_allocation.build_pyomo(RATES),
+        lambda: pyomo_networks.bandwidth_allocation_pyomo(RATES),
     ),
-    "circulant_flow": (_circulant, lambda: mixtures.circulant_flow_pyomo(LOAD, CAPACITY, CLASSES)),
+    "circulant_flow": (_circulant, lambda: pyomo_networks.circulant_flow_pyomo(LOAD, CAPACITY, CLASSES)),
     "allreduce_mix": (
-        lambda: allreduce_rings.allreduce_mix_arrays(MIX),
-        lambda: pyomo_models.allreduce_mix_pyomo(MIX),
+        lambda: mixtures.allreduce_mix_arrays(MIX),
+        lambda: pyomo_networks.allreduce_mix_pyomo(MIX),
     ),
     "allreduce_topology": (
-        lambda: allreduce_rings.allreduce_topology_arrays(MIXED_LINKS),
-        lambda: pyomo_models.allreduce_topology_pyomo(MIXED_LINKS),
+        lambda: mixtures.allreduce_topology_arrays(MIXED_LINKS),
+        lambda: pyomo_networks.allreduce_topology_pyomo(MIXED_LINKS),
     ),
-    "hop_lp": (_hop_lp, lambda: pyomo_models.hop_lp_pyomo(HOP)),
+    "hop_lp": (_hop_lp, lambda: pyomo_networks.hop_lp_pyomo(HOP)),
     **{
         f"joint_topology{option}": (
             lambda data=data: joint_arrays(data),
-            lambda data=data: pyomo_models.joint_topology_pyomo(data),
+            lambda data=data: joint_topology.joint_topology_pyomo(data),
         )
         for option, data in {
             "": joint(),
@@ -258,7 +250,7 @@ PROGRAMS: dict[str, tuple[Callable[[], LpArrays], Callable[[], Any]]] = {
     **{
         f"stage_order{option}": (
             lambda data=data: stage_arrays(data),
-            lambda data=data: stage_order.build_pyomo(data),
+            lambda data=data: pyomo_placements.stage_order_pyomo(data),
         )
         for option, data in {
             "": POOL,

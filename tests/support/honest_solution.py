@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from tests.support.plan_bounds import best_bound
 from tests.support.verify_cases import four_servers
-from topoopt.core.job import CoOptimisation, JobPlan, OperatorChoice, Span
-from topoopt.core.plan import Plan
+from topoopt.core.job import CoOptimisation, JobPlan, OperatorChoice, Plan, Span
 from topoopt.core.proofs import Status, StopReason
 from topoopt.core.result import CheckResult, Objective, Result
 from topoopt.core.workload import Workload

@@ -13,8 +13,7 @@ from topoopt.kinds.llm_training.figures import StageFigures
 from topoopt.simulate.llm_training.costs import GroupRates
 from topoopt.simulate.llm_training.step import estimate
 from topoopt.simulate.llm_training.strategies import columns_of
-from topoopt.workloads.language_models import LANGUAGE_MODELS
-from topoopt.workloads.training_devices import TRAINING_DEVICES
+from topoopt.workloads.language_models import LANGUAGE_MODELS, TRAINING_DEVICES
 
 
 def training(model: str, gpus: int, sequences: int, length: int, device: str = "h100") -> LlmTrainingProblem:

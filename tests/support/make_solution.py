@@ -30,9 +30,8 @@ from topoopt.core.job import (
 )
 from topoopt.core.proofs import Argument, Bound, Status, StopReason
 from topoopt.core.result import CheckResult, Objective
-from topoopt.core.routing import AllReduceDemand, Demand, GroupRings, PathTable, Ring
 from topoopt.core.topology import Topology
-from topoopt.core.workload import Placement, Strategy, Workload
+from topoopt.core.workload import AllReduceDemand, Demand, GroupRings, PathTable, Placement, Ring, Strategy, Workload
 
 NASTY_NAME = "<script>alert(1)</script>"
 NASTY_KIND = 'dense"\' onload="x&y'

@@ -162,6 +162,8 @@ NEMOTRON = {
     **LLAMA, "model_type": "nemotron_h", "hybrid_override_pattern": "ME*-", "moe_intermediate_size": 32,
     "moe_shared_expert_intermediate_size": 32,
 }  # fmt: skip
+OPT = {**HEADLESS, "model_type": "opt", "num_attention_heads": 8, "ffn_dim": 256, "max_position_embeddings": 128}
+PHI, STABLELM = {**LLAMA, "model_type": "phi"}, {**LLAMA, "model_type": "stablelm"}
 FURTHER_CONFIGS: Mapping[str, tuple[Mapping[str, Any], Any]] = {
     "attention_chunk_size": (LLAMA4, 4096), "attention_out_bias": ({**LLAMA, "model_type": "seed_oss"}, True),
     "attn_layer_offset": (JAMBA, 3), "attn_layer_period": (JAMBA, 6), "attn_output_gate": (QWEN35, False),
@@ -192,7 +194,10 @@ FURTHER_CONFIGS: Mapping[str, tuple[Mapping[str, Any], Any]] = {
     "sliding_window_pattern": ({**LLAMA, "model_type": "gemma3_text"}, 2), "ssm_state_size": (NEMOTRON, 64),
     "state_size": (MAMBA2, 64), "use_bias": (ERNIE, True), "use_conv_bias": (MAMBA2, False),
     "use_mtp": (MTP_M2, False), "use_qk_norm": (BAILING, True), "use_qkv_bias": (BAILING, True),
-    "use_routing_bias": (MINIMAX_M2, False),
+    "use_routing_bias": (MINIMAX_M2, False), "ffn_dim": (OPT, 128), "max_position_embeddings": (OPT, 64),
+    "word_embed_proj_dim": (OPT, 32), "enable_bias": (OPT, False), "do_layer_norm_before": (OPT, False),
+    "layer_norm_elementwise_affine": (OPT, False), "qk_layernorm": (PHI, True),
+    "use_parallel_residual": (STABLELM, True),
 }  # fmt: skip
 """The same of keys that few families have."""
 
@@ -221,7 +226,7 @@ CONFIG_NOTED = (
     "task_specific_params id2label label2id problem_type is_decoder bos_token_id eos_token_id pad_token_id "
     "sep_token_id decoder_start_token_id hidden_act activation_function initializer_range rms_norm_eps layer_norm_eps "
     "layer_norm_epsilon scale_attn_weights scale_attn_by_inverse_layer_idx reorder_and_upcast_attn rope_theta "
-    "rope_scaling rope_parameters rope_interleave partial_rotary_factor max_position_embeddings n_ctx alibi block_size "
+    "rope_scaling rope_parameters rope_interleave partial_rotary_factor n_ctx alibi block_size "
     "attention_dropout attn_pdrop embd_pdrop resid_pdrop hidden_dropout summary_activation summary_first_dropout "
     "summary_proj_to_labels summary_type summary_use_proj use_cache pretraining_tp ep_size _attn_implementation "
     "attn_implementation return_dict output_attentions output_hidden_states output_router_logits "
@@ -307,7 +312,8 @@ PAIR_CASES: Mapping[str, PairCase] = {
         [json.dumps({**base, "never_heard_of": 7}) for base in (LLAMA, GPT2, DEEPSEEK)],
         [json.dumps({**LLAMA, name: "float32"}) for name in CONFIG_NOTED.split()],
         frozenset({"layer_types", "moe_layer_freq", "experts_per_token",
-                   "expand", "num_heads", "mamba_d_head", "moe_layer_num_skipped", "qk_norm_type"}),
+                   "expand", "num_heads", "mamba_d_head", "moe_layer_num_skipped", "qk_norm_type",
+                   "word_embed_proj_dim", "qk_layernorm"}),
     ),
     "Network: GraphML": PairCase(
         partial(_graph, use="rates"), GRAPHML_PAIRS, GRAPHML_STRANGE, [GRAPHML_NOTED],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from topoopt.core.parallelism import PassKind, StageCosts
-from topoopt.simulate.pipeline_timeline import PassOrders
+from topoopt.simulate.pipeline import PassOrders
 from topoopt.verify.llm_training.iteration import pass_ends
 
 NAMES = {

@@ -11,6 +11,7 @@ from formulations import placed_graphs, placement_joint
 from formulations.placed_graphs import FavouriteChildren, RateProblem
 from formulations.placement_joint import JointPlacement, JointTensor
 from formulations.programs import LpArrays
+from tests.support import pyomo_placements
 from topoopt.core.placement import Device, GraphOperator, Latency, PlacementProblem, Server, Tensor
 
 THREE = PlacementProblem(
@@ -75,27 +76,27 @@ Build = tuple[Callable[[], LpArrays], Callable[[], Any]]
 PLACED: dict[str, Build] = {
     "placement_makespan": (
         lambda: placed_graphs.placement_makespan_arrays(THREE, 10.0, three_ms),
-        lambda: placed_graphs.placement_makespan_pyomo(THREE, 10.0, three_ms),
+        lambda: pyomo_placements.placement_makespan_pyomo(THREE, 10.0, three_ms),
     ),
     "favourite_children": (
         lambda: placed_graphs.favourite_children_arrays(FAMILY),
-        lambda: placed_graphs.favourite_children_pyomo(FAMILY),
+        lambda: pyomo_placements.favourite_children_pyomo(FAMILY),
     ),
     "placement_rates": (
         lambda: placed_graphs.placement_rates_arrays(TWO_SENT, POINT),
-        lambda: placed_graphs.placement_rates_pyomo(TWO_SENT, POINT),
+        lambda: pyomo_placements.placement_rates_pyomo(TWO_SENT, POINT),
     ),
     **{
         f"link_packing{option}": (
             lambda scale=scale: placed_graphs.link_packing_arrays(RATE, LINKS, scale),
-            lambda scale=scale: placed_graphs.link_packing_pyomo(RATE, LINKS, scale),
+            lambda scale=scale: pyomo_placements.link_packing_pyomo(RATE, LINKS, scale),
         )
         for option, scale in {"": None, "/splits": 0.5}.items()
     },
     **{
         f"placement_joint{option}": (
             lambda data=data: placement_joint.build_arrays(data),
-            lambda data=data: placement_joint.build_pyomo(data),
+            lambda data=data: pyomo_placements.placement_joint_pyomo(data),
         )
         for option, data in {"": MEET, "/inside": joined((0, 0), 4.0), "/signal": joined((0, 1), 0.0)}.items()
     },

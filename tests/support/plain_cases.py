@@ -6,8 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from topoopt.core.routing import GroupRings, PathTable, Ring
-from topoopt.core.workload import TaskGraph, TaskKind
+from topoopt.core.workload import GroupRings, PathTable, Ring, TaskGraph, TaskKind
 from topoopt.simulate.network import Network, compile_network
 
 MIB = 1024 * 1024

@@ -9,8 +9,7 @@ from collections import defaultdict
 import numpy as np
 
 from topoopt.core.arrays import Ints
-from topoopt.core.shared_cluster import JobTable
-from topoopt.core.shared_plan import FabricRun
+from topoopt.core.shared_cluster import FabricRun, JobTable
 from topoopt.kinds.shared_cluster.figures import SharedClusterFigures
 
 Figures = dict[str, float]

@@ -8,7 +8,7 @@ import numpy as np
 
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.cluster import Cluster
-from topoopt.core.plan import Plan
+from topoopt.core.job import Plan
 from topoopt.core.workload import Workload
 from topoopt.verify.checker import ViolationLog
 from topoopt.verify.job.plan import Inspection, inspect_plan

@@ -14,9 +14,8 @@ from xml.etree import ElementTree
 import numpy as np
 
 from topoopt.core.errors import InputError
-from topoopt.formats.importer import Imported
 from topoopt.formats.schedules import SCHEDULES, ScheduleOptions
-from topoopt.formats.table import IMPORTERS
+from topoopt.formats.table import IMPORTERS, Imported
 
 Change = tuple[Sequence[str | int], Any]
 """Where, and what stands there instead."""

@@ -13,9 +13,8 @@ from topoopt.core.hierarchy import HierarchicalProblem, HierarchicalWorkload, La
 from topoopt.core.job import CoOptimisation
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.network import RoutingProblem, TopologyProblem
-from topoopt.core.parallel_circuits import ParallelCircuitsProblem
 from topoopt.core.placement import PlacementProblem
-from topoopt.core.regional_circuits import RegionalCircuitsProblem
+from topoopt.core.regional_circuits import ParallelCircuitsProblem, RegionalCircuitsProblem
 from topoopt.core.shared_cluster import DrawnJobs, JobClass, JobsAtOnce, SharedCluster
 
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from topoopt.core.job import CoOptimisation, Evaluation
-from topoopt.core.plan import Plan
+from topoopt.core.job import CoOptimisation, Evaluation, Plan
 from topoopt.core.workload import TaskGraph
 from topoopt.simulate.fabrics import plan_network
-from topoopt.simulate.lower import build_task_graph
-from topoopt.simulate.network import Network
+from topoopt.simulate.network import Network, build_task_graph
 from topoopt.simulate.time_models import TIME_MODELS
 from topoopt.simulate.time_models.evaluate import evaluate
 

@@ -9,10 +9,19 @@ from itertools import pairwise
 import numpy as np
 
 from topoopt.core.cluster import Cluster, LinkDirection
-from topoopt.core.plan import Plan
-from topoopt.core.routing import GroupRings, PathTable, Ring
+from topoopt.core.job import Plan
 from topoopt.core.topology import Topology
-from topoopt.core.workload import Operator, OperatorInput, Placement, Split, Strategy, Workload
+from topoopt.core.workload import (
+    GroupRings,
+    Operator,
+    OperatorInput,
+    PathTable,
+    Placement,
+    Ring,
+    Split,
+    Strategy,
+    Workload,
+)
 
 
 def make_cluster(servers=4, degree=2, links=LinkDirection.BIDIRECTIONAL, **changes):

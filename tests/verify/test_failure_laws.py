@@ -9,9 +9,9 @@ import pytest
 
 from tests.support.verify_cases import circulant, make_cluster, path_table
 from topoopt.core.cluster import LinkDirection
-from topoopt.core.failures import Failure, FailureOutcome, Rewiring
 from topoopt.core.network import LengthCertificate, SourceFlow
-from topoopt.core.routing import AllReduceDemand, Demand, GroupRings, Ring
+from topoopt.core.outcomes import Failure, FailureOutcome, Rewiring
+from topoopt.core.workload import AllReduceDemand, Demand, GroupRings, Ring
 from topoopt.verify.failures import check_repair, check_rerouted, check_rewiring, check_training_repair, surviving_links
 
 RATE = 1e6

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from solvers.network import tree
 from solvers.network.space import open_space
 from solvers.network.tree import TreeOutcome, search_tree
 from solvers.stop import Stop
@@ -189,3 +190,10 @@ def test_work_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("topoopt.verify.laws.link_tree.MOST_WORK", 100)
     with pytest.raises(InputError, match="more nodes"):
         tree_bound(problem, found.proof, found.bound)
+
+
+def test_a_network_that_cannot_be_routed_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program may leave demands undelivered that are small beside others; then no network is named."""
+    problem = random_problem(4, 7, ONE_WAY)
+    monkeypatch.setattr(tree, "route", lambda *_: None)
+    assert search_tree(open_space(problem), np.inf, Stop()).counts is None

@@ -10,7 +10,7 @@ import pytest
 from tests.support.verify_cases import dense, make_cluster, sample_splits
 from topoopt.core.workload import Placement, Split, Strategy, TaskKind, Workload
 from topoopt.kinds.job.methods import prove_bound
-from topoopt.simulate.lower import build_task_graph
+from topoopt.simulate.network import build_task_graph
 from topoopt.verify.job.least_times import choices_of
 from topoopt.verify.job.strategy_laws import class_traffic, states_of
 

@@ -29,7 +29,7 @@ from topoopt.core.workload import (
     strided_groups,
 )
 from topoopt.kinds.job.methods import program_of, prove_bound
-from topoopt.simulate.lower import build_task_graph
+from topoopt.simulate.network import build_task_graph
 from topoopt.simulate.time_models.evaluate import simulate
 from topoopt.verify.job.check import at_root, evaluate_certificate, strategy_bound, unit_flow
 from topoopt.verify.job.least_times import choices_of

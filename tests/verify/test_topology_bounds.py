@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
-from tests.support.two_layer import two_layer_bound
+from solvers.network.relays import two_layer_multipliers
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError
-from topoopt.core.network import LayerPrices, LengthCertificate
+from topoopt.core.network import LayerPrices, LengthCertificate, TwoLayerMultipliers
 from topoopt.core.topology import Topology
 from topoopt.verify.network.bounds import (
     TwoLayerCertificate,
@@ -29,6 +29,7 @@ from topoopt.verify.network.bounds import (
     matching_prices,
     node_cut_bound,
     topology_bounds,
+    two_layer_from,
 )
 from topoopt.workloads.demands import demand_matrix
 
@@ -112,6 +113,12 @@ def _random_demand(seed: int, n: int) -> Array:
     np.fill_diagonal(demand, 0.0)
     demand[0, 1] += 0.1
     return demand
+
+
+def two_layer_bound(n: int, d: int, demand: Array, iterations: int = 800) -> tuple[float, TwoLayerCertificate]:
+    """The bound by the multipliers of the search."""
+    duals = two_layer_multipliers(d, demand, iterations)
+    return two_layer_from(n, d, demand, TwoLayerMultipliers(duals.weight, duals.first_link))
 
 
 @pytest.mark.parametrize(("n", "d", "seed", "layered", "two_layer", "optimum"), PUBLISHED)

@@ -25,7 +25,7 @@ from topoopt.core.cluster import LinkDirection
 from topoopt.core.proofs import Argument
 from topoopt.core.workload import Operator, OperatorInput, Placement, Split, Strategy, Workload, strided_groups
 from topoopt.simulate.fabrics import direct_connect_network
-from topoopt.simulate.lower import build_task_graph
+from topoopt.simulate.network import build_task_graph
 from topoopt.simulate.time_models.evaluate import evaluate
 from topoopt.verify.job.bounds import compute_bounds, instance_bounds
 

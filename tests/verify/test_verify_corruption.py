@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.verify_cases import twelve_servers, with_arrays
-from topoopt.core.routing import GroupRings
+from topoopt.core.workload import GroupRings
 from topoopt.verify.job.plan import check_plan
 
 CASE = twelve_servers()

@@ -21,8 +21,7 @@ from tests.support.verify_cases import (
     with_arrays,
 )
 from topoopt.core.cluster import LinkDirection
-from topoopt.core.routing import GroupRings, Ring
-from topoopt.core.workload import Operator, Placement, Split, Strategy, Workload
+from topoopt.core.workload import GroupRings, Operator, Placement, Ring, Split, Strategy, Workload
 from topoopt.page.networks import diameter_and_mean_hops
 from topoopt.verify.checker import ViolationLog
 from topoopt.verify.job.plan import check_plan, inspect_plan

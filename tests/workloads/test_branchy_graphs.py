@@ -6,7 +6,7 @@ import networkx as nx
 import pytest
 
 from topoopt.core.errors import InputError
-from topoopt.workloads.placement_graph import GRAPH_FAMILIES, ForwardNode, branchy_graph, graph_of
+from topoopt.workloads.models import GRAPH_FAMILIES, ForwardNode, branchy_graph, graph_of
 
 
 @pytest.mark.parametrize("family", list(GRAPH_FAMILIES))

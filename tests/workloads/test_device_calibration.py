@@ -10,9 +10,8 @@ from tests.support.calibrate import all_comparisons, profiles
 from tests.support.calibration import Comparison, compare, summarise
 from tests.support.paths import ROOT
 from topoopt.formats.flexnet.importer import workload_from_profile
-from topoopt.workloads.device import DEVICES
 from topoopt.workloads.models import build_workload
-from topoopt.workloads.operators import Job, SplitDegrees, part_memory_bytes
+from topoopt.workloads.operators import DEVICES, Job, SplitDegrees, part_memory_bytes
 
 README = (ROOT / "instances/README.md").read_text()
 

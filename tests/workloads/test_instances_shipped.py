@@ -10,8 +10,8 @@ from ruamel.yaml import YAML
 
 from tests.support.paths import INSTANCES
 from topoopt.core.arrays import GIB
-from topoopt.workloads.device import DEVICES
 from topoopt.workloads.models import build_workload
+from topoopt.workloads.operators import DEVICES
 
 FOLDER = INSTANCES
 FILES = sorted(FOLDER.glob("*.yaml"))

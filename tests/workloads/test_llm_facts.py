@@ -7,15 +7,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from topoopt.core.language_models import Attention, LayerKind, Mlp
+from topoopt.core.llm_training import Attention, LayerKind, Mlp
 from topoopt.workloads.language_models import (
     LANGUAGE_MODELS,
     active_parameters,
+    keys_attended,
+    layer_weights,
     parameters,
     token_operations,
     uniform,
 )
-from topoopt.workloads.layer_kinds import keys_attended, layer_weights
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from topoopt.core.errors import InputError
-from topoopt.workloads.device import DEVICES
 from topoopt.workloads.models import MODELS, build_operators, build_workload, global_batch
+from topoopt.workloads.operators import DEVICES
 
 
 def refuse(model: str, sizes: dict[str, Any]) -> InputError:

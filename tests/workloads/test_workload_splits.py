@@ -7,12 +7,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from topoopt.core.errors import InputError
-from topoopt.workloads.device import DEVICES, ClassRates, DeviceModel, Efficiency, Measurement, Profile, ProfileCosts
 from topoopt.workloads.models import build_operators, build_workload
 from topoopt.workloads.operators import (
+    DEVICES,
+    ClassRates,
+    DeviceModel,
+    Efficiency,
     Job,
     LayerGraph,
+    Measurement,
     OperatorSpec,
+    Profile,
+    ProfileCosts,
     SplitDegrees,
     divisors,
     legal_splits,

@@ -7,8 +7,8 @@ from typing import Literal
 import pytest
 
 from topoopt.core.workload import Workload
-from topoopt.workloads.device import DEVICES
 from topoopt.workloads.models import build_workload
+from topoopt.workloads.operators import DEVICES
 
 
 def expand(model: str, rule: Literal["actual", "flexnet"], servers: int = 16, **sizes: int) -> Workload:

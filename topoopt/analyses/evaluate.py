@@ -1,28 +1,41 @@
-"""`topoopt llm evaluate`: one strategy of a language model is timed, alone or on networks made for it."""
+"""One strategy of a language model is timed (`topoopt llm evaluate`), or a launch is checked (`topoopt llm check`)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from annotated_types import Ge, Le
+from annotated_types import Ge, Gt, Le
 from rich.console import Console
 
 from solvers.llm_training.strategies import with_layers
 from solvers.stop import Stop
 from topoopt.core.arrays import GIB
-from topoopt.core.errors import InfeasibleError, InputError, Problem
-from topoopt.core.llm_training import LlmTrainingProblem, StepEstimate
+from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem
+from topoopt.core.llm_training import LanguageModel, LlmTrainingProblem, StepEstimate, TrainingBatch
 from topoopt.core.llm_training_plan import PHOTONIC_RAILS, POD_CIRCUITS, RankedStrategy
-from topoopt.core.parallelism import ParallelStrategy, PipelineSchedule, Recompute, StrategySpace
-from topoopt.kinds.llm_training.interval import interval_of, outside_measured
+from topoopt.core.parallelism import MAX_GPUS, ParallelStrategy, PipelineSchedule, Recompute, StrategySpace
+from topoopt.files.documents import Document, parse_document, parse_json
+from topoopt.formats.launch import Launch, read_launch
+from topoopt.formats.launch_rules import (
+    Division,
+    Sizes,
+    division_of,
+    formats_section,
+    model_notes,
+    model_section,
+    world_of,
+)
+from topoopt.kinds.llm_training.words import interval_of, outside_measured
 from topoopt.page import options
 from topoopt.page.output import Output
 from topoopt.page.process import verbose
-from topoopt.page.text import counted, percent
+from topoopt.page.text import counted, percent, ratio
 from topoopt.simulate.llm_training.strategies import stage_layers, strategy_problems
 from topoopt.workloads.language_models import active_parameters, parameters
 
@@ -298,3 +311,331 @@ def answer(problem: LlmTrainingProblem, document: Mapping[str, Any]) -> str:
         f"One iteration takes {seconds(document['iteration_time_s'])} on {counted(problem.cluster.gpus, 'GPU')}, "
         f"{percent(document['mfu'])} of the peak; {memory_text}."
     )
+
+
+KIND = "llm-training"
+MAX_NODES = 100_000
+DEFAULT_LIMIT_S = 20.0
+SAME = 1.005
+
+CHECK_SETTINGS = {
+    "device": str,
+    "model": str,
+    "length": Annotated[int, Ge(1), Le(2**26)],
+    "vocabulary": Annotated[int, Ge(1), Le(2**24)],
+    "gpus": Annotated[int, Ge(1), Le(MAX_GPUS)],
+    "gpus_per_server": Annotated[int, Ge(1), Le(2**14)],
+    "degree": Annotated[int, Ge(1), Le(2**14)],
+    "link_gbps": Annotated[float, Gt(0), Le(1e6)],
+    "intra_server_gbps": Annotated[float, Gt(0), Le(1e6)],
+    "gpu_memory_gib": Annotated[float, Gt(0), Le(1e6)],
+}
+"""What launches do not say: the cluster, and the model where a tool names it by a file of its own."""
+
+CLUSTER = ("gpus_per_server", "device", "degree", "link_gbps", "intra_server_gbps", "gpu_memory_gib")
+
+
+def check(
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="LAUNCH...",
+            help="Script, flags in a text, or YAML, JSON, TOML; with it an instance of kind llm-training.",
+        ),
+    ],
+    settings: options.Settings = None,
+    time_limit: options.TimeLimit = None,
+    as_json: options.Json = False,
+) -> None:
+    """Read a launch of Megatron-LM, torchtitan or DeepSpeed, and say every rule that it breaks, with the numbers.
+
+    A launch without errors is evaluated as by `llm evaluate`, and the best strategy of the same model, batch and GPUs
+    stands beside it. Exit code 3 if the launch does not fit the memory of a GPU. Flags that are not used are listed;
+    an unknown flag that may change the layout is refused.
+
+    The cluster is that of an instance of kind llm-training among the files, or of settings: `device`, `gpus`,
+    `gpus_per_server`, `degree` (interfaces of a server), `link_gbps`, `intra_server_gbps`, `gpu_memory_gib`. `model` is
+    its name, `length` the tokens of a sequence, and `vocabulary` that of the tokenizer, where no flag says them.
+    """
+    output = Output.choose(as_json)
+
+    def command() -> int:
+        given = options.typed_settings(options.settings_of(settings, CHECK_SETTINGS), CHECK_SETTINGS)
+        checked = _Checked(files, given)
+        document = checked.document(time_limit if time_limit is not None else DEFAULT_LIMIT_S)
+        said = f"{answer(checked.problem, document)} {_beside(document)}"
+        output.result(document, lambda console: _show_check(console, document), said)
+        return 0 if document["fits"] else InfeasibleError.exit_code
+
+    output.run(command)
+
+
+class _Checked:
+    """A launch with its instance, without errors.
+
+    Args:
+        files: of the launch, and at most one instance.
+        given: settings.
+
+    Raises:
+        InputError: every rule that the launch breaks, or what is missing or said twice.
+    """
+
+    def __init__(self, files: Sequence[Path], given: dict[str, Any]) -> None:
+        self.launches, self.instance = _parted(files)
+        if not self.launches:
+            raise InputError([Problem("no launch among the files", path="LAUNCH", allowed="a script or flags")])
+        self.file = str(self.launches[0])
+        self.launch = read_launch(self.launches)
+        if "vocabulary" in given:
+            self.launch = self.launch.but("vocabulary", given["vocabulary"])
+        self.problem = self._problem(given)
+        self.division = self._division()
+
+    def _problem(self, given: dict[str, Any]) -> LlmTrainingProblem:
+        from topoopt.kinds.llm_training.read import model_of, read_llm_training
+        from topoopt.kinds.llm_training.schema import ModelSection
+
+        launch = self.launch
+        data: dict[str, Any] = {}
+        section = model_section(launch)
+        if self.instance is not None:
+            assert isinstance(self.instance.data, dict)
+            data = deepcopy(self.instance.data)
+            beside = [name for name in given if name in ("model", "length", "gpus", *CLUSTER)]
+            if beside:
+                said = [(f"--set {name}", str(given[name])) for name in beside]
+                raise InputError([Problem("the instance says it", path=path, value=value) for path, value in said])
+        else:
+            _missing(launch, section, given, self.file)
+            data = {"schema_version": 1, "kind": KIND, "name": _name(self.file), "cluster": self._cluster(given)}
+            data |= {"model": given["model"]} if "model" in given else {}
+        own = "model" in data
+        if not own and section is not None:
+            data["model"] = section
+        batch = dict(data.get("batch", {}))
+        length, sequences = launch.values.get("length", given.get("length")), launch.values.get("sequences", -1)
+        batch |= {} if length is None else {"length": length}
+        batch |= {"sequences": sequences} if sequences > 0 else {} if "sequences" in batch else {"sequences": 1}
+        if set(launch.values) & {"bf16", "fp16", "fp8"}:
+            data["formats"] = {**data.get("formats", {}), **formats_section(launch)}
+        data |= {"batch": batch, "fabrics": ["ideal-switch"], "search": {"proof": False, "top": 1}}
+        data["strategy"] = {"schedule": ["1f1b", "interleaved"]}
+        for name in ("switching", "pods", "slack_percent"):
+            data.pop(name, None)
+        file = self.file if self.instance is None else self.instance.file
+        problem = read_llm_training(replace(parse_json(json.dumps(data), MAX_NODES), file=file))
+        if own and isinstance(section, dict):
+            flags, _ = model_of(ModelSection.model_validate(section), Path())
+            _same_model(problem.model, flags, launch, file)
+        return problem
+
+    def _cluster(self, given: dict[str, Any]) -> dict[str, Any]:
+        gpus = _gpus(self.launch, given.get("gpus"))
+        section = {name: given[name] for name in CLUSTER if name in given}
+        per_node = self.launch.values.get("gpus_per_node")
+        section.setdefault("gpus_per_server", per_node if per_node else min(gpus, 8))
+        if gpus % section["gpus_per_server"]:
+            text, value = f"does not divide the {gpus} GPUs", str(section["gpus_per_server"])
+            raise InputError([Problem(text, path="gpus_per_server", value=value, allowed=f"divisors of {gpus}")])
+        section["servers"] = gpus // section["gpus_per_server"]
+        if "degree" not in section and "link_gbps" in section:
+            section["degree"] = section["gpus_per_server"]
+        if section.get("degree") == section["gpus_per_server"]:
+            section["interfaces"] = "per-gpu"
+        return section
+
+    def _division(self) -> Division:
+        from topoopt.simulate.llm_training.strategies import strategy_problems
+
+        problem, launch = self.problem, self.launch
+        gpus = problem.cluster.gpus
+        said = world_of(launch)
+        if said is not None and said != gpus:
+            text, allowed = f"the cluster has {gpus} GPUs", str(gpus)
+            raise InputError([Problem(text, self.file, None, launch.flag("gpus_per_node"), str(said), allowed)])
+        model = problem.model
+        experts = 1 if model.experts is None else model.experts.count
+        sizes = Sizes(model.layers, model.heads, model.kv_heads, experts, problem.batch.length, gpus)
+        beside = None if self.instance is None else problem.batch.sequences
+        division = division_of(launch, sizes, beside)
+        if not division.problems:
+            self.problem = replace(problem, batch=TrainingBatch(division.sequences, problem.batch.length))
+            rest = strategy_problems(self.problem, division.strategy)
+            division = replace(division, problems=tuple(rest))
+        if division.problems:
+            raise InputError([replace(item, file=self.file) for item in division.problems])
+        return division
+
+    def document(self, time_limit_s: float) -> dict[str, Any]:
+        """For programs: figures of the launch, and of the best strategy beside it."""
+        from topoopt.simulate.llm_training.step import estimate
+
+        strategy = self.division.strategy
+        ideal = estimate(self.problem, strategy)
+        document = estimate_document(self.problem, strategy, ideal)
+        notes = [*document["notes"], *model_notes(self.launch), *self.division.notes]
+        notes += [f"{flag}: evaluated as if it were not there" for flag in self.launch.noted]
+        best = _best(self.problem, time_limit_s)
+        if (seconds := best.get("iteration_time_s")) is not None:
+            best["speedup"] = document["iteration_time_s"] / seconds
+            if document["fits"] and best["speedup"] < 1:
+                best = {"reason": f"the search ended at {seconds:.6g} s an iteration, which is slower"}
+        return {
+            **document,
+            "notes": notes,
+            "dialect": self.launch.dialect,
+            "gpus": self.problem.cluster.gpus,
+            "sequences": self.problem.batch.sequences,
+            "micro_batches": self.problem.batch.sequences // (strategy.data * strategy.micro_batch),
+            "not_used": list(self.launch.unused),
+            "best": best,
+        }
+
+
+def _parted(files: Sequence[Path]) -> tuple[list[Path], Document | None]:
+    """Files of the launch, and the instance among them."""
+    launches: list[Path] = []
+    instances: list[Document] = []
+    for file in files:
+        document = parse_document(file) if file.suffix.lower() in (".json", ".yaml", ".yml") else None
+        data = None if document is None else document.data
+        if document is not None and isinstance(data, dict) and data.get("kind") == KIND:
+            instances.append(document)
+        else:
+            launches.append(file)
+    if len(instances) > 1:
+        value = ", ".join(document.file for document in instances)
+        raise InputError([Problem("several instances", path="LAUNCH", value=value, allowed="one")])
+    return launches, instances[0] if instances else None
+
+
+def _missing(launch: Launch, section: object, given: dict[str, Any], file: str) -> None:
+    """Refuse a launch that leaves open what is trained, or on what.
+
+    Raises:
+        InputError: each of them, and how it is said.
+    """
+    open_parts = [] if section is not None or "model" in given else [("model", "sizes of the model")]
+    open_parts += [] if "length" in launch.values or "length" in given else [("length", "tokens of a sequence")]
+    open_parts += [] if "device" in given else [("device", "the GPU")]
+    if open_parts:
+        allowed = "--set {}=..., or an instance of kind llm-training among the files"
+        raise InputError(
+            [Problem(f"missing: {what}", file, path=name, allowed=allowed.format(name)) for name, what in open_parts]
+        )
+
+
+def _gpus(launch: Launch, said: int | None) -> int:
+    started = world_of(launch)
+    if said is not None and started is not None and said != started:
+        raise InputError([Problem(f"the launcher starts {started}", path="--set gpus", value=str(said))])
+    gpus = said if said is not None else started
+    if gpus is None:
+        allowed = "--set gpus=N, --nnodes and --nproc-per-node, or an instance"
+        raise InputError([Problem("missing: number of GPUs", path="--set gpus", allowed=allowed)])
+    return gpus
+
+
+def _name(file: str) -> str:
+    kept = "".join(letter if letter.isalnum() and letter.isascii() else "-" for letter in Path(file).stem)
+    return kept.strip("-")[:100] or "launch"
+
+
+def _same_model(model: LanguageModel, flags: LanguageModel, launch: Launch, beside: str) -> None:
+    """Refuse sizes in which flags and instance differ.
+
+    Raises:
+        InputError: each of them, with both numbers; where they are alike, numbers of parameters that are not.
+    """
+    if launch.values.get("vocabulary") == model.vocabulary:
+        flags = replace(flags, vocabulary=model.vocabulary)
+    pairs = [(field, _size(flags, field), _size(model, field)) for field in COMPARED]
+    problems = [
+        Problem(f"the model of {beside} has {other}", path=launch.flag(field), value=own, allowed=other)
+        for field, own, other in pairs
+        if own != other
+    ]
+    own, other = parameters(flags), parameters(model)
+    if not problems and own != other:
+        text = f"the model of {beside} has {other:,} parameters: biases, matrices of an MLP or norms differ"
+        problems = [Problem(text, path="model", value=f"{own:,}", allowed=f"{other:,}")]
+    if problems:
+        raise InputError(problems)
+
+
+COMPARED = {
+    "layers": "layers",
+    "hidden": "hidden",
+    "ffn_hidden": "inner",
+    "heads": "heads",
+    "kv_heads": "kv_heads",
+    "vocabulary": "vocabulary",
+    "positions": "positions",
+    "experts": "experts",
+    "untied": "tied",
+}
+"""Attributes of a model by the field of a launch that sets them."""
+
+
+def _size(model: LanguageModel, field: str) -> str:
+    """One of `COMPARED`, in words."""
+    value = getattr(model, COMPARED[field])
+    if field == "experts":
+        return "no experts" if value is None else f"{value.count} experts of {value.hidden}"
+    if field == "untied":
+        return "a tied head" if value else "a head of its own"
+    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def _best(problem: LlmTrainingProblem, time_limit_s: float) -> dict[str, Any]:
+    """The fastest strategy that fits, by the search of `topoopt solve`, or why there is none."""
+    from topoopt.kinds.kind import SolveOptions
+    from topoopt.kinds.pipeline import solve
+
+    try:
+        result = solve(problem, SolveOptions(time_limit_s=time_limit_s))
+    except (InfeasibleError, LimitError) as error:
+        return {"reason": str(error).partition("\n")[0]}
+    strategy: ParallelStrategy = result.plan.fabrics[0].strategy
+    return {
+        "strategy": asdict(strategy),
+        "iteration_time_s": result.objective.value,
+        "status": result.status.value,
+        "arguments": _arguments(strategy, problem),
+    }
+
+
+def _arguments(strategy: ParallelStrategy, problem: LlmTrainingProblem) -> str:
+    from topoopt.formats.launch import arguments_of
+
+    listed = arguments_of(strategy, problem, experts=problem.model.experts is not None)
+    skipped = ("--num-layers", "--seq-length", "--global-batch-size")
+    return " ".join(f"{name} {value}".strip() for name, value in listed if name not in skipped)
+
+
+def _beside(document: dict[str, Any]) -> str:
+    best = document["best"]
+    if "reason" in best:
+        return f"No strategy stands beside it: {best['reason']}."
+    if best["speedup"] < SAME:
+        return "No strategy that was searched is faster by half a percent."
+    return f"The best of its strategies is {ratio(best['speedup'])} as fast: {best['arguments']}."
+
+
+def _show_check(console: Console, document: dict[str, Any]) -> None:
+    strategy, best = document["strategy"], document["best"]
+    parts = ", ".join(f"{name} {value}" for name, value in strategy.items() if isinstance(value, int))
+    lines = [
+        f"launch: {parts}, {strategy['schedule']}, recompute {strategy['recompute']}",
+        f"{document['gpus']} GPUs, {document['sequences']} sequences in {document['micro_batches']} micro-batches of "
+        f"each replica; {document['iteration_time_s']:.6g} s an iteration",
+        f"GiB of the fullest GPU: {document['memory_gib']['total']:.4g} "
+        f"({'fits' if document['fits'] else 'does not fit'})",
+    ]
+    if "reason" not in best:
+        lines.append(f"best: {best['iteration_time_s']:.6g} s an iteration ({best['status']}): {best['arguments']}")
+    if document["not_used"]:
+        lines.append(f"not used: {', '.join(document['not_used'])}")
+    for line in (*lines, *(f"note: {note}" for note in document["notes"])):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)

@@ -14,9 +14,9 @@ import numpy as np
 
 from topoopt.core.arrays import MIB
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.language_models import LanguageModel
 from topoopt.core.llm_training import (
     GpuCluster,
+    LanguageModel,
     LlmSearchSettings,
     LlmTrainingProblem,
     NumberFormats,
@@ -28,10 +28,9 @@ from topoopt.files.reader_fields import FieldTable, named, noted, used
 from topoopt.files.untrusted import read_text
 from topoopt.simulate.llm_training.strategies import StrategyColumns, columns_of
 from topoopt.simulate.llm_training.times import iteration_times, with_balanced
-from topoopt.workloads.language_models import token_operations
+from topoopt.workloads.language_models import TRAINING_DEVICES, token_operations
 from topoopt.workloads.published_models import PUBLISHED_MODELS, published_model
 from topoopt.workloads.step_efficiencies import GENERATIONS, SOFTWARE, kind_of, model_rates, overlap_of, slowdown_of
-from topoopt.workloads.training_devices import TRAINING_DEVICES
 
 NEEDED = ("id", "model", "device", "gpus")
 MOST_RUNS = 10_000

@@ -10,17 +10,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from topoopt.core.cluster import Cluster, LinkSharing
+from topoopt.core.cluster import Cluster, ComputeOrder, LinkSharing
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.job import CoOptimisation
-from topoopt.core.routing import GroupRings, Ring
 from topoopt.core.topology import Topology
-from topoopt.core.workload import Placement, Strategy, TaskGraph
+from topoopt.core.workload import GroupRings, Placement, Ring, Strategy, TaskGraph
 from topoopt.formats.flexnet import FlexnetFile, read_flexnet_taskgraph
 from topoopt.kinds.files import read_instance
 from topoopt.simulate.fabrics import FABRICS, FabricOptions, direct_connect_network
-from topoopt.simulate.lower import build_task_graph
-from topoopt.simulate.network import Network
+from topoopt.simulate.network import Network, build_task_graph
 from topoopt.simulate.time_models import TIME_MODELS
 
 
@@ -87,6 +85,7 @@ def replay(
     if problems:
         raise InputError(problems)
     content = _read(source) if isinstance(source, str | Path) else source
+    order = content.cluster.compute_order if isinstance(content, CoOptimisation) else ComputeOrder.ARRIVAL
     if isinstance(content, CoOptimisation):
         link_gbps = content.cluster.link_gbps if link_gbps is None else link_gbps
         link_sharing = content.cluster.link_sharing if link_sharing is None else link_sharing
@@ -96,7 +95,7 @@ def replay(
             raise InputError("a task graph without a file needs the link rate")
         link_gbps = content.link_gbps
     graph = content if isinstance(content, TaskGraph) else content.graph
-    network = REPLAY_FABRICS[fabric](content, link_gbps)
+    network = replace(REPLAY_FABRICS[fabric](content, link_gbps), compute_order=order)
     if link_sharing is not None:
         network = replace(network, link_sharing=LinkSharing(link_sharing))
     done = TIME_MODELS[time_model].run(graph, network)

@@ -8,7 +8,7 @@ from typing import Any
 
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.graphs import moore_bound
+from topoopt.core.topology import moore_bound
 from topoopt.page.text import ROUNDING, SMALL, by_how_much, counted, number
 
 MOST_SERVERS = 4096
@@ -40,7 +40,7 @@ def _family(servers: int, degree: int, links: LinkDirection, seed: int, *, famil
 
 
 def moore(servers: int, degree: int, links: LinkDirection, seed: int = 0) -> Metrics:
-    """The Moore bound (`topoopt.core.graphs.moore_bound`)."""
+    """The Moore bound (`topoopt.core.topology.moore_bound`)."""
     try:
         diameter, distances = moore_bound(servers, degree, links)
     except ValueError:
@@ -127,8 +127,8 @@ def picture(family: str, servers: int, degree: int, links: LinkDirection, measur
     from solvers.network.routes import circulant_topology
     from topoopt.files.sections import make_topology
     from topoopt.files.topology_families import family_arcs
+    from topoopt.page.charts import element, standalone, use_style
     from topoopt.page.networks import SIZE, find_links, topology_svg
-    from topoopt.page.svg import element, standalone, use_style
 
     if family == "moore" or servers > MAX_DRAWN:
         allowed = f"families of topologies, at most {MAX_DRAWN} servers"

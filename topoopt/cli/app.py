@@ -65,7 +65,7 @@ COMMANDS: dict[str, Line] = {
     ),
     "doctor": Line(
         "Start",
-        "topoopt.cli.doctor:doctor",
+        "topoopt.cli.describe:doctor",
         "Print versions and solve a tiny problem with every solver found; exit code 1 if something is broken.",
         ("topoopt doctor",),
     ),
@@ -104,7 +104,7 @@ COMMANDS: dict[str, Line] = {
     ),
     "report": Line(
         "Solve",
-        "topoopt.cli.report:report",
+        "topoopt.cli.check:report",
         "Write the self-contained HTML report of a solution.",
         (
             "topoopt report out/candle-16/solution.json",
@@ -223,7 +223,7 @@ COMMANDS: dict[str, Line] = {
     ),
     "llm check": Line(
         "Language models",
-        "topoopt.analyses.launch_check:check",
+        "topoopt.analyses.evaluate:check",
         "Rules that a launch of Megatron-LM, torchtitan or DeepSpeed breaks, its time, and the best beside it.",
         ("topoopt llm check train.sh cluster.yaml", "topoopt llm check train.sh --set device=h100,gpus=64"),
     ),

@@ -16,22 +16,22 @@ from rich.measure import Measurement
 
 from topoopt.analyses.costs import given_book
 from topoopt.analyses.fabrics import compare_fabrics
-from topoopt.core.comparison import Best, Comparison, best_of
 from topoopt.core.errors import CheckError, InputError, Problem, TopooptError
+from topoopt.core.outcomes import Best, Comparison, best_of
 from topoopt.core.process import take
 from topoopt.core.proofs import StopReason
 from topoopt.kinds import kind_named
 from topoopt.kinds.kind import SolveOptions
 from topoopt.page import options
-from topoopt.page.long_run import counting_bar, memory_bytes
+from topoopt.page.options import counting_bar, memory_bytes
 from topoopt.page.output import Output
 from topoopt.page.process import INTERRUPTED
 from topoopt.page.render import TerminalTable
 
 if TYPE_CHECKING:
-    from topoopt.core.comparison import ComparedRun
+    from topoopt.core.outcomes import ComparedRun
     from topoopt.library.compare import PlannedRun
-    from topoopt.page.long_run import AttendedRun
+    from topoopt.page.options import AttendedRun
 
 
 def compare(
@@ -44,7 +44,7 @@ def compare(
     budget: options.Budget = None,
     memory_limit: options.MemoryLimit = None,
     prices: options.Prices = None,
-    output_files: options.Output = None,
+    output_files: options.OutputOption = None,
     force: options.Force = False,
     as_json: options.Json = False,
 ) -> None:
@@ -63,12 +63,11 @@ def compare(
     output = Output.choose(as_json)
 
     def command() -> int:
-        from topoopt.core.comparison import compared, record
+        from topoopt.core.outcomes import compared, record
         from topoopt.files.atomic import PLOTS, targets
         from topoopt.library.compare import entrants_of, starts_of
-        from topoopt.page.comparison import comparison_answer
-        from topoopt.page.long_run import attended
-        from topoopt.page.vega import drawable
+        from topoopt.page.options import attended
+        from topoopt.page.vega import comparison_answer, drawable
 
         csv_file, plot = targets(output_files, force, (".csv",), PLOTS)
         memory = memory_bytes(memory_limit)
@@ -162,9 +161,9 @@ def _made(
 def _written(
     records: list[dict[str, Any]], rows: list[Comparison], csv_file: Path | None, plot: Path | None
 ) -> dict[str, str | None]:
-    from topoopt.core.comparison import COLUMNS
+    from topoopt.core.outcomes import COLUMNS
     from topoopt.files.atomic import csv_text, write_targets
-    from topoopt.page.comparison import comparison_html, comparison_svg
+    from topoopt.page.vega import comparison_html, comparison_svg
 
     return write_targets(
         csv_file,
@@ -176,7 +175,7 @@ def _written(
 
 
 def _exit_code(output: Output, runs: list[ComparedRun], interrupted: bool, refused: Sequence[Problem]) -> int:
-    from topoopt.core.comparison import best_of
+    from topoopt.core.outcomes import best_of
 
     wrong = [f"the checker rejects what {run.method} found for {run.instance}" for run in runs if run.rejected]
     for file in dict.fromkeys(run.file for run in runs):

@@ -15,7 +15,7 @@ from rich.markup import escape
 from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.regional_circuits import SwitchedSteps
 from topoopt.files.atomic import require_new, sole_target
-from topoopt.formats.exporter import Export
+from topoopt.formats.table import Export
 from topoopt.kinds import kind_named
 from topoopt.page import options
 from topoopt.page.output import Output
@@ -27,7 +27,7 @@ from topoopt.verify.regional_circuits import check_switched_steps
 if TYPE_CHECKING:
     from topoopt.core.cluster import HostSetting
     from topoopt.core.topology import Topology
-    from topoopt.formats.exporter import Exporter
+    from topoopt.formats.table import Exporter
 
 
 def _named(hosts: Path | None) -> tuple[HostSetting, ...]:
@@ -169,7 +169,7 @@ def export(
     ] = None,
     settings: options.Settings = None,
     listed: options.Listed = False,
-    output_files: options.Output = None,
+    output_files: options.OutputOption = None,
     force: options.Force = False,
     as_json: options.Json = False,
 ) -> None:
@@ -191,7 +191,7 @@ def export(
     output = Output.choose(as_json)
 
     def command() -> int:
-        from topoopt.formats.exporter import ExportOptions
+        from topoopt.formats.table import ExportOptions
 
         if listed:
             return _list(output)
@@ -371,7 +371,7 @@ def from_instance(
 
         return {"program": training_program(problem, solution, fabric)}
     if solution.kind == "co-optimisation":
-        from topoopt.simulate.lower import build_task_graph
+        from topoopt.simulate.network import build_task_graph
 
         return {"task_graph": build_task_graph(problem.cluster, problem.workload, solution.plan.strategy)}
     return {}
@@ -422,7 +422,7 @@ def links_of(solution: Any, fabric: str | None) -> Topology:
     Raises:
         InputError: no links join its servers to each other.
     """
-    from topoopt.formats.exporter import topology_of
+    from topoopt.formats.table import topology_of
     from topoopt.library.training_exports import training_topology
 
     if solution.kind == "llm-training":

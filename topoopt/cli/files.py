@@ -80,7 +80,7 @@ def init(
         ),
     ] = None,
     listed: options.Listed = False,
-    output_files: options.Output = None,
+    output_files: options.OutputOption = None,
     force: options.Force = False,
     as_json: options.Json = False,
 ) -> None:
@@ -93,7 +93,7 @@ def init(
     def command() -> int:
         from topoopt.files.atomic import sole_target
         from topoopt.files.untrusted import copied, shipped_named
-        from topoopt.formats.importer import name_of
+        from topoopt.formats.table import name_of
         from topoopt.kinds import TEMPLATES, template
 
         if listed:

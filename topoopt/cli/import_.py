@@ -16,8 +16,7 @@ from topoopt.core.errors import InputError, Problem
 from topoopt.files.atomic import require_new, sole_target
 from topoopt.files.issues import nearest_text, value_text
 from topoopt.files.results import check_document
-from topoopt.formats.importer import Imported, NameOption, imported_placement, name_of, require_choice
-from topoopt.formats.table import IMPORTERS
+from topoopt.formats.table import IMPORTERS, Imported, NameOption, imported_placement, name_of, require_choice
 from topoopt.page import options
 from topoopt.page.output import Output
 from topoopt.page.process import verbose
@@ -38,7 +37,7 @@ def import_(
     file: Annotated[Path | None, typer.Argument(metavar="FILE", help="File, folder or prefix of files.")] = None,
     settings: options.Settings = None,
     listed: options.Listed = False,
-    output_files: options.Output = None,
+    output_files: options.OutputOption = None,
     force: options.Force = False,
     as_json: options.Json = False,
 ) -> None:

@@ -22,7 +22,7 @@ from topoopt.files.results import bound_document, check_document
 from topoopt.kinds import kind_named, kind_of
 from topoopt.kinds.kind import Instance, Kind, Method, SolveOptions
 from topoopt.page import options
-from topoopt.page.long_run import AttendedRun, attended, memory_bytes, solving_bar
+from topoopt.page.options import AttendedRun, attended, memory_bytes, solving_bar
 from topoopt.page.output import Output
 from topoopt.page.process import INTERRUPTED
 from topoopt.page.text import full_answer
@@ -47,7 +47,7 @@ def solve(
     executor_settings: options.ExecutorSettings = None,
     prices: options.Prices = None,
     settings: options.Settings = None,
-    output_files: options.Output = None,
+    output_files: options.OutputOption = None,
     force: options.Force = False,
     as_json: options.Json = False,
 ) -> None:
@@ -295,7 +295,7 @@ def convert(
             help="solution.json of the release before, format 2; its instance, where the solution carries none.",
         ),
     ],
-    output_files: options.Output = None,
+    output_files: options.OutputOption = None,
     force: options.Force = False,
     as_json: options.Json = False,
 ) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -26,7 +27,7 @@ def distinct(values: Ints) -> Ints:
     return different
 
 
-def stable_order(values: Floats) -> Ints:
+def stable_order(values: Floats | Ints) -> Ints:
     """int64[n], the order that makes values ascend, equal ones as they come; a quarter of what a stable sort takes."""
     order: Ints = np.argsort(values)
     ordered = values[order]
@@ -50,6 +51,15 @@ def ranges(first: Ints, count: Ints) -> Ints:
     ends = np.cumsum(count)
     numbers: Ints = np.arange(ends[-1] if len(ends) else 0) + np.repeat(first - (ends - count), count)
     return numbers
+
+
+def padded(rows: Sequence[Sequence[int]]) -> Ints:
+    """int64[k, longest], rows of whole numbers, -1 behind each."""
+    length = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
+    table: Ints = np.full((len(rows), int(length.max(initial=0))), -1, dtype=np.int64)
+    numbers = np.fromiter(itertools.chain.from_iterable(rows), dtype=np.int64, count=int(length.sum()))
+    table[np.arange(table.shape[1]) < length[:, None]] = numbers
+    return table
 
 
 def whole_shares(amounts: Iterable[float], total: int) -> list[int]:

@@ -55,6 +55,18 @@ class LinkSharing(StrEnum):
     TRANSFERS_FIRST = "transfers-first"
 
 
+class ComputeOrder(StrEnum):
+    """In which order a server computes what is ready, in the time models that serve segments.
+
+    `arrival`: in the order in which tasks became ready. `longest-path-first`: of the tasks that are ready when the
+    server is free, the one with the longest path of compute to the end of the iteration (list scheduling by critical
+    path: Hu, 1961).
+    """
+
+    ARRIVAL = "arrival"
+    LONGEST_PATH_FIRST = "longest-path-first"
+
+
 @dataclass(frozen=True)
 class Cluster:
     """n servers of g GPUs with d optical interfaces each (TopoOpt, NSDI'23, section 3).
@@ -72,6 +84,7 @@ class Cluster:
         local_allreduce: time model of the AllReduce inside a server.
         gpu_memory_bytes: memory of one GPU; None: memory is not checked.
         link_sharing: how flows share a link.
+        compute_order: in which order a server computes.
     """
 
     servers: int
@@ -85,6 +98,7 @@ class Cluster:
     local_allreduce: LocalAllReduce = "ring"
     gpu_memory_bytes: int | None = None
     link_sharing: LinkSharing = LinkSharing.FIFO
+    compute_order: ComputeOrder = ComputeOrder.ARRIVAL
 
     @property
     def link_bytes_per_ms(self) -> float:

@@ -19,8 +19,7 @@ from annotated_types import Ge, Le
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.data import STRICT, Array, Shown
 from topoopt.core.proofs import Argument
-from topoopt.core.result import Certificate, Result
-from topoopt.core.search_settings import ProblemBase, SearchSettings
+from topoopt.core.result import Certificate, ProblemBase, Result, SearchSettings
 
 T = TypeVar("T")
 

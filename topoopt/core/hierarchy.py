@@ -20,8 +20,7 @@ from annotated_types import Ge, Le, Len, Lt
 
 from topoopt.core.data import STRICT, Shown
 from topoopt.core.proofs import Argument
-from topoopt.core.result import Certificate
-from topoopt.core.search_settings import ProblemBase, SearchSettings
+from topoopt.core.result import Certificate, ProblemBase, SearchSettings
 
 
 class Collective(StrEnum):

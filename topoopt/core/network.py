@@ -20,11 +20,9 @@ from topoopt.core.arrays import Floats, Int32s, Ints
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.data import MAX_LINKS, MAX_SERVERS, PRINTABLE, STRICT, Grid, Pattern, Server, Shown, Sparse
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.graphs import Symmetry, translations
 from topoopt.core.proofs import Argument
-from topoopt.core.result import Certificate
-from topoopt.core.search_settings import ProblemBase, RobustSearchSettings, SearchSettings
-from topoopt.core.topology import Topology
+from topoopt.core.result import Certificate, ProblemBase, RobustSearchSettings, SearchSettings
+from topoopt.core.topology import Symmetry, Topology, translations
 
 MAX_DEMANDS = 1000
 """Matrices of one problem."""

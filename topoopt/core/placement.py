@@ -23,8 +23,7 @@ from annotated_types import Ge, Gt, Le, Len, Lt
 from topoopt.core.arrays import Floats, Int32s, bytes_per_ms
 from topoopt.core.data import MAX_SERVERS, STRICT, Array, FileName, Gbps, Names, Shown
 from topoopt.core.proofs import Argument
-from topoopt.core.result import Certificate
-from topoopt.core.search_settings import ProblemBase, SearchSettings
+from topoopt.core.result import Certificate, ProblemBase, SearchSettings
 
 MAX_OPERATORS = 20_000
 MAX_TENSORS = 4 * MAX_OPERATORS

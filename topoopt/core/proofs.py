@@ -51,6 +51,7 @@ class Argument(StrEnum):
     ALLREDUCE_CHAIN = "allreduce-chain"
     WORK_AND_WIRE = "work-and-wire"
     STRATEGY_PROGRAM = "strategy-program"
+    STRATEGIES_IN_TURN = "strategies-in-turn"
     NO_LEGAL_SPLIT = "no-legal-split"
     TOO_LITTLE_MEMORY = "too-little-memory"
     TRAFFIC_CHAIN = "traffic-chain"
@@ -139,6 +140,7 @@ PHRASES: Mapping[Argument, str] = {
     Argument.ALLREDUCE_CHAIN: "critical path with AllReduce",
     Argument.WORK_AND_WIRE: "work and wire bytes",
     Argument.STRATEGY_PROGRAM: "strategy program, multipliers re-evaluated",
+    Argument.STRATEGIES_IN_TURN: "every strategy that the laws do not exclude, by its own traffic",
     Argument.NO_LEGAL_SPLIT: "an operator without a legal split",
     Argument.TOO_LITTLE_MEMORY: "more memory needed than there is",
     Argument.TRAFFIC_CHAIN: "critical path with traffic",

@@ -90,6 +90,12 @@ class RatedNetwork(Displayed):
         """float64[m], rate of each arc."""
         return np.asarray(self.units * float(self.unit_gbytes_per_s), dtype=np.float64)
 
+    def arc_positions(self, ends: Ints) -> Ints:
+        """int64[k], indices of the arcs with these tails and heads, int64[k, 2]; all of them must exist."""
+        codes = self.arcs[:, 0].astype(np.int64) * self.nodes + self.arcs[:, 1]
+        positions: Ints = np.searchsorted(codes, ends[:, 0].astype(np.int64) * self.nodes + ends[:, 1])
+        return positions
+
     def unreachable(self) -> tuple[int, int] | None:
         """Two ranks without a way from the first to the second; None where all reach all."""
         start = int(self.ranks[0])

@@ -15,11 +15,11 @@ import numpy as np
 
 from topoopt.core.arrays import MIB, Floats
 from topoopt.core.errors import InputError, Problem, extra
-from topoopt.files.fields import MAX_SERVERS
+from topoopt.files.codec import MAX_SERVERS
 from topoopt.files.graph_files import SOURCES, TARGETS, Row, column_of, is_header, table_rows
 from topoopt.files.issues import value_text
 from topoopt.files.reader_fields import FieldTable, used
-from topoopt.files.untrusted import opened, opened_zip, parsing, read_bytes, refusal
+from topoopt.files.untrusted import opened, opened_zip, parsing, read_bytes, refusal, unpacked
 
 START_BYTES = 16_384
 """Beginning of a file that holds its header, which NumPy takes up to 10 000 bytes long."""
@@ -326,18 +326,19 @@ def _one_array(file: str) -> Floats:
 
 def _archive(file: str) -> Floats:
     with opened_zip(file, MOST_BYTES, "an NPZ file") as archive:
-        names = sorted((name for name in archive.sizes if name.endswith(".npy")), key=_order)
+        names = sorted((name for name in dict.fromkeys(archive.namelist()) if name.endswith(".npy")), key=_order)
         if not 0 < len(names) <= MOST_ARRAYS:
             allowed = f"1 to {MOST_ARRAYS} arrays (*.npy) in the archive"
             raise refusal("wrong number of arrays", file, value=len(names), allowed=allowed)
-        headers = {name: array_header(archive.unpacked(name, START_BYTES), file, name) for name in names}
+        headers = {name: array_header(unpacked(archive, name, START_BYTES), file, name) for name in names}
         _fit(headers, file)
         for name, header in headers.items():
-            if header.bytes_in_file != archive.sizes[name]:
-                value = f"{name}: {archive.sizes[name]} bytes"
+            size = archive.getinfo(name).file_size
+            if header.bytes_in_file != size:
+                value = f"{name}: {size} bytes"
                 raise refusal("content and header disagree", file, value=value, allowed=str(header.bytes_in_file))
         parts = [
-            _stack(array_of(archive.unpacked(name, header.bytes_in_file), header, file))
+            _stack(array_of(unpacked(archive, name, header.bytes_in_file), header, file))
             for name, header in headers.items()
         ]
     return np.concatenate(parts)

@@ -19,7 +19,7 @@ from topoopt.core.errors import InputError, Problem
 from topoopt.core.workload import Operator, Split, Workload
 from topoopt.files.documents import Limits, load_document
 from topoopt.files.reader_fields import FieldTable, notes_of
-from topoopt.workloads.device import Measurement, Profile
+from topoopt.workloads.operators import Measurement, Profile
 
 Entry = dict[str, object]
 
@@ -71,6 +71,7 @@ def cluster_document(cluster: Cluster) -> Entry:
         "intra_server_gbps": cluster.intra_server_gbps,
         "local_allreduce": cluster.local_allreduce,
         "link_sharing": cluster.link_sharing.value,
+        "compute_order": cluster.compute_order.value,
         "gpu_memory_gib": None if memory is None else memory / GIB,
     }
 

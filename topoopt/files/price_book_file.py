@@ -9,11 +9,10 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationError
 
 from topoopt.core.price_book import OCS_PORT, PATCH_PANEL_PORT, RATED_PARTS, PriceBook, price_book
-from topoopt.files.codec import schema_issues
+from topoopt.files.codec import FileModel, FileName, Label, SchemaVersion, schema_issues
 from topoopt.files.documents import parse_document
-from topoopt.files.fields import FileModel, FileName, Label, SchemaVersion
-from topoopt.files.findings import Findings
 from topoopt.files.issues import Issue
+from topoopt.files.reader_fields import Findings
 
 MAX_RATES = 100
 MAX_DEVICES = 100

@@ -26,10 +26,10 @@ from topoopt.core.proofs import Bound, Status, StopReason
 from topoopt.core.result import MAX_CERTIFICATES, Certificate, CheckResult, Objective, Result
 from topoopt.files import codec
 from topoopt.files.atomic import write_text_atomically
+from topoopt.files.codec import PRINTABLE
 from topoopt.files.documents import Document, Limits, parse_document
-from topoopt.files.fields import PRINTABLE
-from topoopt.files.findings import Findings
 from topoopt.files.issues import Issue, nearest_text, path_text, value_text
+from topoopt.files.reader_fields import Findings
 from topoopt.files.untrusted import read_bytes
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.graphs import (
+from topoopt.core.topology import (
     SemidirectGroup,
     UnitGraph,
     cartesian_product,
@@ -27,8 +27,8 @@ from topoopt.core.graphs import (
     strongly_connected,
     torus_steps,
 )
-from topoopt.files.findings import within
 from topoopt.files.issues import nearest_text, value_text
+from topoopt.files.reader_fields import within
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -229,13 +229,13 @@ def mesh(p: Parameters) -> Arcs:
 
 
 def generalized_kautz(p: Parameters) -> Arcs:
-    """Generalized Kautz graph (`topoopt.core.graphs.kautz_arcs`)."""
+    """Generalized Kautz graph (`topoopt.core.topology.kautz_arcs`)."""
     _fewer_than_servers(p)
     return kautz_arcs(p.servers, p.degree, joined=p.loops == "joined")
 
 
 def de_bruijn(p: Parameters) -> Arcs:
-    """Generalized de Bruijn graph (`topoopt.core.graphs.de_bruijn_arcs`)."""
+    """Generalized de Bruijn graph (`topoopt.core.topology.de_bruijn_arcs`)."""
     _fewer_than_servers(p)
     return de_bruijn_arcs(p.servers, p.degree, joined=p.loops == "joined")
 
@@ -253,7 +253,7 @@ def _group(p: Parameters) -> SemidirectGroup:
 
 
 def haar(p: Parameters) -> Arcs:
-    """Haar graph of a semidirect product (`topoopt.core.graphs.haar_arcs`)."""
+    """Haar graph of a semidirect product (`topoopt.core.topology.haar_arcs`)."""
     group = _group(p)
     wrong = [s for s in p.generators if not 0 <= s < group.elements]
     if wrong or len(set(p.generators)) < len(p.generators):
@@ -263,7 +263,7 @@ def haar(p: Parameters) -> Arcs:
 
 
 def cayley(p: Parameters) -> Arcs:
-    """Cayley digraph of a semidirect product (`topoopt.core.graphs`); fibre pairs need generators and inverses."""
+    """Cayley digraph of a semidirect product (`topoopt.core.topology`); fibre pairs need generators and inverses."""
     group = _group(p)
     wrong = [s for s in p.generators if not 1 <= s < group.elements]
     if wrong:

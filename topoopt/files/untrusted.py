@@ -15,7 +15,7 @@ import os
 import re
 import stat
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -194,29 +194,18 @@ class _Stepwise(io.BufferedReader):
         return data
 
 
-@dataclass(frozen=True)
-class Archive:
-    """A zip file while it is open.
-
-    Attributes:
-        sizes: unpacked bytes that each file in it claims, by name, in its own order.
-    """
-
-    sizes: Mapping[str, int]
-    _zip: zipfile.ZipFile
-
-    def unpacked(self, name: str, most: int) -> bytes:
-        """The first `most` bytes of a file in it, never more than it claims."""
-        with self._zip.open(name) as stream:
-            parts, left = [], min(most, self.sizes[name])
-            while left and (part := stream.read(min(left, MIB))):
-                parts.append(part)
-                left -= len(part)
-        return b"".join(parts)
+def unpacked(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
+    """The first `most` bytes of a file in an archive, never more than it claims."""
+    with archive.open(name) as stream:
+        parts, left = [], min(most, archive.getinfo(name).file_size)
+        while left and (part := stream.read(min(left, MIB))):
+            parts.append(part)
+            left -= len(part)
+    return b"".join(parts)
 
 
 @contextmanager
-def opened_zip(path: PathName, max_bytes: int, what: str) -> Iterator[Archive]:
+def opened_zip(path: PathName, max_bytes: int, what: str) -> Iterator[zipfile.ZipFile]:
     """A zip archive whose files together unpack to at most `max_bytes`, and to what its own size makes likely.
 
     Raises:
@@ -236,7 +225,7 @@ def opened_zip(path: PathName, max_bytes: int, what: str) -> Iterator[Archive]:
             if total > most:
                 text = "too much in this file once it is unpacked"
                 raise InputError([Problem(text, file, None, None, f"{total} bytes", _at_most(most))])
-            yield Archive({info.filename: info.file_size for info in entries}, archive)
+            yield archive
 
 
 MOST_BYTES = 10_000_000

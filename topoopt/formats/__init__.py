@@ -1,1 +1,1 @@
-"""Formats of other tools: one folder each, found by the table; exporters take solutions, importers give instances."""
+"""Formats of other tools, by the tables of `table`: exporters take solutions, importers give instances."""

@@ -14,11 +14,11 @@ import typer
 
 from topoopt.core.arrays import bytes_per_ms
 from topoopt.core.errors import InputError, Problem
+from topoopt.files.codec import MAX_BYTES, MAX_MS
 from topoopt.files.documents import Document, load_document
-from topoopt.files.fields import MAX_BYTES, MAX_MS
 from topoopt.files.issues import Issue, value_text
 from topoopt.files.reader_fields import FieldTable, notes_of
-from topoopt.formats.importer import (
+from topoopt.formats.table import (
     Imported,
     Importer,
     NameOption,

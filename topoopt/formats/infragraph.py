@@ -21,7 +21,6 @@ from topoopt.files.documents import load_document
 from topoopt.files.issues import Issue, value_text
 from topoopt.files.link_attributes import unit_notes
 from topoopt.files.reader_fields import FieldTable, noted, notes_of, used
-from topoopt.formats.importer import Imported, Importer, NameOption, name_of
 from topoopt.formats.networks import (
     GBPS_PER_GBYTES,
     CollectiveOption,
@@ -32,6 +31,7 @@ from topoopt.formats.networks import (
     exact,
     parts_of,
 )
+from topoopt.formats.table import Imported, Importer, NameOption, name_of
 
 WHAT = "an infrastructure of InfraGraph: devices, instances, edges"
 MOST_NODES = 8192

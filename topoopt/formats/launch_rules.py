@@ -24,7 +24,6 @@ from topoopt.core.parallelism import (
 )
 from topoopt.formats.launch import Launch
 
-SHOWN = 6
 VOCABULARY_UNIT = 128
 MAX_LAYOUT = 20_000
 SHARDING = {"no_shard": 0, "optim": 1, "optim_grads": 2, "optim_grads_params": 3}

@@ -16,13 +16,12 @@ from pydantic import Field, RootModel, model_validator
 
 from topoopt.core.arrays import MIB
 from topoopt.core.errors import InputError, Problem
+from topoopt.files.codec import FileModel
 from topoopt.files.documents import parse_document
-from topoopt.files.fields import FileModel
-from topoopt.files.findings import read_checked
 from topoopt.files.issues import Issue, key_text, value_text
-from topoopt.files.reader_fields import FieldTable, named
+from topoopt.files.reader_fields import FieldTable, named, read_checked
 from topoopt.files.untrusted import read_text
-from topoopt.formats.importer import Imported, Importer, name_of, require_choice, require_positive
+from topoopt.formats.table import Imported, Importer, name_of, require_choice, require_positive
 
 MAX_PROBLEMS = 50
 
@@ -98,10 +97,6 @@ class TierYaml(FileModel):
         return {low if lower.count(low) == 1 else key: data[key] for low, key in zip(lower, data, strict=True)}
 
 
-class CostYaml(RootModel[dict[str, TierYaml]]):
-    """Prices by tier."""
-
-
 def read_libra_network(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
     """Dimensions of an instance file.
 
@@ -159,7 +154,7 @@ def read_libra_cost(path: str | os.PathLike[str]) -> tuple[dict[str, dict[str, f
     Raises:
         InputError: what is wrong with the file.
     """
-    tiers = read_checked(path, CostYaml).root
+    tiers = read_checked(path, RootModel[dict[str, TierYaml]]).root
     npus = [name for name, tier in tiers.items() if tier.npu is not None]
     notes = (f"prices of NPUs are not counted, as in LIBRA: Npu of {', '.join(map(key_text, npus))}",) if npus else ()
     return {name: tier.model_dump(exclude_none=True, exclude={"npu"}) for name, tier in tiers.items()}, notes

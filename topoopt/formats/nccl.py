@@ -7,10 +7,10 @@ from xml.sax.saxutils import quoteattr
 
 from topoopt.core.cluster import LinkSharing
 from topoopt.core.result import Result
-from topoopt.core.routing import GroupRings, Ring
 from topoopt.core.topology import Topology
-from topoopt.formats.exporter import NOTES_FILE, Export, Exporter, ExportOptions, class_notes, notes_bytes, refuse
+from topoopt.core.workload import GroupRings, Ring
 from topoopt.formats.hosts import named_servers
+from topoopt.formats.table import NOTES_FILE, Export, Exporter, ExportOptions, class_notes, notes_bytes, refuse
 
 RING_PATTERN = 4
 """NCCL_TOPO_PATTERN_RING."""

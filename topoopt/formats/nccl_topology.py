@@ -21,7 +21,6 @@ from topoopt.core.errors import InputError, Problem
 from topoopt.files.link_attributes import unit_notes
 from topoopt.files.reader_fields import FieldLog, Fields, listed, noted, used
 from topoopt.files.untrusted import parsing, read_xml_text, refusal
-from topoopt.formats.importer import Imported, Importer, NameOption, name_of, require_choice, require_positive
 from topoopt.formats.networks import (
     CollectiveOption,
     NetworkLink,
@@ -30,6 +29,7 @@ from topoopt.formats.networks import (
     collective_instance,
     exact,
 )
+from topoopt.formats.table import Imported, Importer, NameOption, name_of, require_choice, require_positive
 
 MAX_TEXT = 16 * MIB
 _FORMAL = noted("of the device: links do not depend on it")

@@ -20,8 +20,8 @@ from topoopt.core.errors import InputError, Problem
 from topoopt.files.issues import value_text
 from topoopt.files.reader_fields import FieldTable, noted, used
 from topoopt.files.untrusted import parsing, read_xml_text, refusal
-from topoopt.formats.importer import Imported, Importer, NameOption, name_of, require_choice
 from topoopt.formats.networks import exact, routing_instance
+from topoopt.formats.table import Imported, Importer, NameOption, name_of, require_choice
 
 MAX_TEXT = 64 * MIB
 XSI = "{http://www.w3.org/2001/XMLSchema-instance}"

@@ -21,10 +21,19 @@ from topoopt.core.rated_network import MI250
 from topoopt.files.issues import Issue, nearest_text, value_text
 from topoopt.files.reader_fields import FieldTable, notes_of
 from topoopt.files.untrusted import parsing, refusal
-from topoopt.formats.importer import Imported, Importer, NameOption, name_of
-from topoopt.formats.schedules import MOST_RANKS, ScheduleOptions, read_object
-from topoopt.formats.schedules.builder import LineError, Piece, PieceSends, ProgramBuilder, add_sends, number_table
-from topoopt.formats.schedules.importer import collective_document
+from topoopt.formats.schedules import (
+    MOST_RANKS,
+    LineError,
+    Piece,
+    PieceSends,
+    ProgramBuilder,
+    ScheduleOptions,
+    add_sends,
+    collective_document,
+    number_table,
+    read_object,
+)
+from topoopt.formats.table import Imported, Importer, NameOption, name_of
 
 WHOLE = Fraction(1)
 

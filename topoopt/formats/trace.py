@@ -1,7 +1,4 @@
-"""Time lines as Trace Event JSON, for Perfetto and chrome://tracing: a process a server or stage, a thread a lane.
-
-Bars of a lane that overlap stand in further rows of it, as events of a thread must not overlap.
-"""
+"""What a plan does in time: Trace Event JSON for Perfetto, and the graph of a job as an instance of `dag-topology`."""
 
 from __future__ import annotations
 
@@ -12,10 +9,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from topoopt.core.arrays import BYTES_PER_MS_PER_GBPS
+from topoopt.core.dag_topology import DagTopologyProblem
 from topoopt.core.parallelism import PassKind
 from topoopt.core.result import Result
 from topoopt.core.workload import TaskKind
-from topoopt.formats.exporter import Export, Exporter, ExportOptions, plain_name, plan_on, refuse
+from topoopt.formats.table import Export, Exporter, ExportOptions, plain_name, plan_on, refuse
 
 CLOSE_US = 1e-3
 """Bars that overlap less than a nanosecond, by rounding, do not overlap."""
@@ -201,4 +200,59 @@ EXPORTER = Exporter(
     limits=("what waits for what is not drawn",),
     folder=False,
     build=build,
+)
+
+
+def dag_document(problem: DagTopologyProblem) -> dict[str, Any]:
+    """The instance file of a graph in bytes and seconds."""
+    names = problem.names
+    return {
+        "schema_version": 1,
+        "kind": problem.kind,
+        "name": problem.name,
+        "pods": problem.pods,
+        "ports": list(problem.ports),
+        "circuit_gbps": problem.rate / (BYTES_PER_MS_PER_GBPS * 1e3),
+        "transfers": [
+            {"name": m.name, "source": m.source, "target": m.target, "volume": m.volume}
+            | ({"after": [names[step] for step in m.after]} if m.after else {})
+            for m in problem.transfers
+        ],
+        "tasks": [
+            {"name": c.name, "duration": c.duration} | ({"after": [names[step] for step in c.after]} if c.after else {})
+            for c in problem.tasks
+        ],
+    }
+
+
+def build_graph(solution: Any, options: ExportOptions) -> Export:
+    """One JSON file, a step a line.
+
+    Raises:
+        InputError: no instance was given, which has what is computed.
+    """
+    if options.job_graph is None:
+        raise refuse("needed for what is computed", path="instance", allowed="the instance that was solved")
+    document = dag_document(options.job_graph)
+    steps = {key: ",\n".join(json.dumps(entry) for entry in document[key]) for key in ("transfers", "tasks")}
+    head = json.dumps({key: value for key, value in document.items() if key not in steps})[:-1]
+    lists = ",\n".join(f'"{key}": [\n{text}\n]' for key, text in steps.items())
+    name = f"{plain_name(solution.name)}-circuits.json"
+    return Export(
+        ((name, f"{head},\n{lists}}}\n".encode()),), document, (*options.job_graph.notes, *GRAPH_EXPORTER.limits)
+    )
+
+
+GRAPH_EXPORTER = Exporter(
+    kinds=("co-optimisation", "llm-training"),
+    makes="one iteration as an instance of kind dag-topology: which circuits let it end first",
+    limits=(
+        "latencies of hops and rounds are left out",
+        "collectives between pods go round rings, half each way",
+        "training: gradients are exchanged behind the last backward pass of a stage, weights ahead of its first one, "
+        "tokens behind the computing of their pass",
+    ),
+    folder=False,
+    build=build_graph,
+    for_instances=("co-optimisation", "llm-training"),
 )

@@ -19,7 +19,7 @@ from topoopt.core.result import Result
 from topoopt.files.issues import value_text
 from topoopt.files.reader_fields import FieldTable, noted, used
 from topoopt.files.untrusted import read_csv_rows
-from topoopt.formats.exporter import NOTES_FILE, Export, Exporter, ExportOptions, notes_bytes, refuse
+from topoopt.formats.table import NOTES_FILE, Export, Exporter, ExportOptions, notes_bytes, refuse
 
 MOST_BYTES = 2**64 - 1
 MAX_TEXT = 64 * MIB

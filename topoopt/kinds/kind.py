@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from topoopt.core.errors import Problem
 from topoopt.core.process import end_if_left
 from topoopt.core.proofs import StopReason
-from topoopt.core.result import SolutionHead
-from topoopt.core.search_settings import SearchSettings
+from topoopt.core.result import SearchSettings, SolutionHead
 from topoopt.files.documents import Document
 
 if TYPE_CHECKING:

@@ -16,8 +16,15 @@ from solvers.timing import LateError, Timing, step
 from topoopt.core.errors import InputError, LimitError, Problem
 from topoopt.core.process import versions
 from topoopt.core.proofs import Bound, Settled, Status, StopReason, settle
-from topoopt.core.result import CUT_OFF, UNCHECKED, Objective, Result, SearchResult
-from topoopt.core.search_settings import RobustSearchSettings, SearchSettings
+from topoopt.core.result import (
+    CUT_OFF,
+    UNCHECKED,
+    Objective,
+    Result,
+    RobustSearchSettings,
+    SearchResult,
+    SearchSettings,
+)
 from topoopt.kinds import kind_of
 from topoopt.kinds.kind import DEFAULT_OPTIONS, Effort, Instance, Kind, Method, SolveOptions, Solver
 from topoopt.verify.checker import BRIEF, Checker, CheckFindings
@@ -281,7 +288,7 @@ EXPLANATION_LIMIT_S = 60.0
 """Of an explanation without a limit of its own."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Question:
     """What an explanation is asked.
 
@@ -289,16 +296,20 @@ class Question:
         added_links: capacity to add, in links; None: 100 Gbit/s where the rate of a link is known, else one link.
         checks: positions of one more link that are solved again.
         stop: of all that is solved again; what is known then is said.
+        late: whether that cut anything off.
     """
 
     added_links: Fraction | None = None
     checks: int = 8
     stop: Stop = field(default_factory=lambda: Stop().within(EXPLANATION_LIMIT_S))
+    late: bool = field(default=False, init=False)
 
     def left_s(self) -> float:
-        """Seconds that are left; 0 once it is time to end."""
+        """Seconds that are left; 0 once it is time to end, which is noted."""
         left = self.stop.remaining_s()
-        return 0.0 if self.stop.reason() is not None else math.inf if left is None else left
+        ended = self.stop.reason() is not None or left == 0.0
+        self.late = self.late or ended
+        return 0.0 if ended else math.inf if left is None else left
 
     def options(self, method: str | None = None) -> SolveOptions:
         """For something that is solved again in the time left."""

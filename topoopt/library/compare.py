@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from topoopt.core.arrays import Floats
-from topoopt.core.comparison import ComparedRun, Comparison, compared, record
 from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem, TopooptError, extra
+from topoopt.core.outcomes import ComparedRun, Comparison, compared, record
 from topoopt.core.parallelism import PipelineSchedule, PipelineShape, StageCosts
 from topoopt.core.price_book import PriceBook
 from topoopt.core.proofs import StopReason
@@ -20,10 +20,16 @@ from topoopt.kinds import kind_of
 from topoopt.kinds.files import read_instance
 from topoopt.kinds.kind import Kind, SolveOptions
 from topoopt.kinds.pipeline import solve
-from topoopt.library.calls import html_table
-from topoopt.library.instances import problem_of
-from topoopt.simulate.pipeline import SCHEDULES, PipelineMemory, pipeline_time, schedule_problems
-from topoopt.simulate.pipeline_timeline import PassOrders, makespan_bound_s, most_held
+from topoopt.library.calls import html_table, problem_of
+from topoopt.simulate.pipeline import (
+    SCHEDULES,
+    PassOrders,
+    PipelineMemory,
+    makespan_bound_s,
+    most_held,
+    pipeline_time,
+    schedule_problems,
+)
 
 DEFAULT_LIMIT_S = 30.0
 

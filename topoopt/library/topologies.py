@@ -17,7 +17,7 @@ from solvers.network.distances import totient as _totient
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.topology import Topology
-from topoopt.files.fields import MAX_SERVERS
+from topoopt.files.codec import MAX_SERVERS
 from topoopt.files.sections import make_topology
 from topoopt.files.topology_families import FAMILIES, family_arcs, family_text
 

@@ -17,11 +17,11 @@ from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.result import Result
 from topoopt.core.switching import RailTimetable, StagePorts
 from topoopt.core.topology import Topology
-from topoopt.formats.exporter import plan_on
+from topoopt.formats.table import plan_on
 from topoopt.simulate.dag import job_graph
 from topoopt.simulate.fabrics import plan_network
 from topoopt.simulate.llm_training.ranks import PodSetting, TrainingProgram, pod_graph, program_of
-from topoopt.simulate.lower import build_task_graph
+from topoopt.simulate.network import build_task_graph
 from topoopt.simulate.rail_job import rail_timetable
 from topoopt.simulate.time_models.evaluate import simulate
 from topoopt.verify.llm_training.pods import check_pod_graph

@@ -14,11 +14,9 @@ from markupsafe import Markup
 
 from topoopt.core.arrays import Floats, Int32s, Ints
 from topoopt.core.cluster import LinkDirection
-from topoopt.core.graphs import RingBox, Symmetry, boxes_of, kautz_arcs, reachable_from, translations
-from topoopt.core.routing import GroupRings
-from topoopt.core.topology import Topology
-from topoopt.page.charts import LINEAR, intensity_plot
-from topoopt.page.svg import element, joined, picture, use_class
+from topoopt.core.topology import RingBox, Symmetry, Topology, boxes_of, kautz_arcs, reachable_from, translations
+from topoopt.core.workload import GroupRings
+from topoopt.page.charts import LINEAR, element, intensity_plot, joined, picture, use_class
 from topoopt.page.text import counted, percent
 
 SIZE = 620.0

@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from topoopt.core.job import Span
 from topoopt.core.switching import PortChange, PortSplit, PortUse, RailEvent, StagePorts
-from topoopt.page.svg import element, joined, percentage, picture, tick_text, ticks
+from topoopt.page.charts import element, joined, percentage, picture, tick_text, ticks
 from topoopt.page.text import counted, milliseconds, shortened
 
 FEW_LANES = 24

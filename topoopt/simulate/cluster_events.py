@@ -10,8 +10,7 @@ import numpy as np
 
 from topoopt.core.arrays import Bools, Ints, offsets
 from topoopt.core.proofs import StopReason
-from topoopt.core.shared_cluster import JobClass, JobTable, Scheduling
-from topoopt.core.shared_plan import Stays
+from topoopt.core.shared_cluster import JobClass, JobTable, Scheduling, Stays
 from topoopt.simulate.cluster_rates import RunningWork
 
 # Placers.

@@ -8,14 +8,28 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from topoopt.core.arrays import Floats, Int32s, Ints, offsets
-from topoopt.core.cluster import LinkSharing
+from topoopt.core.arrays import Bools, Floats, Int32s, Ints, offsets
+from topoopt.core.cluster import Cluster, ComputeOrder, LinkSharing
 from topoopt.core.collective import GroupSchedule
 from topoopt.core.errors import InputError
-from topoopt.core.routing import Demand, GroupRings, PathTable, TrafficFigures, ring_pair_bytes
 from topoopt.core.topology import Topology
-from topoopt.native import graph
+from topoopt.core.workload import (
+    GRADIENT_BYTES,
+    AllReduceDemand,
+    Demand,
+    GroupRings,
+    PathTable,
+    Strategy,
+    TaskGraph,
+    TaskKind,
+    TrafficFigures,
+    Workload,
+    ring_pair_bytes,
+    strided_groups,
+)
+from topoopt.native import graph, jobs
 
 UNLIMITED = np.iinfo(np.int64).max
 
@@ -238,6 +252,7 @@ class Network:
         member_ptr: int64[...+1]; member_link: int32[...], link ids of the path of one ring member to the next.
         schedules: of AllReduces that are not on rings.
         link_sharing: how flows share a link.
+        compute_order: in which order servers compute.
     """
 
     servers: int
@@ -258,24 +273,28 @@ class Network:
     member_link: Int32s
     schedules: ScheduleArrays
     link_sharing: LinkSharing = LinkSharing.FIFO
+    compute_order: ComputeOrder = ComputeOrder.ARRIVAL
 
     @property
     def links(self) -> int:
         return len(self.link_rate)
 
     def require_rings(self, model: str) -> None:
-        """Refuse schedules other than rings, for a time model that knows none.
+        """Refuse schedules other than rings, and another order of compute, for a time model that has none.
 
         Raises:
             InputError: there are some.
         """
+        if self.compute_order is not ComputeOrder.ARRIVAL:
+            raise InputError(f"time model {model} computes in order of arrival only; take rounds or hop")
         if len(self.schedules.from_bytes):
             raise InputError(f"time model {model} knows AllReduces on rings only; take rounds or hop")
 
 
 class NetworkArrays(NamedTuple):
     """A network as simulations see it; fields as in `Network`; `cut`: segments of transfers go between
-    the pieces of what AllReduces send at once; `turns`: after a turn of each of these."""
+    the pieces of what AllReduces send at once; `turns`: after a turn of each of these; `ranked`: servers compute what
+    has the longest path of compute to the end first."""
 
     servers: int
     hop_latency: float
@@ -294,6 +313,7 @@ class NetworkArrays(NamedTuple):
     schedules: ScheduleArrays
     cut: bool
     turns: bool
+    ranked: bool
 
 
 def network_arrays(network: Network) -> NetworkArrays:
@@ -311,9 +331,10 @@ def network_arrays(network: Network) -> NetworkArrays:
             network.servers,
             float(network.hop_latency_ms),
             float(network.ring_round_latency_ms),
-            *(getattr(network, name) for name in NetworkArrays._fields[3:-2]),
+            *(getattr(network, name) for name in NetworkArrays._fields[3:-3]),
             network.link_sharing is not LinkSharing.FIFO,
             network.link_sharing is LinkSharing.FAIR,
+            network.compute_order is ComputeOrder.LONGEST_PATH_FIRST,
         )
     )
 
@@ -341,6 +362,7 @@ def compile_network(
     rings: tuple[GroupRings, ...],
     schedules: Sequence[GroupSchedule] = (),
     link_sharing: LinkSharing = LinkSharing.FIFO,
+    compute_order: ComputeOrder = ComputeOrder.ARRIVAL,
 ) -> Network:
     """Flatten routes, rings and schedules to link ids.
 
@@ -386,4 +408,183 @@ def compile_network(
         member_link=_ids_of(member_nodes, table, member_starts),
         schedules=schedule_arrays(groups, schedules, table),
         link_sharing=link_sharing,
+        compute_order=compute_order,
+    )
+
+
+class WorkloadArrays(NamedTuple):
+    """A workload on n servers in flat arrays; operators o, splits by `split_ptr`, input edges e by `edge_ptr`."""
+
+    servers: int
+    samples: int
+    split_ptr: Ints
+    sample_ways: Ints
+    channel_ways: Ints
+    reduce_ways: Ints
+    forward_ms: Floats
+    backward_ms: Floats
+    memory: Floats
+    edge_ptr: Ints
+    producer: Ints
+    fraction: Floats
+    channels: Ints
+    element_bytes: Ints
+    mixes: Bools
+    weight_ptr: Ints
+    weight_bytes: Ints
+    local_ms: Floats
+    group_base: Ints
+    pinned: Ints
+
+
+def workload_arrays(cluster: Cluster, workload: Workload) -> WorkloadArrays:
+    """Flatten a workload.
+
+    `pinned` holds the offset of operators that may not move, -1 for the others. `local_ms` is laid out per operator as
+    splits x weights: entry (split, w) is the time of the AllReduce inside a server of the part's shard of weight w.
+    """
+    n = cluster.servers
+    group_base = np.full(n + 1, -1, dtype=np.int64)
+    for index, members in enumerate(strided_groups(n)):
+        if members[0] == 0:
+            group_base[len(members)] = index
+    operators = workload.operators
+    splits = [split for operator in operators for split in operator.splits]
+    local = [
+        cluster.local_allreduce_ms(GRADIENT_BYTES * elements // (split.channel_ways * split.reduce_ways))
+        if operator.locally_reduced
+        else 0.0
+        for operator in operators
+        for split in operator.splits
+        for elements in operator.weight_elements
+    ]
+
+    return WorkloadArrays(
+        servers=n,
+        samples=workload.samples,
+        split_ptr=offsets([len(operator.splits) for operator in operators]),
+        sample_ways=np.array([split.sample_ways for split in splits], dtype=np.int64),
+        channel_ways=np.array([split.channel_ways for split in splits], dtype=np.int64),
+        reduce_ways=np.array([split.reduce_ways for split in splits], dtype=np.int64),
+        forward_ms=np.array([split.forward_ms for split in splits], dtype=np.float64),
+        backward_ms=np.array([split.backward_ms for split in splits], dtype=np.float64),
+        memory=np.array([split.server_memory_bytes for split in splits], dtype=np.float64),
+        edge_ptr=offsets([len(operator.inputs) for operator in operators]),
+        producer=np.array([edge.producer for operator in operators for edge in operator.inputs], dtype=np.int64),
+        fraction=np.array([edge.fraction for operator in operators for edge in operator.inputs], dtype=np.float64),
+        channels=np.array([operator.output_elements for operator in operators], dtype=np.int64),
+        element_bytes=np.array([operator.element_bytes for operator in operators], dtype=np.int64),
+        mixes=np.array([operator.mixes_channels for operator in operators], dtype=np.bool_),
+        weight_ptr=offsets([len(operator.weight_elements) for operator in operators]),
+        weight_bytes=np.array(
+            [GRADIENT_BYTES * elements for operator in operators for elements in operator.weight_elements],
+            dtype=np.int64,
+        ),
+        local_ms=np.array(local, dtype=np.float64),
+        group_base=group_base,
+        pinned=np.array([-1 if op.pinned_offset is None else op.pinned_offset for op in operators], dtype=np.int64),
+    )
+
+
+FORWARD, BACKWARD, TRANSFER, ALLREDUCE = 0, 1, 2, 3
+
+
+class GraphArrays(NamedTuple):
+    """A task graph as simulations see it; fields as in `topoopt.core.workload.TaskGraph`."""
+
+    kind: NDArray[np.int8]
+    source: Int32s
+    target: Int32s
+    group: Int32s
+    duration: Floats
+    size: Ints
+    operator: Int32s
+    successor_ptr: Ints
+    successor: Int32s
+
+
+def strategy_arrays(strategy: Strategy) -> tuple[Ints, Ints]:
+    return (
+        np.array([placement.split for placement in strategy.placements], dtype=np.int64),
+        np.array([placement.offset for placement in strategy.placements], dtype=np.int64),
+    )
+
+
+def build_task_graph(cluster: Cluster, workload: Workload, strategy: Strategy) -> TaskGraph:
+    """Task graph of one iteration; AllReduce groups are all cosets, in the order of `strided_groups(n)`."""
+    arrays = GraphArrays(*jobs.lower(workload_arrays(cluster, workload), *strategy_arrays(strategy)))
+    return TaskGraph(
+        servers=cluster.servers,
+        kind=arrays.kind,
+        source=arrays.source,
+        target=arrays.target,
+        group=arrays.group,
+        duration_ms=arrays.duration,
+        bytes=arrays.size,
+        operator=arrays.operator,
+        successor_ptr=arrays.successor_ptr,
+        successor=arrays.successor,
+        groups=strided_groups(cluster.servers),
+        operator_names=tuple(operator.name for operator in workload.operators),
+    )
+
+
+def _require_covered(graph: TaskGraph, network: Network, group: Int32s) -> None:
+    bare = np.append(np.diff(network.group_ptr) == 0, False)
+    left = np.flatnonzero(bare[group] & (group >= 0))
+    own = network.schedules
+    for s, g in enumerate(np.repeat(np.arange(len(network.groups)), np.diff(own.group_ptr))):
+        size = graph.bytes[left]
+        left = left[(group[left] != g) | (size < own.from_bytes[s]) | (size >= own.below_bytes[s])]
+    if len(left):
+        raise ValueError("an AllReduce has neither rings nor a schedule for its payload")
+
+
+def graph_arrays(graph: TaskGraph, network: Network) -> GraphArrays:
+    """The arrays of a task graph, its groups renumbered to those of the network.
+
+    Raises:
+        ValueError: an AllReduce group has no rings in the network.
+    """
+    if graph.groups == network.groups:
+        group = graph.group
+    else:
+        index = {members: position for position, members in enumerate(network.groups)}
+        table = np.array([index.get(members, -2) for members in graph.groups] + [-1], dtype=np.int32)
+        group = table[graph.group]
+        if (group == -2).any():
+            raise ValueError("the network has no rings for some AllReduce group")
+    if len(network.schedules.from_bytes):
+        _require_covered(graph, network, group)
+    return GraphArrays(
+        graph.kind,
+        graph.source,
+        graph.target,
+        group,
+        graph.duration_ms,
+        graph.bytes,
+        graph.operator,
+        graph.successor_ptr,
+        graph.successor,
+    )
+
+
+def demand_of(graph: TaskGraph) -> Demand:
+    """Demand of one iteration (forward and backward transfers added up)."""
+    n = graph.servers
+    sent = graph.kind == TaskKind.TRANSFER
+    slot = graph.source[sent].astype(np.int64) * n + graph.target[sent]
+    matrix = np.zeros((n, n), dtype=np.float64)
+    np.add.at(matrix.reshape(-1), slot, graph.bytes[sent].astype(np.float64))
+    reduced = (graph.kind == TaskKind.ALLREDUCE) & (graph.group >= 0)
+    payload = np.bincount(
+        graph.group[reduced], weights=graph.bytes[reduced].astype(np.float64), minlength=len(graph.groups)
+    )
+    return Demand(
+        model_parallel_bytes=matrix,
+        allreduce=tuple(
+            AllReduceDemand(members, float(payload[index]))
+            for index, members in enumerate(graph.groups)
+            if payload[index] > 0
+        ),
     )

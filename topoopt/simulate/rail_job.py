@@ -33,10 +33,9 @@ from topoopt.simulate.llm_training.costs import (
     layer_traffic,
     ranks_beside,
 )
-from topoopt.simulate.llm_training.layer_times import LayerTimes
 from topoopt.simulate.llm_training.links import rank_coordinates
 from topoopt.simulate.llm_training.step import StagePasses, layer_sync, optimizer_s, pipeline_shape, stage_times
-from topoopt.simulate.llm_training.strategies import StrategyColumns, columns_of
+from topoopt.simulate.llm_training.strategies import LayerTimes, StrategyColumns, columns_of
 
 BIDIRECTIONAL_SCHEDULES = (PipelineSchedule.DUALPIPE, PipelineSchedule.DUALPIPE_V)
 

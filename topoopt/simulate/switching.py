@@ -27,7 +27,7 @@ from topoopt.core.switching import (
 )
 from topoopt.native import jobs
 from topoopt.simulate.llm_training.times import FORWARD, INPUTS, OrderShape, orders_of
-from topoopt.simulate.pipeline_timeline import PassOrders
+from topoopt.simulate.pipeline import PassOrders
 
 RING_DIRECTIONS = 2.0
 """Directions of a ring: bytes that may take either end go half by each."""

@@ -56,7 +56,7 @@ def validate(study: StudyArgument, as_json: options.Json = False) -> None:
 
 def run(
     study: StudyArgument,
-    output_files: options.Output = None,
+    output_files: options.OutputOption = None,
     jobs: options.Jobs = None,
     small: Annotated[bool, typer.Option("--small", help="The small form that the study file has.")] = False,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Do runs that failed again.")] = False,
@@ -126,7 +126,7 @@ def _show_tally(console: Console, document: dict[str, Any], rows: list[dict[str,
 
 def report(
     directory: Directory,
-    output_files: options.Output = None,
+    output_files: options.OutputOption = None,
     force: options.Force = False,
     as_json: options.Json = False,
 ) -> None:

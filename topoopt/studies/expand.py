@@ -26,9 +26,9 @@ from topoopt.core.errors import InputError, Problem
 from topoopt.core.process import versions
 from topoopt.files import codec
 from topoopt.files.documents import Document, canonical_json, canonical_sha256, parse_document
-from topoopt.files.findings import Findings, fitting
 from topoopt.files.issues import Issue, parse_path, path_text, value_text
 from topoopt.files.issues import Path as DataPath
+from topoopt.files.reader_fields import Findings, fitting
 from topoopt.files.untrusted import file_sha256
 from topoopt.kinds import kind_of
 from topoopt.kinds.files import build_instance, read_instance

@@ -18,8 +18,8 @@ from topoopt.files import codec
 from topoopt.files.atomic import make_directory, write_text_atomically
 from topoopt.files.documents import Limits as FileLimits
 from topoopt.files.documents import load_document, parse_document
-from topoopt.files.findings import Findings
-from topoopt.page.long_run import solving_bar
+from topoopt.files.reader_fields import Findings
+from topoopt.page.options import solving_bar
 from topoopt.page.output import Output
 from topoopt.studies.execute import FAILURES, ONE_THREAD, PROGRAM, clean, elsewhere, in_forks, locked, read_rows
 from topoopt.studies.executors import gather_of

@@ -9,14 +9,14 @@ from annotated_types import Ge, Gt, Le, Len
 from pydantic import BeforeValidator, Field
 
 from topoopt.core.data import STRICT, Pattern
-from topoopt.files.fields import FileName, Label, SchemaVersion, Seed
+from topoopt.files.codec import FileName, Label, SchemaVersion, Seed
 
 MAX_LISTED = 10_000
 
 COMMANDS = {
     "describe topology": ("topoopt.cli.describe", "describe", ()),
     "cost": ("topoopt.analyses.costs", "cost", ("counting", "equal-to", "oversubscription")),
-    "report": ("topoopt.cli.report", "report", ("selection", "strategy", "budget", "pairs")),
+    "report": ("topoopt.cli.check", "report", ("selection", "strategy", "budget", "pairs")),
     "compare": ("topoopt.cli.compare", "compare", ()),
     "reconfigure": (
         "topoopt.analyses.reconfiguration",

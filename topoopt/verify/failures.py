@@ -13,11 +13,11 @@ import numpy as np
 from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError
-from topoopt.core.failures import Failure, FailureOutcome, Rewiring
 from topoopt.core.network import LengthCertificate, SourceFlow
+from topoopt.core.outcomes import Failure, FailureOutcome, Rewiring
 from topoopt.core.proofs import Tolerance
-from topoopt.core.routing import Demand, GroupRings, PathTable
 from topoopt.core.topology import Topology
+from topoopt.core.workload import Demand, GroupRings, PathTable
 from topoopt.verify.checker import Violation, ViolationLog, differs
 from topoopt.verify.laws.networks import diameter_and_mean, hop_counts
 from topoopt.verify.laws.routing import certified_theta_bound, check_flow, check_rings, check_routes

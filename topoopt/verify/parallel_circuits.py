@@ -14,8 +14,8 @@ from itertools import permutations
 import numpy as np
 
 from topoopt.core.arrays import Bools, Floats, Ints
-from topoopt.core.parallel_circuits import ParallelCircuitsPlan, ParallelCircuitsProblem
 from topoopt.core.proofs import Argument
+from topoopt.core.regional_circuits import ParallelCircuitsPlan, ParallelCircuitsProblem
 from topoopt.core.result import Certificate
 from topoopt.verify.checker import Checker
 

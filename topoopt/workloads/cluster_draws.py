@@ -7,13 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from topoopt.core.arrays import Bools, Draws, Floats, Int32s, Ints
-from topoopt.core.shared_cluster import (
-    DrawnJobs,
-    JobClass,
-    JobsAtOnce,
-    JobTable,
-    TracedJob,
-)
+from topoopt.core.shared_cluster import DrawnJobs, JobClass, JobsAtOnce, JobTable, TracedJob
 
 MS = 1e-3
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from topoopt.core.language_models import (
+from topoopt.core.llm_training import (
     Attention,
     Experts,
     LanguageModel,

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
 
-from topoopt.core.language_models import LanguageModel, StateSpace
-from topoopt.core.llm_training import NumberFormats, ReachedRates
+from topoopt.core.llm_training import LanguageModel, NumberFormats, ReachedRates, StateSpace
 from topoopt.core.parallelism import Overlap
 
 

@@ -39,7 +39,7 @@ def pressed(monkeypatch: pytest.MonkeyPatch) -> None:
         stop.interrupted.set()
         yield stop
 
-    monkeypatch.setattr("topoopt.page.long_run.stop_on_signals", early)
+    monkeypatch.setattr("topoopt.page.options.stop_on_signals", early)
 
 
 def test_bounds_without_time_are_bounds() -> None:

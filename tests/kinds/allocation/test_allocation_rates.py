@@ -13,7 +13,7 @@ from solvers.stop import Stop
 from tests.support.allocation_cases import along, line, network, problem, rates, shortest
 from topoopt.core.allocation import AllocationProblem, Route, Transfer
 from topoopt.core.proofs import Status, StopReason
-from topoopt.core.search_settings import SearchSettings
+from topoopt.core.result import SearchSettings
 from topoopt.kinds.allocation.methods import ALLOCATION_METHODS
 from topoopt.kinds.kind import Effort, SolveOptions
 from topoopt.kinds.pipeline import judged, solve

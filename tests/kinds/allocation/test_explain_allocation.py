@@ -14,7 +14,7 @@ from solvers.stop import Stop
 from topoopt.cli.app import app
 from topoopt.core.allocation import AllocationProblem
 from topoopt.core.errors import InputError
-from topoopt.kinds.allocation.explain import Bottlenecks, explain, find_bottlenecks
+from topoopt.kinds.allocation.methods import Bottlenecks, explain, find_bottlenecks
 from topoopt.kinds.files import read_instance
 from topoopt.kinds.pipeline import Question, solve
 

@@ -27,6 +27,7 @@ from topoopt.core.collective import (
 )
 from topoopt.core.errors import InfeasibleError, InputError, LimitError
 from topoopt.core.proofs import StopReason
+from topoopt.kinds.collective.methods import from_format_2
 from topoopt.kinds.files import read_instance, read_solution, write_solution
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
@@ -358,3 +359,16 @@ def test_only_the_root_need_reach_all(collective: str, tmp_path: Path) -> None:
     assert solution.check.ok, solution.check.violations
     assert solution.figures.time_us == pytest.approx(100.0 + 1.0)
     assert solution.status == "optimal"
+
+
+def test_plans_of_format_2_have_their_columns_again() -> None:
+    """Rows of blocks (units, owner, target) and of sends (step, block, route, reduce), written by hand."""
+    rows = {"blocks": [[3, 0, -1], [5, 1, -1]], "sends": [[0, 0, 0, 0], [1, 1, 1, 1]], "routes": [[0, 1], [1, 0]]}
+    document = {"schedule": rows, "proof": {"cut": [0, 1]}}
+    plan, certificates = from_format_2(read_instance(INSTANCES / "collectives/ring-5.yaml"), document)
+    assert (plan.block_units.tolist(), plan.block_owner.tolist()) == ([3, 5], [0, 1])
+    assert plan.block_target.tolist() == [-1, -1]
+    assert plan.routes == ((0, 1), (1, 0))
+    columns = plan.send_step, plan.send_block, plan.send_route, plan.send_reduce
+    assert [column.tolist() for column in columns] == [[0, 1], [0, 1], [0, 1], [0, 1]]
+    assert len(certificates) == 1

@@ -8,9 +8,10 @@ from dataclasses import replace
 
 from tests.support.paths import INSTANCES
 from topoopt.kinds import kind_named
-from topoopt.kinds.collective.page import page, tree_places
+from topoopt.kinds.collective.page import label_side, page, tree_places
 from topoopt.kinds.files import read_instance
 from topoopt.kinds.pipeline import solve
+from topoopt.page.networks import RADIUS, SIZE
 
 
 def test_children_stand_under_their_parent() -> None:
@@ -40,3 +41,11 @@ def test_page_of_two_boxes() -> None:
     by_size = report(solve(replace(problem, objective="pareto")))
     assert "Best schedule by size" in by_size
     assert "Least time by the size of the vector" in by_size
+
+
+def test_labels_grow_away_from_the_circle() -> None:
+    """Those near its top and bottom are centred: within a fifth of the radius."""
+    sides = {part: label_side(SIZE / 2 + part * RADIUS) for part in (-1.0, -0.5, -0.19, 0.0, 0.19, 0.21, 1.0)}
+    assert sides == {
+        -1.0: "leftward", -0.5: "leftward", -0.19: None, 0.0: None, 0.19: None, 0.21: "rightward", 1.0: "rightward",
+    }  # fmt: skip

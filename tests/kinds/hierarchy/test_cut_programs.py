@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from formulations.hierarchical_program import plain_program
+from formulations.hierarchical_bandwidth import plain_program
 from solvers import hierarchy as cuts
 from solvers.backends import SOLVERS, LpResult
 from solvers.hierarchy import minimise, starting_point

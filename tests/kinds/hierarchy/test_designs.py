@@ -15,14 +15,7 @@ from topoopt.core.arrays import GIB
 from topoopt.core.errors import InputError
 from topoopt.core.proofs import StopReason
 from topoopt.kinds.pipeline import solve
-from topoopt.workloads.language_models import (
-    Npu,
-    Strategies,
-    Transformer,
-    degrees_of,
-    mappings,
-    transformer_workload,
-)
+from topoopt.workloads.language_models import Npu, Strategies, Transformer, degrees_of, mappings, transformer_workload
 
 MODEL = {"blocks": 8, "hidden": 1024, "sequence": 512, "batch": 64}
 

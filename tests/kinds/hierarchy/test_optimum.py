@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from formulations.hierarchical_program import plain_program
+from formulations.hierarchical_bandwidth import formula_bound, plain_program
 from tests.support.hierarchical_cases import (
     TENSOR_DATA,
     instance,
@@ -161,3 +161,16 @@ def test_worst_case_balances_two_jobs() -> None:
     volumes = [2 * 3e9 * 3 / 4, 2 * 1e9 * 7 / 8]
     assert found.figures.time_ns == pytest.approx(sum(volumes) / 100.0, rel=1e-9)
     assert found.figures.jobs[0].time_ns == pytest.approx(found.figures.jobs[1].time_ns, rel=1e-6)
+
+
+def test_a_formula_is_the_optimum_of_communicators_apart() -> None:
+    """C + (sqrt S1 + sqrt S2)^2 / total, what the program has for disjoint communicators."""
+    phases = {"forward": phase(5e6, ("all-reduce", 4e9, "tensor"))}
+    phases["weight_gradient"] = phase(1e6, ("all-reduce", 1e9, "data"))
+    problem = problem_of(
+        instance(network([4, 8], total_gbytes_per_s=300.0), job("job", layer(**phases), communicators=TENSOR_DATA))
+    )
+    sums = [2 * 4e9 * 3 / 4, 2 * 1e9 * 7 / 8]
+    least = 6e6 + (math.sqrt(sums[0]) + math.sqrt(sums[1])) ** 2 / 300.0
+    bound = formula_bound(plain_program(problem.designs[0], problem), ratio=False)
+    assert bound == pytest.approx(least, rel=1e-12)

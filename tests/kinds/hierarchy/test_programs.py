@@ -10,9 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from formulations.hierarchical_bandwidth import Scale, build_arrays
-from formulations.hierarchical_program import plain_program, program_of
-from formulations.pyomo_models import hierarchical_bandwidth_pyomo
+from formulations.hierarchical_bandwidth import Scale, build_arrays, plain_program, program_of
 from solvers.backends import SOLVERS
 from solvers.hierarchy import minimise, paths_at, starting_point
 from solvers.stop import Stop
@@ -27,6 +25,7 @@ from tests.support.hierarchical_cases import (
     random_instance,
     solved,
 )
+from tests.support.pyomo_networks import hierarchical_bandwidth_pyomo
 from topoopt.core.proofs import Status
 from topoopt.verify.hierarchy import moved_bytes
 
@@ -141,7 +140,7 @@ def test_arrays_and_pyomo_are_one_program(goal: str) -> None:
 )
 def test_bytes_of_collectives(kind: str, ranks: tuple[int, ...], moved: list[float]) -> None:
     """Bytes in every dimension for one byte, written out by hand, by solver and checker."""
-    from formulations.hierarchical_program import unit_volumes
+    from formulations.hierarchical_bandwidth import unit_volumes
     from topoopt.core.hierarchy import Collective
 
     assert unit_volumes(Collective(kind), ranks) == pytest.approx(moved)

@@ -100,7 +100,7 @@ PRICES = {"nic": 1499.0, "transceiver": 659.0, "switch_port": 1090.0, "ocs_port"
 
 def usd(fabric: str, optical: int) -> float:
     """Of 128 servers of eight interfaces, without fibres."""
-    from topoopt.costs.bills import default_price_book
+    from topoopt.costs import default_price_book
 
     size = NetworkSize(128, 8, optical_interfaces=optical)
     count = FABRIC_COSTS[fabric].count(size, default_price_book(), Counting.PORTS)

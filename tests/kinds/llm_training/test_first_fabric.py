@@ -7,8 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from solvers.llm_training.fabrics import TRAINING_FABRICS
-from solvers.llm_training.plan import best_network
+from solvers.llm_training.plan import TRAINING_FABRICS, best_network
 from solvers.llm_training.strategies import search
 from solvers.stop import Stop
 from tests.support.llm_cases import training

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from topoopt.core.errors import InputError
-from topoopt.core.language_models import Attention, DeltaAttention, LanguageModel
+from topoopt.core.llm_training import Attention, DeltaAttention, LanguageModel
 from topoopt.kinds.llm_training.huggingface import FAMILIES, FIELDS, read_huggingface
 from topoopt.workloads.language_models import (
     LANGUAGE_MODELS,
@@ -69,6 +69,12 @@ PUBLISHED: list[tuple[dict[str, Any], int]] = [
     (KIMI_K2, 1_026_408_232_448),
     ({"model_type": "gpt2", "n_embd": 768, "n_layer": 12, "n_head": 12, "n_positions": 1024, "n_inner": None,
       "vocab_size": 50257}, 124_439_808),
+    (_config("gpt_neox", 4096, 16384, 32, 32, 32, 50432, use_parallel_residual=True), 6_857_302_016),
+    ({"model_type": "opt", "hidden_size": 4096, "ffn_dim": 16384, "num_hidden_layers": 32, "num_attention_heads": 32,
+      "vocab_size": 50272, "max_position_embeddings": 2048, "word_embed_proj_dim": 4096}, 6_658_473_984),
+    (_config("phi", 2560, 10240, 32, 32, 32, 51200, qk_layernorm=False), 2_779_683_840),
+    (_config("olmo", 4096, 11008, 32, 32, 32, 50304, clip_qkv=None), 6_888_095_744),
+    (_config("stablelm", 2560, 6912, 32, 32, 32, 50304, use_qkv_bias=False), 2_795_443_200),
 ]  # fmt: skip
 """Configurations, and the numbers of weights of their checkpoints."""
 

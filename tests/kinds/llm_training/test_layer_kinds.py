@@ -12,8 +12,7 @@ import pytest
 from tests.support.cli_cases import refusals, run
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.kinds.files import read_instance
-from topoopt.workloads.language_models import active_parameters, parameters, token_operations
-from topoopt.workloads.training_devices import TRAINING_DEVICES
+from topoopt.workloads.language_models import TRAINING_DEVICES, active_parameters, parameters, token_operations
 
 EXPERTS = {"count": 512, "per_token": 10, "hidden": 512, "shared_hidden": 512, "shared_gate": True}
 DELTA = {"key_heads": 16, "key_size": 128, "value_heads": 32, "value_size": 128, "kernel": 4}

@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from solvers.llm_training import strategies
 from tests.support.smallest import problem_of, solution_of
 from topoopt.core.arrays import GIB
 from topoopt.core.errors import InputError
-from topoopt.kinds.llm_training.explain import explain
+from topoopt.kinds.llm_training.methods import explain
 from topoopt.kinds.pipeline import Question, solve
 
 
@@ -64,3 +65,15 @@ def test_gains_on_a_network_are_of_that_network() -> None:
     assert found.notes == (
         "gains are those of the best strategy of the changed cluster on direct-connect, searched anew",
     )
+
+
+def test_gains_of_a_search_that_gave_up_are_at_least_so_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The patience of a search that need not prove anything ends: no limit was met, and yet nothing is proven."""
+    problem = problem_of("llm-training")
+    space = replace(problem.space, tensor=(4,), context=(1,), pipeline=(1, 2), zero=(1,), short_ends=())
+    monkeypatch.setattr(strategies, "PATIENCE", 0)
+    monkeypatch.setattr(strategies, "FIRST", 1)
+    found = explain(solve(replace(problem, space=space, prove=False)), Question(checks=1))
+    assert found.late
+    assert [change["proven"] for change in found.figures["changes"]] == [False]
+    assert "faster at least" in found.words[-1]

@@ -6,6 +6,7 @@ import csv
 import itertools
 import json
 import math
+import re
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -28,17 +29,18 @@ from topoopt.core.llm_training_plan import pod_claims
 from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.proofs import Status, StopReason
 from topoopt.core.result import Result
-from topoopt.formats.exporter import ExportOptions
 from topoopt.formats.patch_list import pods_export
+from topoopt.formats.table import ExportOptions
 from topoopt.kinds.llm_training.figures import PodFigures
+from topoopt.kinds.llm_training.methods import explain
 from topoopt.kinds.llm_training.page import answer
-from topoopt.kinds.pipeline import solve
+from topoopt.kinds.pipeline import Question, solve
 from topoopt.simulate.dag import ordered_by_name
 from topoopt.simulate.llm_training.ranks import PodSetting, pod_graph, program_of
 from topoopt.simulate.llm_training.strategies import columns_of
 from topoopt.verify.llm_training.check import check_llm_training
+from topoopt.verify.llm_training.layers import records_of, row_of, shapes_of, strategies_of
 from topoopt.verify.llm_training.pods import derived_graph, pod_floor, pod_seconds
-from topoopt.verify.llm_training.space import records_of, row_of, shapes_of, strategies_of
 
 EXPERTS = (
     PODS.replace("vocabulary: 32000}", "vocabulary: 32000, experts: {count: 8, per_token: 2, hidden: 1024}}")
@@ -391,3 +393,15 @@ def test_exports(tmp_path: Path) -> None:
     failed = run("resilience", out / "solution.json")
     assert failed.code == 2
     assert "failures of circuits between pods are not followed" in " ".join(failed.stderr.split())
+
+
+def test_parts_of_an_iteration_are_parts_of_their_sum() -> None:
+    """Those of a plan on pods are of the iteration over one switch, which is shorter than the objective."""
+    solution = solved()
+    assert solution.figures.breakdown.total < solution.objective.value
+    (text,) = (
+        word
+        for word in explain(solution, Question(stop=Stop(deadline=0.0))).words
+        if word.startswith("Of an iteration")
+    )
+    assert sum(map(float, re.findall(r"([\d.]+) %", text))) == pytest.approx(100.0, abs=0.5)

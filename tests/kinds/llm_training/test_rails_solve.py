@@ -26,8 +26,8 @@ from topoopt.kinds.pipeline import solve
 from topoopt.verify.llm_training import rails as checked
 from topoopt.verify.llm_training.check import check_llm_training
 from topoopt.verify.llm_training.iteration import seconds_of
+from topoopt.verify.llm_training.layers import records_of, shapes_of, strategies_of
 from topoopt.verify.llm_training.rails import Follower, all_plans, derived_job
-from topoopt.verify.llm_training.space import records_of, shapes_of, strategies_of
 
 FILE = INSTANCES / "llm-training" / "rails-32.yaml"
 

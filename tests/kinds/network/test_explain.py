@@ -17,8 +17,14 @@ from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import CheckError
 from topoopt.core.network import RoutingProblem, TopologyProblem
 from topoopt.core.topology import Topology
-from topoopt.kinds.network.explain import NetworkExplanation, explain_network, find_bottleneck, with_more
-from topoopt.kinds.network.explain_text import explanation_lines, server_list
+from topoopt.kinds.network.explain import (
+    NetworkExplanation,
+    explain_network,
+    explanation_lines,
+    find_bottleneck,
+    server_list,
+    with_more,
+)
 from topoopt.kinds.pipeline import solve
 
 Array = np.ndarray

@@ -10,20 +10,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from solvers.network.relays import two_layer_multipliers
 from solvers.stop import Stop
 from tests.support.network_cases import instance, run, solved
-from tests.support.two_layer import two_layer_bound
 from topoopt.core.cluster import LinkDirection
-from topoopt.core.network import TopologyProblem, TwoLayerMultipliers
+from topoopt.core.network import TopologyProblem
 from topoopt.core.proofs import Argument
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.network import check as check_solution
 from topoopt.kinds.network.search import best_multipliers, formula_bound, multipliers_of
 from topoopt.kinds.pipeline import solve
 from topoopt.verify.checker import FULL
-from topoopt.verify.network.bounds import two_layer_bound as two_layer
-from topoopt.verify.network.bounds import two_layer_from
+from topoopt.verify.network.bounds import two_layer_bound
 from topoopt.verify.network.checker import check_network
 from topoopt.workloads.demands import demand_matrix
 
@@ -183,31 +180,20 @@ def test_enumerations_are_proven_again(tmp_path: Path, n: int) -> None:
     assert "bound" in {each["code"] for each in damaged(tmp_path, none)["violations"]}
 
 
-@pytest.mark.parametrize(("n", "d", "iterations"), [(5, 2, 30), (12, 3, 200), (33, 4, 150)])
-def test_compiled_multipliers_prove_what_the_plain_ones_do(n: int, d: int, iterations: int) -> None:
-    """The compiled search is the numpy one of the checker's package up to rounding; the formula decides for both."""
-    demand = demand_matrix("balanced-skew", n, seed=2)
-    found = two_layer_multipliers(d, demand, iterations)
-    assert found.iterations == iterations
-    assert two_layer_from(n, d, demand, TwoLayerMultipliers(found.weight, found.first_link))[0] == pytest.approx(
-        two_layer_bound(n, d, demand, iterations=iterations)[0], rel=2e-4
-    )
-
-
 def test_a_bound_cut_short_is_found_again() -> None:
     """How many iterations there was time for stands in its proof; with none, a quick formula is left."""
     demand = demand_matrix("balanced-skew", 16, seed=1)
     problem = TopologyProblem("case", 16, 4, LinkDirection.UNIDIRECTIONAL, demand)
     multipliers = best_multipliers(problem)
     assert multipliers is not None
-    whole = two_layer(problem, multipliers, 800)
+    whole = two_layer_bound(problem, multipliers, 800)
     assert whole.value == pytest.approx(5.039, abs=1e-3)  # published figure of this seed
     again = multipliers_of(problem, whole)
     assert again is not None
     assert (again.first_link == multipliers.first_link).all()
     part = multipliers_of(problem, replace(whole, iterations=150))
     assert part is not None
-    assert two_layer(problem, part, 150).value <= whole.value
+    assert two_layer_bound(problem, part, 150).value <= whole.value
     most = multipliers_of(problem, replace(whole, iterations=10**6))  # no file makes the checker search for hours
     assert most is not None
     assert (most.first_link == multipliers.first_link).all()
@@ -223,7 +209,7 @@ def test_a_two_layer_bound_without_its_multipliers_is_rejected() -> None:
     solution = solve(problem, SolveOptions(method="kautz"))
     multipliers = best_multipliers(problem)
     assert multipliers is not None
-    bound = two_layer(problem, multipliers, 800)
+    bound = two_layer_bound(problem, multipliers, 800)
     claimed = replace(solution, bound=bound)
     with_them = (*claimed.certificates, multipliers.certificate())
     assert not check_network(problem, replace(claimed, certificates=with_them), FULL).violations

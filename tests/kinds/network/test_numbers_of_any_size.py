@@ -17,7 +17,7 @@ from topoopt.core.arrays import Floats
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.network import RoutingProblem, SourceFlow, TopologyProblem
 from topoopt.core.proofs import Status
-from topoopt.core.search_settings import RobustSearchSettings
+from topoopt.core.result import RobustSearchSettings
 from topoopt.core.topology import Topology
 from topoopt.kinds import kind_of
 from topoopt.kinds.kind import SolveOptions

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from solvers.failures.robust import NetworkEvaluator, RobustSearch, exhaustive
-from solvers.failures.surviving import single_links
+from solvers.failures.worst import single_links
 from solvers.network.assembly import assemble
 from solvers.network.space import open_space
 from solvers.stop import Stop

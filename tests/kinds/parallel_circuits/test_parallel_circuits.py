@@ -13,12 +13,12 @@ import pytest
 from scipy.optimize import linprog
 
 import topoopt
-from solvers.parallel_circuits import coloured, greedy, partitions, spread
+from solvers.parallel_circuits import _exchange, coloured, greedy, partitions, spread
 from tests.support.cli_cases import run
 from tests.support.paths import INSTANCES
 from topoopt.core.arrays import Floats
-from topoopt.core.parallel_circuits import ParallelCircuitsProblem
 from topoopt.core.proofs import Status
+from topoopt.core.regional_circuits import ParallelCircuitsProblem
 from topoopt.core.result import Result
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
@@ -172,6 +172,17 @@ def test_steps_serve_the_demand(seed: int) -> None:
     assert len(coloured_steps.durations) == max(sends.sum(axis=0).max(), sends.sum(axis=1).max())
     steps = greedy(demand, 0.5, np.random.default_rng(seed), 3.0, np.inf, 6)
     assert not steps.remainder(demand).any()
+
+
+@pytest.mark.parametrize(("second", "durations"), [((4.0, 4.0), (5.0, 4.0)), ((4.0, 5.0), (5.0, 4.0))])
+def test_cycles_are_exchanged_for_a_gain_alone(second: tuple[float, float], durations: tuple[float, float]) -> None:
+    """Two pairs of servers that send (5, 3), then `second`: to exchange those of the second pair gains 0 or 1."""
+    targets = [np.array([1, 0, 3, 2]), np.arange(4)]
+    carried = [np.array([5.0, 5.0, 3.0, 3.0]), np.repeat(second, 2)]
+    gains = second[1] > 4.0
+    _exchange(carried, targets, 0.0)
+    assert tuple(float(one.max()) for one in carried) == durations
+    assert targets[1].tolist() == ([0, 1, 3, 2] if gains else [0, 1, 2, 3])
 
 
 def test_pieces_of_a_group_add_up() -> None:

@@ -16,8 +16,7 @@ from tests.support.settled import settled
 from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.placement import Link, LinkShare, Server
 from topoopt.core.proofs import Argument, Bound, StopReason
-from topoopt.core.result import SearchResult
-from topoopt.core.search_settings import SearchSettings
+from topoopt.core.result import SearchResult, SearchSettings
 from topoopt.kinds.kind import Effort, SolveOptions
 from topoopt.kinds.pipeline import judged, solve
 from topoopt.kinds.placement.methods import LATENCY_METHODS, plan_of

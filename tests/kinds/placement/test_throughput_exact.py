@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from formulations.stage_graph import stage_graph
-from formulations.stage_order import build_arrays, data_of, positions_of, rounded_down, start_values
+from formulations.stage_order import build_arrays, data_of, positions_of, rounded_down, stage_graph, start_values
 from solvers.backends import SOLVERS, SolverLimits
 from solvers.placement.pipelines import Search, normal_form, polish, reduced, slice_orders, work_bound
 from solvers.stop import Stop

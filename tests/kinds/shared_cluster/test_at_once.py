@@ -17,8 +17,7 @@ from topoopt.core.cluster import LinkSharing
 from topoopt.core.errors import InputError, LimitError
 from topoopt.core.proofs import Status, StopReason
 from topoopt.core.result import Decides, Objective, Result
-from topoopt.core.shared_cluster import JobsAtOnce, SharedCluster
-from topoopt.core.shared_plan import FabricSchedule
+from topoopt.core.shared_cluster import FabricSchedule, JobsAtOnce, SharedCluster
 from topoopt.core.workload import Placement, Strategy
 from topoopt.kinds import kind_of
 from topoopt.kinds.kind import SolveOptions
@@ -37,7 +36,7 @@ from topoopt.kinds.shared_cluster.figures import (
 from topoopt.kinds.shared_cluster.page import statistics_table
 from topoopt.simulate.cluster_rates import simulate_together
 from topoopt.simulate.fabrics import FABRICS
-from topoopt.simulate.lower import build_task_graph
+from topoopt.simulate.network import build_task_graph
 from topoopt.verify.checker import FULL, CheckDepth
 from topoopt.workloads import cluster_draws as jobs_at_once
 from topoopt.workloads.cluster_draws import Draw

@@ -12,8 +12,7 @@ import pytest
 from tests.support import at_once_cases as cases
 from topoopt.core.errors import InputError
 from topoopt.core.result import Result
-from topoopt.core.shared_cluster import SharedCluster
-from topoopt.core.shared_plan import ClassPlan
+from topoopt.core.shared_cluster import ClassPlan, SharedCluster
 from topoopt.kinds import kind_of
 from topoopt.kinds.files import read_instance
 from topoopt.kinds.pipeline import solve

@@ -13,8 +13,7 @@ from solvers.stop import Stop
 from tests.support.shared_cases import PARTITIONED, plain_class, shared_cluster
 from topoopt.core.cluster import staggered_layer
 from topoopt.core.errors import InputError
-from topoopt.core.shared_cluster import QueueOrder, SharedCluster
-from topoopt.core.shared_plan import FabricRun
+from topoopt.core.shared_cluster import FabricRun, QueueOrder, SharedCluster
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
 from topoopt.kinds.shared_cluster import SOLUTION_FILE

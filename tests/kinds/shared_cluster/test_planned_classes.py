@@ -16,8 +16,7 @@ from tests.support import at_once_cases
 from topoopt.core.errors import InputError
 from topoopt.core.proofs import Argument, Status
 from topoopt.core.result import Decides, LeftOut
-from topoopt.core.shared_cluster import SharedCluster
-from topoopt.core.shared_plan import ShardPlan
+from topoopt.core.shared_cluster import ShardPlan, SharedCluster
 from topoopt.core.topology import Topology
 from topoopt.core.workload import Placement, Strategy
 from topoopt.kinds import kind_of

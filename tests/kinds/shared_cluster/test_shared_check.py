@@ -15,12 +15,13 @@ from topoopt.core.result import Objective, Result
 from topoopt.core.shared_cluster import (
     FAT_TREE,
     Fabric,
+    FabricRun,
     Goal,
     JobClass,
     JobTable,
     SharedCluster,
+    ranges_text,
 )
-from topoopt.core.shared_plan import FabricRun, ranges_text
 from topoopt.kinds import kind_of
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve

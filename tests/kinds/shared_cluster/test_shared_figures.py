@@ -13,6 +13,7 @@ from tests.support.plain_cluster_figures import load_rows, run_figures
 from tests.support.shared_cases import PARTITIONED, fat_tree, shared_cluster
 from topoopt.core.shared_cluster import JobClass, SharedCluster
 from topoopt.kinds.pipeline import solve
+from topoopt.kinds.shared_cluster.page import page
 
 CLASSES = (
     JobClass("two", 2, (100.0,), 60.0, allreduce_bytes=2e9),
@@ -62,3 +63,9 @@ def test_statistics_of_jobs_at_once() -> None:
         figures = asdict(found)
         del figures["fabric"]
         assert flat(figures) == pytest.approx(flat(right), rel=1e-12)
+
+
+def test_columns_of_numbers() -> None:
+    """All of the table of fabrics but their names."""
+    (table,) = (table for table in page(solve(crowded(0))).tables() if table.key == "fabric_times")
+    assert [column.number for column in table.columns] == [False, *[True] * 6]

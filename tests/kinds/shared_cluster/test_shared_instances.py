@@ -10,13 +10,7 @@ import pytest
 from tests.support.paths import INSTANCES
 from topoopt.core.errors import InputError
 from topoopt.core.job import CoOptimisation
-from topoopt.core.shared_cluster import (
-    FAT_TREE,
-    IDEAL_SWITCH,
-    PARTITIONED,
-    DrawnJobs,
-    SharedCluster,
-)
+from topoopt.core.shared_cluster import FAT_TREE, IDEAL_SWITCH, PARTITIONED, DrawnJobs, SharedCluster
 from topoopt.kinds.files import instance_text, read_instance
 from topoopt.kinds.job import SOLUTION_FILE as JOB_SOLUTIONS
 from topoopt.kinds.kind import SolveOptions

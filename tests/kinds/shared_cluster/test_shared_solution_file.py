@@ -16,7 +16,7 @@ from tests.kinds.shared_cluster.test_best_scheduling import DOCUMENT
 from tests.support.shared_cases import PARTITIONED, fat_tree, plain_class, shared_cluster
 from topoopt.core.errors import InputError
 from topoopt.core.result import Result
-from topoopt.core.shared_plan import ranges_text, servers_of_text
+from topoopt.core.shared_cluster import ranges_text, servers_of_text
 from topoopt.files.documents import Document
 from topoopt.kinds import kind_of
 from topoopt.kinds.files import build_instance, converted

@@ -18,14 +18,7 @@ from topoopt.core.errors import InputError, LimitError
 from topoopt.core.job import CoOptimisation
 from topoopt.core.proofs import Status
 from topoopt.core.result import Result
-from topoopt.core.shared_cluster import (
-    Contention,
-    DrawnJobs,
-    JobClass,
-    QueueOrder,
-    SharedCluster,
-)
-from topoopt.core.shared_plan import FabricRun
+from topoopt.core.shared_cluster import Contention, DrawnJobs, FabricRun, JobClass, QueueOrder, SharedCluster
 from topoopt.kinds.files import read_instance
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve

@@ -10,11 +10,9 @@ import pytest
 
 from tests.support.llm_cases import strategy, training
 from topoopt.core.arrays import GIB
-from topoopt.core.language_models import Attention, Mlp
-from topoopt.core.llm_training import LlmTrainingProblem
+from topoopt.core.llm_training import Attention, LlmTrainingProblem, Mlp
 from topoopt.core.parallelism import ParallelStrategy
-from topoopt.simulate.llm_training.costs import GroupRates
-from topoopt.simulate.llm_training.memory import ledger, total_bytes
+from topoopt.simulate.llm_training.costs import GroupRates, ledger, total_bytes
 from topoopt.simulate.llm_training.strategies import columns_of
 from topoopt.simulate.llm_training.times import FORWARD, INPUTS, WEIGHTS, stage_parts, stage_tables, with_balanced
 from topoopt.workloads.language_models import uniform

@@ -9,13 +9,11 @@ import pytest
 
 from tests.support.closed_forms import closed_form_s
 from tests.support.llm_cases import strategy, training
-from topoopt.core.language_models import Attention, Mlp
-from topoopt.core.llm_training import LlmTrainingProblem
+from topoopt.core.llm_training import Attention, LlmTrainingProblem, Mlp
 from topoopt.core.parallelism import Overlap, PipelineShape, StageCosts
 from topoopt.simulate.llm_training.costs import GroupRates
-from topoopt.simulate.llm_training.layer_times import LayerTimes
 from topoopt.simulate.llm_training.step import estimate, strategy_times
-from topoopt.simulate.llm_training.strategies import columns_of
+from topoopt.simulate.llm_training.strategies import LayerTimes, columns_of
 from topoopt.simulate.llm_training.times import inner_rank_times, iteration_times
 from topoopt.workloads.language_models import uniform
 

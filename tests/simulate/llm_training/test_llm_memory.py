@@ -10,10 +10,8 @@ import pytest
 
 from tests.support.llm_cases import strategy, training
 from topoopt.core.arrays import GIB
-from topoopt.core.language_models import Attention, Experts, LanguageModel, LatentAttention, Mlp
-from topoopt.core.llm_training import NumberFormats
-from topoopt.simulate.llm_training.costs import part_weights, rank_weights
-from topoopt.simulate.llm_training.memory import in_flight, layer_activations
+from topoopt.core.llm_training import Attention, Experts, LanguageModel, LatentAttention, Mlp, NumberFormats
+from topoopt.simulate.llm_training.costs import in_flight, layer_activations, part_weights, rank_weights
 from topoopt.simulate.llm_training.step import estimate
 from topoopt.simulate.llm_training.strategies import columns_of
 from topoopt.verify.llm_training.costs import ends_on_rank

@@ -11,7 +11,7 @@ import pytest
 from solvers.collective.breadth_first import search_haar, step_loads
 from solvers.stop import Stop
 from tests.support import collective_networks as nets
-from topoopt.core.graphs import haar_arcs
+from topoopt.core.topology import haar_arcs
 
 
 @pytest.mark.parametrize(("n", "degree", "most"), [(64, 3, 7), (256, 3, 11)])

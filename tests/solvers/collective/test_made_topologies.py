@@ -16,8 +16,8 @@ from solvers.collective.plans import shortest_path_rate
 from solvers.stop import Stop
 from tests.support import collective_networks as nets
 from topoopt.core.cluster import LinkDirection
-from topoopt.core.graphs import SemidirectGroup
 from topoopt.core.rated_network import RatedNetwork
+from topoopt.core.topology import SemidirectGroup
 from topoopt.files.topology_families import DISTANCE_REGULAR, family_arcs
 
 F = Fraction

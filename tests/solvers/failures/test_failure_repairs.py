@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from solvers.failures.job import JobEvaluator
 from solvers.failures.repairs import RING_REPAIRS, PlanTraffic, damage_of, disjoint_detours, other_orders
-from solvers.failures.surviving import (
+from solvers.failures.worst import (
     after,
     links_left,
     links_of,
@@ -35,8 +35,8 @@ from tests.support.failure_cases import (
     demand,
     of_links,
 )
-from topoopt.core.failures import Failure
-from topoopt.core.routing import AllReduceDemand, Demand, GroupRings
+from topoopt.core.outcomes import Failure
+from topoopt.core.workload import AllReduceDemand, Demand, GroupRings
 from topoopt.verify.failures import check_repair
 
 

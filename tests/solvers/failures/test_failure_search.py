@@ -12,22 +12,25 @@ from hypothesis import strategies as st
 
 from solvers.failures.repairs import PlanTraffic
 from solvers.failures.robust import NetworkEvaluator
-from solvers.failures.surviving import (
+from solvers.failures.worst import (
+    badness,
     check_count,
     check_failure,
     drawn,
     ends_of,
     every_set,
+    fewest_links,
     joined,
     links_of,
     parts_of,
+    sample_failures,
     single_links,
+    worst_failure,
 )
-from solvers.failures.worst import badness, fewest_links, sample_failures, worst_failure
 from solvers.network.routes import balanced_routes
 from tests.support.failure_cases import UNIDIRECTIONAL, BusiestLink, circulant, circulant_job, cluster, demand, of_links
 from topoopt.core.errors import InputError
-from topoopt.core.failures import Failure
+from topoopt.core.outcomes import Failure
 
 
 def uniform(n: int) -> np.ndarray:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from solvers.failures.job import JobEvaluator
 from solvers.failures.repairs import PlanTraffic
 from solvers.failures.robust import random_exchange
-from solvers.failures.surviving import single_links
+from solvers.failures.worst import single_links
 from solvers.job.loop import LoopResult
 from solvers.job.methods import run_method
 from solvers.network.annealing import arcs_of, table_of
@@ -20,11 +20,11 @@ from solvers.stop import Stop
 from tests.support.failure_cases import BIDIRECTIONAL, UNIDIRECTIONAL, circulant
 from topoopt.core.cluster import Cluster
 from topoopt.core.job import CoOptimisation
-from topoopt.core.search_settings import JobSearchSettings, RobustGoal
+from topoopt.core.result import JobSearchSettings, RobustGoal
 from topoopt.core.workload import Operator, OperatorInput, Split, Workload
 from topoopt.kinds.job import RECORDS
 from topoopt.kinds.pipeline import search_problems
-from topoopt.simulate.lower import build_task_graph, demand_of
+from topoopt.simulate.network import build_task_graph, demand_of
 from topoopt.verify.job.plan import check_plan
 
 

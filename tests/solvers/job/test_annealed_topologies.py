@@ -12,10 +12,9 @@ from solvers.job.starts import data_parallel
 from solvers.network.finder import candidate_topologies
 from solvers.stop import Stop
 from topoopt.core.cluster import Cluster, LinkDirection
-from topoopt.core.routing import Demand
 from topoopt.core.topology import Topology
-from topoopt.core.workload import Operator, OperatorInput, Split, Workload
-from topoopt.simulate.lower import demand_of
+from topoopt.core.workload import Demand, Operator, OperatorInput, Split, Workload
+from topoopt.simulate.network import demand_of
 
 BOTH, ONE_WAY = LinkDirection.BIDIRECTIONAL, LinkDirection.UNIDIRECTIONAL
 

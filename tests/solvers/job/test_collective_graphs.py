@@ -16,12 +16,11 @@ from solvers.stop import Stop
 from tests.support.paths import INSTANCES
 from tests.support.verify_cases import circulant, make_cluster, two_layers
 from topoopt.core.cluster import LinkDirection
-from topoopt.core.graphs import de_bruijn_arcs
-from topoopt.core.routing import Demand
-from topoopt.core.search_settings import AllReduceChoice
-from topoopt.core.topology import Topology
+from topoopt.core.result import AllReduceChoice
+from topoopt.core.topology import Topology, de_bruijn_arcs
+from topoopt.core.workload import Demand
 from topoopt.kinds.files import read_instance
-from topoopt.simulate.lower import build_task_graph
+from topoopt.simulate.network import build_task_graph
 
 ONE_WAY = LinkDirection.UNIDIRECTIONAL
 TOPOLOGIES = 20

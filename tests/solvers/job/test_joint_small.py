@@ -8,7 +8,6 @@ import pytest
 from pyomo.contrib.appsi.solvers.highs import Highs
 
 from formulations.job_plans import joint_plan_arrays
-from formulations.pyomo_models import joint_plan_pyomo
 from solvers.backends import SOLVERS
 from solvers.job.joint import (
     joint_problems,
@@ -24,6 +23,7 @@ from solvers.job.loop import LoopSettings
 from solvers.job.methods import run_method
 from solvers.stop import Stop
 from tests.support.joint_cases import BI, CASES, job, least_time, plain_phases, plain_theta, strategies, tables
+from tests.support.pyomo_networks import joint_plan_pyomo
 from tests.support.simulated import evaluate_plan
 from topoopt.core.cluster import Cluster
 from topoopt.core.errors import InputError

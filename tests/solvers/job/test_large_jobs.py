@@ -28,10 +28,9 @@ from solvers.stop import Stop
 from tests.support.simulated import evaluate_plan
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.job import CoOptimisation
-from topoopt.core.routing import Demand
-from topoopt.core.workload import Operator, OperatorInput, Placement, Split, Strategy, Workload, strided_groups
+from topoopt.core.workload import Demand, Operator, OperatorInput, Placement, Split, Strategy, Workload, strided_groups
 from topoopt.simulate.fabrics import FABRICS, FabricOptions
-from topoopt.simulate.lower import build_task_graph, workload_arrays
+from topoopt.simulate.network import build_task_graph, workload_arrays
 from topoopt.simulate.time_models.evaluate import simulate
 from topoopt.verify.job.plan import check_plan
 

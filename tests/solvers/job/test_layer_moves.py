@@ -11,7 +11,7 @@ from solvers.job.starts import data_parallel
 from topoopt.core.cluster import Cluster
 from topoopt.core.workload import Operator, OperatorInput, Split, Workload
 from topoopt.native import jobs
-from topoopt.simulate.lower import strategy_arrays, workload_arrays
+from topoopt.simulate.network import strategy_arrays, workload_arrays
 
 N = 4
 WAYS = tuple(Split(k, 4.0 / k, 4.0 / k, 1) for k in (4, 2, 1))

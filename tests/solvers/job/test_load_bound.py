@@ -19,8 +19,7 @@ from topoopt.core.workload import Operator, OperatorInput, Placement, Split, Str
 from topoopt.kinds.files import read_instance, read_solution
 from topoopt.native import jobs
 from topoopt.simulate.fabrics import plan_network
-from topoopt.simulate.lower import build_task_graph, graph_arrays, strategy_arrays, workload_arrays
-from topoopt.simulate.network import network_arrays
+from topoopt.simulate.network import build_task_graph, graph_arrays, network_arrays, strategy_arrays, workload_arrays
 from topoopt.simulate.time_models.evaluate import simulate
 
 

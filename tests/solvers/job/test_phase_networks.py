@@ -14,7 +14,7 @@ from solvers.stop import Stop
 from topoopt.analyses.reconfiguration.run import reconfiguration_sweep
 from topoopt.kinds.files import read_instance
 from topoopt.simulate.circuits import Phase, simulate_stages
-from topoopt.simulate.lower import build_task_graph, demand_of
+from topoopt.simulate.network import build_task_graph, demand_of
 from topoopt.simulate.time_models.evaluate import simulate
 
 F, B, A = Phase.FORWARD, Phase.BACKWARD, Phase.ALLREDUCE

@@ -27,8 +27,7 @@ from solvers.network.finder import find_topology
 from solvers.network.routes import balanced_routes, circulant_topology
 from solvers.stop import Stop
 from topoopt.core.cluster import Cluster, LinkDirection
-from topoopt.core.routing import AllReduceDemand, Demand
-from topoopt.core.workload import Operator, OperatorInput, Split, Workload, strided_groups
+from topoopt.core.workload import AllReduceDemand, Demand, Operator, OperatorInput, Split, Workload, strided_groups
 from topoopt.verify.job.plan import check_plan
 
 

@@ -20,7 +20,7 @@ from topoopt.core.job import CoOptimisation
 from topoopt.core.workload import Workload
 from topoopt.kinds.files import read_instance
 from topoopt.simulate.fabrics import direct_connect_network
-from topoopt.simulate.lower import build_task_graph
+from topoopt.simulate.network import build_task_graph
 from topoopt.simulate.time_models.evaluate import simulate
 from topoopt.verify.job.plan import check_plan
 

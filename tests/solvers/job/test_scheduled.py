@@ -12,9 +12,9 @@ from solvers.stop import Stop
 from tests.support.cli_cases import chain, job, run, write
 from tests.support.schedule_cases import links_topology
 from topoopt.core.collective import TimeLine
-from topoopt.core.search_settings import AllReduceChoice
+from topoopt.core.result import AllReduceChoice
 from topoopt.kinds.files import read_instance, read_solution, write_solution
-from topoopt.simulate.lower import build_task_graph
+from topoopt.simulate.network import build_task_graph
 
 
 def document(choice=None, servers=6, **search):

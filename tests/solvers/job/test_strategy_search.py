@@ -18,8 +18,7 @@ from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.proofs import StopReason
 from topoopt.core.workload import Operator, OperatorInput, Placement, Split, Strategy, Workload, strided_groups
 from topoopt.native import jobs
-from topoopt.simulate.lower import build_task_graph, strategy_arrays, workload_arrays
-from topoopt.simulate.network import network_arrays
+from topoopt.simulate.network import build_task_graph, network_arrays, strategy_arrays, workload_arrays
 from topoopt.simulate.time_models.evaluate import simulate
 
 

@@ -13,7 +13,7 @@ from solvers.job.candidate_topologies import busiest_size, grouped_ms, grouped_t
 from solvers.network.rings import group_rings
 from solvers.network.seeds import fits, grouped_links, rounds_of_groups, shared_out, single_cycle
 from topoopt.core.cluster import Cluster, LinkDirection
-from topoopt.core.routing import AllReduceDemand, Demand, GroupRings
+from topoopt.core.workload import AllReduceDemand, Demand, GroupRings
 
 BOTH, ONE_WAY = LinkDirection.BIDIRECTIONAL, LinkDirection.UNIDIRECTIONAL
 CASES = [

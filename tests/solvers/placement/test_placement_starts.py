@@ -10,8 +10,18 @@ from hypothesis import given, settings
 
 from formulations.placed_graphs import FavouriteChildren, favourite_children_arrays, favourites
 from solvers.backends import SOLVERS
-from solvers.placement.makespan_search import STARTS, earliest_start, favourite_child, first_placements, group_graph
+from solvers.placement.makespan import improve
+from solvers.placement.makespan_search import (
+    STARTS,
+    earliest_start,
+    favourite_child,
+    first_placements,
+    group_graph,
+    open_search,
+)
+from solvers.stop import Stop
 from tests.support.placed_graphs import problem, random_problems
+from topoopt.core.proofs import Argument, Bound
 from topoopt.simulate.placement import placement_arrays
 
 
@@ -67,3 +77,13 @@ def test_every_first_placement_places_all_groups(instance):
         assert name in STARTS
         assert len(place) == len(g.memory)
         assert ((place >= 0) & (place < len(a.room))).all()
+
+
+def test_improvement_begins_with_what_is_handed_over():
+    """Two operators of 4 ms side by side: on one device they take 8 ms, and a few moves part them."""
+    search = open_search(problem([4.0, 4.0], [], [1, 1]), Bound(0.0, Argument.OPERATOR_CHAIN), 0, Stop())
+    together = np.zeros(2, dtype=np.int64)
+    search.offer_place(together)
+    assert search.value == 8.0
+    improve(search, [together], 50, None)
+    assert search.value == 4.0

@@ -31,16 +31,16 @@ from topoopt.core.errors import CheckError, InputError
 from topoopt.core.workload import TaskKind
 from topoopt.files.graph_files import read_graph
 from topoopt.formats.astrasim import read_network
-from topoopt.formats.chakra.collective_read import read_schedule as read_traces
 from topoopt.formats.chakra.read import read_chakra
+from topoopt.formats.chakra.read import read_schedule as read_traces
 from topoopt.formats.chakra.write import LAYOUT_FILE
-from topoopt.formats.exporter import Export
 from topoopt.formats.flexnet import read_flexnet_taskgraph
 from topoopt.formats.flexnet.write import comparable
 from topoopt.formats.msccl import read_schedule as read_algorithm
 from topoopt.formats.mscclpp import read_schedule as read_plan
 from topoopt.formats.patch_list import PHASES_FILE, PODS_FILE, STEPS_FILE
 from topoopt.formats.schedules import ScheduleOptions
+from topoopt.formats.table import Export
 from topoopt.verify.laws.schedules import OrderLimitError, execute
 
 

@@ -15,8 +15,8 @@ from topoopt.core.arrays import MIB
 from topoopt.core.errors import InputError, Problem
 from topoopt.files.issues import value_text
 from topoopt.files.untrusted import parsing, read_csv_rows, read_text, read_xml_text
-from topoopt.formats.megatron import ARGUMENTS_FILE, HOST_FILE, RANKS_FILE
-from topoopt.formats.ns3 import Line, Ns3Link, Ns3Topology, lines_of
+from topoopt.formats.astrasim import Line, Ns3Link, Ns3Topology, lines_of
+from topoopt.formats.launch import ARGUMENTS_FILE, HOST_FILE, RANKS_FILE
 from topoopt.formats.patch_list import Circuit
 
 MAX_BYTES = 256 * MIB

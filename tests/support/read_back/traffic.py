@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from topoopt.core.collective import ChunkProgram
-from topoopt.formats.schedules.placed_blocks import Traffic
+from topoopt.formats.msccl.write import Traffic
 
 
 def read_traffic(program: ChunkProgram) -> Traffic:

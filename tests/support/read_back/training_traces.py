@@ -11,9 +11,8 @@ from pathlib import Path
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.hierarchy import Collective, RankTotals
 from topoopt.files.untrusted import parsing, read_text
-from topoopt.formats.chakra import NodeType
+from topoopt.formats.chakra import NodeType, read_trace
 from topoopt.formats.chakra.read import read_comm_groups, read_rank
-from topoopt.formats.chakra.stream import read_trace
 from topoopt.formats.chakra.write import COMM_TYPES, GROUPS_FILE, LAYOUT_FILE
 
 MOST_BYTES = 1 << 26

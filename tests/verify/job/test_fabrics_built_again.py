@@ -11,9 +11,9 @@ from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError
 from topoopt.core.job import BaselineSettings, CoOptimisation, FabricChoice
 from topoopt.core.workload import Placement, Strategy, Workload, strided_groups
-from topoopt.costs.bills import default_price_book
+from topoopt.costs import default_price_book
 from topoopt.simulate.fabrics import FABRICS, options_of
-from topoopt.simulate.lower import build_task_graph
+from topoopt.simulate.network import build_task_graph
 from topoopt.simulate.time_models.evaluate import simulate
 from topoopt.verify.checker import ViolationLog
 from topoopt.verify.laws.networks import equal_cost_gbps, plan_parts, price_at

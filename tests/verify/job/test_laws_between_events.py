@@ -25,11 +25,11 @@ from topoopt.core.workload import (
     strided_groups,
 )
 from topoopt.kinds.job.methods import program_of
-from topoopt.simulate.lower import build_task_graph
+from topoopt.simulate.network import build_task_graph
 from topoopt.simulate.time_models.evaluate import simulate
 from topoopt.verify.job.check import evaluate_certificate
 from topoopt.verify.job.least_times import choices_of
-from topoopt.verify.job.strategy_laws import EventGraph, strategy_laws
+from topoopt.verify.job.strategy_laws import OF_SLICES, EventGraph, in_slices, strategy_laws
 
 RINGS = {4: ((1,), (1, 2)), 8: ((1, 3), (1, 2), (1,))}
 
@@ -130,3 +130,91 @@ def test_joins_and_what_comes_before_all_inputs(pairs, found) -> None:
     """The last common operator of the inputs, where at least two operators lie between."""
     graph = EventGraph(1 + max(v for _, v in pairs), pairs, (True,) * len(pairs))
     assert graph.joins() == found
+
+
+@st.composite
+def sliced(draw):
+    """A random graph of operators that are cut by samples alone, also into 2 and 3 parts of 6."""
+    n, distances = draw(st.sampled_from([(2, (1,)), (4, (1,)), (6, (1, 2)), (8, (1, 3))]))
+    cluster = make_cluster(n, 2 * len(distances), LinkDirection.BIDIRECTIONAL, hop_latency_us=0.0)
+    cluster = replace(cluster, link_sharing=draw(st.sampled_from(list(LinkSharing))))
+    operators = []
+    for index in range(draw(st.integers(2, 6))):
+        ways = [
+            Split(k, draw(st.floats(0.0, 3.0)), draw(st.floats(0.0, 3.0)), 1) for k in range(1, n + 1) if n % k == 0
+        ]
+        inputs = draw(st.lists(st.integers(0, index - 1), max_size=3, unique=True)) if index else []
+        weights, width = draw(st.sampled_from([(), (400_000,)])), draw(st.sampled_from([1, 300]))
+        operators.append(operator(f"o{index}", inputs, tuple(ways), weights, width))
+    return cluster, Workload("sliced", 24 * 40, tuple(operators)), distances
+
+
+def starts_of_slices(graph, starts, workload, placements, n):
+    """float64[operators, 2, slices]: start of the forward and of the backward part that has each slice, ms."""
+    at = np.full((len(workload.operators), 2, n), np.nan)
+    at[graph.operator[graph.kind < 2], graph.kind[graph.kind < 2], graph.source[graph.kind < 2]] = starts[
+        graph.kind < 2
+    ]
+    parts = [each.splits[p.split].parts for each, p in zip(workload.operators, placements, strict=True)]
+    servers = [p.offset + np.arange(n) * k // n * (n // k) for p, k in zip(placements, parts, strict=True)]
+    return np.array([at[o][:, of] for o, of in enumerate(servers)])
+
+
+@given(sliced(), st.data())
+@settings(max_examples=40)
+def test_laws_of_slices_hold_in_simulations(job, data) -> None:
+    """Every law of slices, with the mean, earliest and latest starts of a simulated iteration at its events."""
+    cluster, workload, distances = job
+    n, chosen = cluster.servers, []
+    for each in workload.operators:
+        split = data.draw(st.integers(0, len(each.splits) - 1))
+        chosen.append(Placement(split, data.draw(st.integers(0, n // each.splits[split].parts - 1))))
+    graph = build_task_graph(cluster, workload, Strategy(tuple(chosen)))
+    network = realise(cluster, circulant(cluster, distances), strided_groups(n)).network
+    result = simulate(graph, network)
+    starts = starts_of_slices(graph, np.asarray(result.start_ms), workload, chosen, n)
+    laws = strategy_laws(cluster, workload, choices_of(cluster, workload))
+    middle, times = {"mid": np.mean, "midback": np.mean, "last": np.max, "turned": np.max}, [0.0]
+    for name in laws.events[1:-1]:
+        kind, o = name[:-1].split("(")
+        times.append(middle.get(kind, np.min)(starts[int(o), int(kind in ("back", "midback", "turned"))]))
+    times.append(result.iteration_time_ms)
+    named = [law for law in laws.laws if law.name.startswith(OF_SLICES)]
+    assert len(named) >= 9 * len(chosen)
+    for law in named:
+        least = sum(laws.operators[table][o][chosen[o].split] for table, of in law.operators for o in of)
+        for table, of in law.pairs:
+            least += sum(laws.between[table][e][tuple(chosen[o].split for o in laws.pairs[e])] for e in of)
+        assert times[law.head] - times[law.tail] >= least - 1e-9, law.name
+
+
+def test_stages_of_slices_add_up() -> None:
+    """Two servers, two forks of four branches of 2 ms on a server each, 10 ms on one server between the two forks.
+
+    Of every slice 1 + 4 x 2 / 2 + 1 + 10 + 1 + 4 x 2 / 2 + 1 ms forward, as much back. Earliest and latest parts alone
+    count the branches of one of the forks, and one branch of the other.
+    """
+    alone, both, branch = (Split(1, 10.0, 10.0, 1),), (Split(2, 1.0, 1.0, 1),), (Split(1, 2.0, 2.0, 1),)
+    operators = [operator("fork", (), both), *(operator(f"branch {b}", (0,), branch) for b in range(4))]
+    operators += [operator("join", (1, 2, 3, 4), both), operator("alone", (5,), alone), operator("again", (6,), both)]
+    operators += [*(operator(f"other {b}", (7,), branch) for b in range(4)), operator("end", (8, 9, 10, 11), both)]
+    cluster, workload = make_cluster(2, 2), Workload("forks", 4, tuple(operators))
+    laws = strategy_laws(cluster, workload, choices_of(cluster, workload))
+    placements = tuple(
+        Placement(0, b % 2 if len(o.splits) == 1 and o.splits[0] in branch else 0) for b, o in enumerate(operators)
+    )
+    time_ms = iteration_ms(cluster, workload, (1,), placements)
+    assert 44.0 <= longest_path(program_of(laws), (0,) * 13) <= time_ms < 44.2
+    assert longest_path(program_of(laws, slices=False), (0,) * 13) <= 40.1
+
+
+def test_no_slices_where_channels_are_cut() -> None:
+    """Splits of channels, or samples that servers do not divide, leave no equal slices."""
+    cluster = make_cluster(2, 2)
+    halves, columns = (Split(2, 1.0, 1.0, 1),), (Split(1, 1.0, 1.0, 1, 2, 1),)
+    for samples, splits, slices in ((4, halves, True), (4, columns, False), (5, (Split(1, 1.0, 1.0, 1),), False)):
+        workload = Workload("small", samples, (operator("a", (), splits), operator("b", (0,), splits)))
+        choices = choices_of(cluster, workload)
+        assert in_slices(2, workload, choices) is slices
+        laws = strategy_laws(cluster, workload, choices).laws
+        assert any(law.name.startswith(OF_SLICES) for law in laws) is slices

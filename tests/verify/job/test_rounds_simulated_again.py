@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from tests.support.verify_cases import dense, make_cluster, make_plan, sample_splits
-from topoopt.core.cluster import LinkSharing
+from topoopt.core.cluster import ComputeOrder, LinkSharing
 from topoopt.core.workload import Split, Workload, strided_groups
 from topoopt.simulate.fabrics import direct_connect_network
-from topoopt.simulate.lower import build_task_graph
+from topoopt.simulate.network import build_task_graph
 from topoopt.simulate.time_models.evaluate import simulate
 from topoopt.verify.checker import ViolationLog
 from topoopt.verify.job.plan import inspect_plan
@@ -138,6 +138,25 @@ def test_a_server_computes_in_the_order_of_readiness():
     assert (times.start, times.end, times.cause) == ([0.0, 0.0, 3.0], [3.0, 1.0, 5.0], [-1, -1, 0])
 
 
+def test_a_server_computes_the_longest_remaining_path_first():
+    """Of three tasks that are ready at 0 the first by number is the last to run, as nothing waits for it.
+
+    Task 1 (1 ms) leads to task 3 (6 ms) on another server, task 2 (2 ms) to task 4 (3 ms) there. Task 5 (20 ms), ready
+    at 1 ms when task 1 is over, goes before the two that wait since 0: 5 and 4 ms remain from their starts.
+    """
+    tasks = IterationTasks()
+    for lane, length in ((0, 4.0), (0, 1.0), (0, 2.0), (1, 6.0), (1, 3.0), (0, 20.0)):
+        tasks.add(FORWARD, 0, lane=lane, duration_ms=length)
+    tasks.followers[1].extend((3, 5))
+    tasks.followers[2].append(4)
+    for order, starts in (
+        (ComputeOrder.ARRIVAL, [0.0, 4.0, 5.0, 5.0, 11.0, 7.0]),
+        (ComputeOrder.LONGEST_PATH_FIRST, [23.0, 0.0, 21.0, 1.0, 23.0, 1.0]),
+    ):
+        over = replace(network(0), order=order)
+        assert simulate_rounds(tasks, flows_of(tasks, over), over).start == starts
+
+
 def test_tasks_in_a_circle_are_refused():
     """Neither can begin."""
     tasks = IterationTasks()
@@ -178,14 +197,15 @@ def drawn_case(rng, most_weight=2_000_000):
 def test_equal_to_the_engine_on_drawn_plans(seed, most_weight, sharing):
     """Every task starts and ends when the compiled engine says, and for the same cause."""
     cluster, workload, plan = drawn_case(np.random.default_rng(seed), most_weight)
-    cluster = replace(cluster, link_sharing=sharing)
-    findings = ViolationLog()
-    seen = inspect_plan(findings, cluster, workload, plan)
-    assert findings.clean
-    tasks, over = tasks_of(workload, seen.parts, seen.traffic), plan_network(cluster, plan)
-    times = simulate_rounds(tasks, flows_of(tasks, over), over)
-    own = direct_connect_network(cluster, plan.topology, plan.routes, plan.rings)
-    engine = simulate(build_task_graph(cluster, workload, plan.strategy), own)
-    assert times.total_ms == engine.iteration_time_ms
-    assert (times.start, times.end) == (engine.start_ms.tolist(), engine.end_ms.tolist())
-    assert times.cause == engine.cause.tolist()
+    for order in ComputeOrder:
+        cluster = replace(cluster, link_sharing=sharing, compute_order=order)
+        findings = ViolationLog()
+        seen = inspect_plan(findings, cluster, workload, plan)
+        assert findings.clean
+        tasks, over = tasks_of(workload, seen.parts, seen.traffic), plan_network(cluster, plan)
+        times = simulate_rounds(tasks, flows_of(tasks, over), over)
+        own = direct_connect_network(cluster, plan.topology, plan.routes, plan.rings)
+        engine = simulate(build_task_graph(cluster, workload, plan.strategy), own)
+        assert times.total_ms == engine.iteration_time_ms
+        assert (times.start, times.end) == (engine.start_ms.tolist(), engine.end_ms.tolist())
+        assert times.cause == engine.cause.tolist()

@@ -15,11 +15,11 @@ from tests.support.schedule_cases import links_topology, one_allreduce, one_tree
 from tests.support.verify_cases import four_servers, path_table
 from tests.verify.job.test_rounds_simulated_again import drawn_case
 from topoopt.core.errors import InputError
-from topoopt.core.plan import Plan
-from topoopt.core.search_settings import AllReduceChoice
+from topoopt.core.job import Plan
+from topoopt.core.result import AllReduceChoice
 from topoopt.core.workload import Strategy
 from topoopt.simulate.fabrics import plan_network as engine_network
-from topoopt.simulate.lower import build_task_graph
+from topoopt.simulate.network import build_task_graph
 from topoopt.simulate.time_models.evaluate import simulate
 from topoopt.verify.checker import ViolationLog
 from topoopt.verify.job.bounds import bounds_of, instance_bounds

@@ -18,7 +18,7 @@ from topoopt.simulate.llm_training.times import iteration_times
 from topoopt.verify.checker import WorkBudget
 from topoopt.verify.llm_training.costs import hopped_rates
 from topoopt.verify.llm_training.iteration import Fastest, least_seconds
-from topoopt.verify.llm_training.space import records_of, row_of
+from topoopt.verify.llm_training.layers import records_of, row_of
 
 CASES = 4
 

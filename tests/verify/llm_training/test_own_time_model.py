@@ -19,7 +19,7 @@ from solvers.llm_training.strategies import (
 from tests.solvers.test_strategy_space import drawn_problem
 from tests.support.llm_cases import training
 from topoopt.core.arrays import Floats
-from topoopt.core.language_models import (
+from topoopt.core.llm_training import (
     Attention,
     DeltaAttention,
     Experts,
@@ -27,21 +27,22 @@ from topoopt.core.language_models import (
     LatentAttention,
     LayerKind,
     LightningAttention,
+    LlmTrainingProblem,
     Mixer,
     Mlp,
     StateSpace,
+    TrainingMemory,
 )
-from topoopt.core.llm_training import LlmTrainingProblem, TrainingMemory
 from topoopt.core.llm_training_plan import StrategyShape
 from topoopt.core.parallelism import Overlap
-from topoopt.simulate.llm_training.memory import ledger, total_bytes
+from topoopt.simulate.llm_training.costs import ledger, total_bytes
 from topoopt.simulate.llm_training.step import roofline_estimate
 from topoopt.simulate.llm_training.times import iteration_times
 from topoopt.verify.checker import WorkBudget
 from topoopt.verify.llm_training.costs import bytes_of, held_by, layers_of
 from topoopt.verify.llm_training.iteration import least_seconds, plan_seconds, seconds_of
 from topoopt.verify.llm_training.iteration import shape_bounds as bounds_of
-from topoopt.verify.llm_training.space import records_of, row_in, shapes_of, strategies_of
+from topoopt.verify.llm_training.layers import records_of, row_in, shapes_of, strategies_of
 from topoopt.workloads.language_models import LANGUAGE_MODELS
 
 

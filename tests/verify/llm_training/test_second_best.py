@@ -23,7 +23,7 @@ from topoopt.verify.checker import WorkBudget
 from topoopt.verify.llm_training.check import check_llm_training
 from topoopt.verify.llm_training.costs import hopped_rates
 from topoopt.verify.llm_training.iteration import Fastest, least_seconds, seconds_of, shape_bounds, tables_of
-from topoopt.verify.llm_training.space import records_of, shapes_of
+from topoopt.verify.llm_training.layers import records_of, shapes_of
 
 SOME = 60
 """Strategies of a problem whose passes are all followed."""

@@ -113,7 +113,7 @@ def audit(
         from topoopt.analyses.collective.bounds import network_argument
         from topoopt.files.issues import nearest_text, value_text
         from topoopt.formats.schedules import NAMES, SCHEDULES, ScheduleOptions, collective_named
-        from topoopt.page.long_run import attended
+        from topoopt.page.options import attended
 
         if form not in SCHEDULES:
             raise InputError(
@@ -204,7 +204,7 @@ def find(
     link_gbps: options.LinkGbps = None,
     time_limit: options.TimeLimit = None,
     settings: options.Settings = None,
-    output_files: options.Output = None,
+    output_files: options.OutputOption = None,
     force: options.Force = False,
     as_json: options.Json = False,
 ) -> None:
@@ -232,7 +232,7 @@ def find(
             write_network,
         )
         from topoopt.files.atomic import targets, write_text_atomically
-        from topoopt.page.long_run import attended
+        from topoopt.page.options import attended
 
         network, csv_file, report = targets(output_files, force, (".graphml",), (".csv",), (".html",))
         given = options.typed_settings(options.settings_of(settings, FIND_SETTINGS), FIND_SETTINGS)
@@ -358,7 +358,7 @@ def bound(
             network_argument,
             network_bounds,
         )
-        from topoopt.page.long_run import attended
+        from topoopt.page.options import attended
 
         given = options.typed_settings(options.settings_of(settings, BOUND_SETTINGS), BOUND_SETTINGS)
         breadth_first = given.get("breadth_first", False)

@@ -19,11 +19,11 @@ from topoopt.core.collective import CollectiveOp, CollectiveProblem, bus_factor
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.proofs import StopReason
 from topoopt.core.rated_network import PRESETS, RatedNetwork
+from topoopt.files.codec import FileModel
 from topoopt.files.documents import parse_yaml
-from topoopt.files.fields import FileModel
-from topoopt.files.findings import Findings, within
 from topoopt.files.graph_files import IMPORTED
-from topoopt.files.rated_sections import FileNetwork, RatedSection, network_of
+from topoopt.files.reader_fields import Findings, within
+from topoopt.files.sections import FileNetwork, RatedSection, network_of
 from topoopt.kinds.collective.figures import rate_sentence
 from topoopt.page.text import counted, precise
 from topoopt.verify.collective import all_to_all_units, bandwidth_us, slowest_message_us

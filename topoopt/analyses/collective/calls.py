@@ -16,7 +16,7 @@ from topoopt.core.errors import InputError, Problem
 from topoopt.core.rated_network import RatedNetwork
 from topoopt.formats.schedules import NAMES, SCHEDULES, ScheduleOptions, collective_named
 from topoopt.kinds.collective.read import CollectiveInstance
-from topoopt.library.instances import problem_of
+from topoopt.library.calls import problem_of
 
 Network = str | RatedNetwork | CollectiveProblem | CollectiveInstance
 """What `topoopt collective bound` takes, or a problem or instance of kind `collective`, or its network."""

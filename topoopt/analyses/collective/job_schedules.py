@@ -28,16 +28,14 @@ from topoopt.core.collective import (
 )
 from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.job import CoOptimisation, JobPlan
-from topoopt.core.result import Result
-from topoopt.core.routing import GroupRings
-from topoopt.core.search_settings import SearchSettings
+from topoopt.core.result import Result, SearchSettings
 from topoopt.core.switching import delay_text
 from topoopt.core.topology import Topology
-from topoopt.core.workload import TaskKind
+from topoopt.core.workload import GroupRings, TaskKind
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import Explanation, solve
 from topoopt.page.text import byte_size, compared, counted, server_set
-from topoopt.simulate.lower import build_task_graph
+from topoopt.simulate.network import build_task_graph
 from topoopt.verify.collective import check_circuits
 from topoopt.verify.job.plan import check_plan
 

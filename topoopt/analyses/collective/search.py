@@ -25,12 +25,11 @@ from solvers.stop import Stop
 from topoopt.core.arrays import Ints
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem
-from topoopt.core.graphs import SemidirectGroup, UnitGraph, moore_bound
 from topoopt.core.process import versions_text
 from topoopt.core.rated_network import RatedNetwork
-from topoopt.core.topology import Topology
+from topoopt.core.topology import SemidirectGroup, Topology, UnitGraph, moore_bound
 from topoopt.files.atomic import csv_text, write_text_atomically
-from topoopt.files.fields import MAX_SERVERS
+from topoopt.files.codec import MAX_SERVERS
 from topoopt.files.topology_families import DISTANCE_REGULAR, family_arcs
 from topoopt.page.charts import Point, Series, legend, number_axis, xy_chart
 from topoopt.page.networks import find_links, topology_svg

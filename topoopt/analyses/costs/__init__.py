@@ -25,7 +25,7 @@ def book_of(path: Path | None) -> PriceBook:
     Raises:
         InputError: everything wrong with it.
     """
-    from topoopt.costs.bills import SHIPPED_BOOKS, default_price_book, shipped_price_book
+    from topoopt.costs import SHIPPED_BOOKS, default_price_book, shipped_price_book
     from topoopt.files.price_book_file import read_price_book
 
     if path is None:
@@ -72,7 +72,7 @@ def cost(
     degree: options.Degree = None,
     link_gbps: options.LinkGbps = None,
     settings: options.Settings = None,
-    output_files: options.Output = None,
+    output_files: options.OutputOption = None,
     force: options.Force = False,
     as_json: options.Json = False,
 ) -> None:

@@ -28,9 +28,18 @@ from topoopt.core.price_book import (
 )
 from topoopt.core.process import versions_text
 from topoopt.core.topology import Topology
-from topoopt.costs import DIRECT_CONNECT, FABRIC_COSTS, SAME_BILL, Counting, NetworkSize
-from topoopt.costs.bills import bill_of, equal_cost_gbps, port_gbps
-from topoopt.costs.cabling import Cabling, cabling_of
+from topoopt.costs import (
+    DIRECT_CONNECT,
+    FABRIC_COSTS,
+    SAME_BILL,
+    Cabling,
+    Counting,
+    NetworkSize,
+    bill_of,
+    cabling_of,
+    equal_cost_gbps,
+    port_gbps,
+)
 from topoopt.files.documents import parse_document
 from topoopt.files.issues import nearest_text, value_text
 from topoopt.files.results import KIND_LIMITS, SUFFIX

@@ -11,15 +11,15 @@ from rich.console import Console
 from rich.markup import escape
 from rich.measure import Measurement
 
-from topoopt.core.comparison import FabricRow
 from topoopt.core.errors import InputError, LimitError, Problem
 from topoopt.core.job import CoOptimisation, FabricChoice
 from topoopt.core.llm_training import LlmTrainingProblem
+from topoopt.core.outcomes import FabricRow
 from topoopt.core.process import take
 from topoopt.core.proofs import StopReason
 from topoopt.core.switching import parse_delay
 from topoopt.kinds.kind import SolveOptions
-from topoopt.page.long_run import counting_bar
+from topoopt.page.options import counting_bar
 from topoopt.page.output import EXIT_OF_STOP, Output
 from topoopt.page.process import INTERRUPTED
 from topoopt.page.render import TerminalTable
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from topoopt.analyses.fabrics.run import CircuitSearch
     from topoopt.core.job import JobPlan
     from topoopt.core.result import Result
-    from topoopt.page.long_run import AttendedRun
+    from topoopt.page.options import AttendedRun
 
 
 KIND = "co-optimisation, llm-training"
@@ -66,7 +66,7 @@ def compare_fabrics(
     """
     from topoopt.analyses.fabrics.report import answer
     from topoopt.kinds.files import problem_and_solution
-    from topoopt.page.long_run import attended
+    from topoopt.page.options import attended
 
     with attended(output, options.time_limit_s, options.memory_bytes) as run:
         job, plan = run.first(lambda: problem_and_solution(file))

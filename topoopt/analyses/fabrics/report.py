@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from topoopt.core.comparison import FLOW_LEVEL, PLAN, FabricRow
+from topoopt.core.outcomes import FLOW_LEVEL, PLAN, FabricRow
 from topoopt.core.process import versions_text
+from topoopt.page.charts import coordinate, element, picture, standalone, tick_text, ticks
 from topoopt.page.render import render_page
-from topoopt.page.svg import coordinate, element, picture, standalone, tick_text, ticks
 from topoopt.page.text import compared, milliseconds, number, quotient, ratio, shortened
 
 

@@ -14,14 +14,14 @@ from rich.markup import escape
 from solvers.job.annealing import overflow_bytes
 from solvers.job.fabrics import FabricJob, FabricSearch, best_on, fabric_job, left_out, search_strategy
 from solvers.job.starts import starting_strategies
-from solvers.llm_training.fabrics import TRAINING_FABRICS
-from solvers.llm_training.fabrics import fabric_problems as training_fabric_problems
+from solvers.llm_training.plan import TRAINING_FABRICS
+from solvers.llm_training.plan import fabric_problems as training_fabric_problems
 from solvers.stop import Stop, first_part
 from topoopt.analyses.fabrics.report import FabricBars
-from topoopt.core.comparison import FLOW_LEVEL, PLAN, FabricRow
 from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.job import DEFAULT_FABRICS, CoOptimisation, FabricChoice, JobPlan
 from topoopt.core.llm_training import LlmTrainingProblem, StepBreakdown
+from topoopt.core.outcomes import FLOW_LEVEL, PLAN, FabricRow
 from topoopt.core.result import Result
 from topoopt.core.switching import delay_text
 from topoopt.core.workload import Strategy, strided_groups
@@ -39,8 +39,7 @@ from topoopt.simulate.circuits import (
     simulate_stages,
 )
 from topoopt.simulate.fabrics import FABRICS, FabricOptions, plan_network
-from topoopt.simulate.lower import build_task_graph
-from topoopt.simulate.network import Network
+from topoopt.simulate.network import Network, build_task_graph
 from topoopt.simulate.time_models.evaluate import bandwidth_tax, breakdown, simulate
 from topoopt.verify.checker import BRIEF
 from topoopt.verify.job.check import CHECKER

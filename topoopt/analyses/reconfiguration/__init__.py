@@ -12,14 +12,14 @@ import typer
 from annotated_types import Ge, Le
 from rich.console import Console
 
-from topoopt.core.comparison import ReconfigurationSweep
 from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.job import CoOptimisation
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.network import RoutingProblem, TopologyProblem
+from topoopt.core.outcomes import ReconfigurationSweep
 from topoopt.core.switching import RailStudy, delay_text, parse_delay
 from topoopt.page import options
-from topoopt.page.long_run import memory_bytes
+from topoopt.page.options import memory_bytes
 from topoopt.page.output import EXIT_OF_STOP, Output
 from topoopt.page.render import TerminalTable
 
@@ -56,7 +56,7 @@ def reconfigure(
     time_limit: options.TimeLimit = None,
     memory_limit: options.MemoryLimit = None,
     settings: options.Settings = None,
-    output_files: options.Output = None,
+    output_files: options.OutputOption = None,
     force: options.Force = False,
     as_json: options.Json = False,
 ) -> None:
@@ -77,7 +77,7 @@ def reconfigure(
         from topoopt.analyses.reconfiguration.report import answer
         from topoopt.files.atomic import PLOTS, targets
         from topoopt.kinds.files import problem_and_solution
-        from topoopt.page.long_run import attended
+        from topoopt.page.options import attended
 
         csv_file, plot = targets(output_files, force, (".csv",), PLOTS)
         given = options.typed_settings(options.settings_of(settings, SETTINGS), SETTINGS)

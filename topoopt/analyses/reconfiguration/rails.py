@@ -13,9 +13,9 @@ from solvers.stop import Stop
 from solvers.switching import RailSteps, switch_mode
 from solvers.timing import LateError
 from topoopt.analyses.reconfiguration.run import Progress, swept
-from topoopt.core.comparison import DelayPoint, ReconfigurationSweep, Scheme
 from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.llm_training import LlmTrainingProblem
+from topoopt.core.outcomes import DelayPoint, ReconfigurationSweep, Scheme
 from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.process import versions
 from topoopt.core.proofs import StopReason

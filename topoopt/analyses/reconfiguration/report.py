@@ -9,7 +9,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from topoopt.core.comparison import BreakEven, ReconfigurationSweep, Scheme
+from topoopt.core.outcomes import BreakEven, ReconfigurationSweep, Scheme
 from topoopt.core.process import versions_text
 from topoopt.core.switching import (
     EVERY_STAGE,
@@ -20,9 +20,8 @@ from topoopt.core.switching import (
     changes_of,
     delay_text,
 )
-from topoopt.page.charts import HEIGHT, Axis, Point, Series, legend, number_axis, xy_chart
+from topoopt.page.charts import HEIGHT, Axis, Point, Series, element, legend, mark, number_axis, standalone, xy_chart
 from topoopt.page.render import render_page
-from topoopt.page.svg import element, mark, standalone
 from topoopt.page.text import counted, milliseconds, number, percent
 from topoopt.page.timelines import ports_legend, ports_picture
 

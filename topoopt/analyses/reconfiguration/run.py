@@ -19,11 +19,10 @@ from solvers.network.search import search_topology
 from solvers.network.worst_case import search_budget
 from solvers.stop import Stop
 from solvers.timing import LateError
-from topoopt.core.comparison import BreakEven, DelayPoint, ReconfigurationSweep, Scheme
 from topoopt.core.errors import CheckError, InfeasibleError, InputError, LimitError, Problem
-from topoopt.core.job import CoOptimisation
+from topoopt.core.job import CoOptimisation, Plan
 from topoopt.core.network import NetworkProblem, TopologyProblem
-from topoopt.core.plan import Plan
+from topoopt.core.outcomes import BreakEven, DelayPoint, ReconfigurationSweep, Scheme
 from topoopt.core.process import versions
 from topoopt.core.proofs import StopReason, Tolerance, beats
 from topoopt.core.topology import Topology
@@ -35,10 +34,8 @@ from topoopt.simulate.circuits import (
     simulate_circuits,
     simulate_stages,
 )
-from topoopt.simulate.fabrics import FabricOptions, plan_network
-from topoopt.simulate.fabrics.switched import ideal_switch
-from topoopt.simulate.lower import build_task_graph, workload_arrays
-from topoopt.simulate.network import Network, network_arrays
+from topoopt.simulate.fabrics import FabricOptions, ideal_switch, plan_network
+from topoopt.simulate.network import Network, build_task_graph, network_arrays, workload_arrays
 from topoopt.verify.network.bounds import quick_bound
 from topoopt.verify.network.checker import NetworkResult
 
@@ -68,6 +65,7 @@ class SweptJob:
         self.graph = build_task_graph(cluster, self.instance.workload, plan.strategy)
         plan.require_rings("reconfiguration")
         self.network = plan_network(cluster, plan)
+        self.network.require_rings("reconfiguration")
 
     def step(self, scheme: str, delay_ms: float) -> None:
         if self.stop.reason() is not None:

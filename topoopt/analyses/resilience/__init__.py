@@ -16,10 +16,10 @@ from rich.console import Console
 from rich.markup import escape
 
 from topoopt.core.errors import CheckError, InputError, Problem
-from topoopt.core.failures import Failure, FailureOutcome, Resilience
+from topoopt.core.outcomes import Failure, FailureOutcome, Resilience
 from topoopt.core.proofs import StopReason
 from topoopt.page import options
-from topoopt.page.long_run import memory_bytes, solving_bar
+from topoopt.page.options import memory_bytes, solving_bar
 from topoopt.page.output import EXIT_OF_STOP, Output
 from topoopt.page.process import verbose
 from topoopt.page.render import TerminalTable
@@ -27,9 +27,9 @@ from topoopt.page.render import TerminalTable
 if TYPE_CHECKING:
     from solvers.stop import Stop
     from topoopt.analyses.resilience.run import ResilienceQuestion, Subject
-    from topoopt.core.failures import OutageStudy
+    from topoopt.core.outcomes import OutageStudy
     from topoopt.core.topology import Topology
-    from topoopt.page.long_run import AttendedRun
+    from topoopt.page.options import AttendedRun
 
 
 SHOWN, SHOWN_BRIEFLY = 12, 5
@@ -61,7 +61,7 @@ def resilience(
     time_limit: options.TimeLimit = None,
     memory_limit: options.MemoryLimit = None,
     settings: options.Settings = None,
-    output_files: options.Output = None,
+    output_files: options.OutputOption = None,
     force: options.Force = False,
     as_json: options.Json = False,
 ) -> None:
@@ -86,7 +86,7 @@ def resilience(
         from topoopt.analyses.resilience.run import ResilienceQuestion
         from topoopt.files.atomic import targets, write_text_atomically
         from topoopt.files.results import solution_kind
-        from topoopt.page.long_run import attended
+        from topoopt.page.options import attended
 
         csv, report = targets(output_files, force, (".csv",), (".html",))
         given = options.typed_settings(options.settings_of(settings, SETTINGS), SETTINGS)
@@ -133,7 +133,7 @@ def _failure(texts: list[str], topology: Topology) -> Failure:
     Raises:
         InputError: everything that names neither a link nor a server nor a switch.
     """
-    from solvers.failures.surviving import ends_of
+    from solvers.failures.worst import ends_of
 
     links: set[tuple[int, int]] = set()
     numbers: dict[str, set[int]] = {"server": set(), "switch": set()}
@@ -364,7 +364,7 @@ def _answer(document: dict[str, Any]) -> str:
 
 def _written(study: OutageStudy, said: str, csv: Path | None, report: Path | None) -> list[str]:
     from topoopt.analyses.resilience.report import outages_html
-    from topoopt.core.failures import OutageRow
+    from topoopt.core.outcomes import OutageRow
     from topoopt.files.atomic import csv_text, write_text_atomically
 
     if csv is not None:

@@ -10,15 +10,14 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from topoopt.core.failures import Failure, FailureOutcome, OutageRow, OutageStudy, Resilience
+from topoopt.core.outcomes import Failure, FailureOutcome, OutageRow, OutageStudy, Resilience
 from topoopt.core.process import versions_text
 from topoopt.core.result import CheckResult
 from topoopt.core.topology import Topology
 from topoopt.files.atomic import csv_text
-from topoopt.page.charts import Axis, Point, Series, legend, number_axis, xy_chart
+from topoopt.page.charts import SLOWDOWN_CLASSES, Axis, Point, Series, legend, number_axis, slowdown_class, xy_chart
 from topoopt.page.networks import families, find_links, topology_svg
 from topoopt.page.render import Card, check_card, render_page
-from topoopt.page.svg import SLOWDOWN_CLASSES, slowdown_class
 from topoopt.page.text import SAME, SMALL, counted, number, objective_text, percent, ratio, rejection
 
 SHOWN = 60

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -10,26 +9,33 @@ from typing import Any
 
 import numpy as np
 
-from solvers.failures.job import JobEvaluator, JobRewiring, difference, unit_arcs
+from solvers.failures.job import JobEvaluator, JobRewiring, Rewired, difference, unit_arcs
 from solvers.failures.repairs import PlanTraffic
 from solvers.failures.robust import NetworkEvaluator
-from solvers.failures.surviving import (
+from solvers.failures.training import RAIL_FABRICS, RailEvaluator, TrainingEvaluator, TrainingFailures, TrainingRewiring
+from solvers.failures.worst import (
+    FailureEvaluator,
     after,
+    badness,
     check_count,
     check_failure,
     links_of,
     reach,
+    sample_failures,
     single_links,
     single_planes,
     single_servers,
+    worst_failure,
 )
-from solvers.failures.training import RAIL_FABRICS, RailEvaluator, TrainingEvaluator, TrainingFailures, TrainingRewiring
-from solvers.failures.worst import FailureEvaluator, badness, sample_failures, worst_failure
 from solvers.stop import Stop, first_part
 from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import CheckError, InfeasibleError, InputError, LimitError, Problem
-from topoopt.core.failures import (
+from topoopt.core.job import CoOptimisation, JobPlan, Plan
+from topoopt.core.llm_training import LlmTrainingProblem
+from topoopt.core.llm_training_plan import DIRECT_FABRICS, IDEAL_SWITCH, PHOTONIC_RAILS, POD_CIRCUITS, SWITCHED_FABRICS
+from topoopt.core.network import TopologyProblem
+from topoopt.core.outcomes import (
     Failure,
     FailureOutcome,
     OutageRow,
@@ -39,14 +45,8 @@ from topoopt.core.failures import (
     SampledFailures,
     WorstFailure,
 )
-from topoopt.core.job import CoOptimisation, JobPlan
-from topoopt.core.llm_training import LlmTrainingProblem
-from topoopt.core.llm_training_plan import DIRECT_FABRICS, IDEAL_SWITCH, PHOTONIC_RAILS, POD_CIRCUITS, SWITCHED_FABRICS
-from topoopt.core.network import TopologyProblem
-from topoopt.core.plan import Plan
 from topoopt.core.proofs import Status, Tolerance
-from topoopt.core.result import Result, SolutionHead
-from topoopt.core.search_settings import SearchSettings
+from topoopt.core.result import Result, SearchSettings
 from topoopt.core.topology import Topology
 from topoopt.kinds.kind import Effort
 from topoopt.kinds.llm_training.figures import FabricFigures, LlmTrainingFigures
@@ -54,7 +54,7 @@ from topoopt.kinds.network import check as check_network
 from topoopt.kinds.network.figures import NetworkFigures
 from topoopt.kinds.network.methods import TOPOLOGY_METHODS
 from topoopt.kinds.pipeline import judged
-from topoopt.simulate.lower import build_task_graph
+from topoopt.simulate.network import build_task_graph
 from topoopt.verify.checker import BRIEF, Violation, ViolationLog, differs
 from topoopt.verify.failures import (
     check_distances,
@@ -82,73 +82,47 @@ PLANE_NOTE = "A failed optical switch takes one interface of every server: the a
 
 
 @dataclass(frozen=True, eq=False)
-class Subject(ABC):
+class Subject:
     """A solution under study.
 
     Attributes:
-        solution: whose failures are studied.
+        solution: whose failures are studied, with its instance.
         evaluator: of failures.
         objective, unit: of values.
         notes: what is assumed.
     """
 
-    solution: SolutionHead
+    solution: Result[Any, Any]
     evaluator: FailureEvaluator[Any]
     objective: str
     unit: str
     notes: tuple[str, ...]
 
-    @abstractmethod
     def violations(self, failure: Failure) -> Sequence[Violation]:
-        """What the checker says of the repair of a failure that was evaluated."""
+        """What the checker says of the repair of a failure that was evaluated.
 
-
-@dataclass(frozen=True, eq=False)
-class JobSubject(Subject):
-    """The plan of a job."""
-
-    solution: Result[CoOptimisation, JobPlan]
-    evaluator: JobEvaluator
-    instance: CoOptimisation
-
-    def violations(self, failure: Failure) -> Sequence[Violation]:
-        """Repaired routes and rings against the laws, or distances alone where nothing can be repaired."""
-        outcome, plan = self.evaluator.repair(failure)
+        Routes and rings are held against the laws, or distances alone where nothing can be repaired.
+        """
+        evaluator, (outcome, plan) = self.evaluator, self.evaluator.repair(failure)
+        topology = evaluator.topology
+        if isinstance(evaluator, TrainingFailures):
+            repair = outcome, plan
+            if plan is None:
+                return check_training_repair(topology, outcome, {}, ())
+            spine = isinstance(evaluator, RailEvaluator) and evaluator.spine
+            rings = evaluator.reordered(repair)
+            return check_training_repair(topology, outcome, evaluator.routes(repair), rings, spine=spine)
         if plan is None:
-            return _distances_only(self.evaluator, failure)
-        rate = self.solution.figures.cluster.link_bytes_per_ms
+            findings = ViolationLog()
+            check_distances(findings, topology, evaluator.outcome(failure))
+            return findings.violations()
+        if isinstance(evaluator, NetworkEvaluator):
+            rest, routing = plan
+            return check_rerouted(topology, evaluator.demand, outcome, rest, routing.flow, routing.certificate)
+        figures = self.solution.figures
         return check_repair(
-            self.evaluator.topology, self.solution.figures.demand, outcome, plan.routes, plan.rings, rate
+            topology, figures.demand, outcome, plan.routes, plan.rings, figures.cluster.link_bytes_per_ms
         )
-
-
-@dataclass(frozen=True, eq=False)
-class NetworkSubject(Subject):
-    """Resilience of the routing of a demand on its topology."""
-
-    solution: NetworkResult
-    evaluator: NetworkEvaluator
-
-    def violations(self, failure: Failure) -> Sequence[Violation]:
-        """The routing after the failure against the laws."""
-        outcome, plan = self.evaluator.repair(failure)
-        if plan is None:
-            return _distances_only(self.evaluator, failure)
-        topology, routing = plan
-        return check_rerouted(
-            self.evaluator.topology,
-            self.evaluator.demand,
-            outcome,
-            topology,
-            routing.flow,
-            routing.certificate,
-        )
-
-
-def _distances_only(evaluator: FailureEvaluator[Any], failure: Failure) -> Sequence[Violation]:
-    findings = ViolationLog()
-    check_distances(findings, evaluator.topology, evaluator.outcome(failure))
-    return findings.violations()
 
 
 def _refuse(violations: Sequence[Violation]) -> None:
@@ -157,7 +131,7 @@ def _refuse(violations: Sequence[Violation]) -> None:
         raise CheckError(f"the checker rejects the solution:\n{text}")
 
 
-def job_subject(solution: Result[CoOptimisation, JobPlan], instance: CoOptimisation) -> JobSubject:
+def job_subject(solution: Result[CoOptimisation, JobPlan], instance: CoOptimisation) -> Subject:
     """The plan of a job, simulated after each failure.
 
     Raises:
@@ -171,10 +145,10 @@ def job_subject(solution: Result[CoOptimisation, JobPlan], instance: CoOptimisat
     plan.require_rings("failures")
     traffic = PlanTraffic(plan.topology, plan.routes, plan.rings, figures.demand)
     evaluator = JobEvaluator(figures.cluster, traffic, graph)
-    return JobSubject(solution, evaluator, "iteration_time", "ms", (RELAY_NOTE, PLANE_NOTE), instance)
+    return Subject(solution, evaluator, "iteration_time", "ms", (RELAY_NOTE, PLANE_NOTE))
 
 
-def network_subject(solution: NetworkResult, stop: Stop | None = None) -> NetworkSubject:
+def network_subject(solution: NetworkResult, stop: Stop | None = None) -> Subject:
     """The routing of a demand.
 
     Raises:
@@ -190,7 +164,7 @@ def network_subject(solution: NetworkResult, stop: Stop | None = None) -> Networ
     hops = figures.flow.by_hop is not None or solution.objective.name != "theta"
     limits = ("Limits and prices of hops are left out after a failure.",) if hops else ()
     evaluator = NetworkEvaluator(figures.topology, figures.problem.demand, figures.theta, stop)
-    return NetworkSubject(solution, evaluator, "theta", "link capacity", (DEMAND_NOTE, PLANE_NOTE, *limits))
+    return Subject(solution, evaluator, "theta", "link capacity", (DEMAND_NOTE, PLANE_NOTE, *limits))
 
 
 DIRECT_NOTE = (
@@ -208,25 +182,9 @@ RAIL_NOTE = (
 )
 
 
-@dataclass(frozen=True, eq=False)
-class TrainingSubject(Subject):
-    """Resilience of the plan of a language model on its network."""
-
-    evaluator: TrainingFailures
-
-    def violations(self, failure: Failure) -> Sequence[Violation]:
-        """Routes and rings that run after a failure against the laws."""
-        repair, evaluator = self.evaluator.repair(failure), self.evaluator
-        if repair[1] is None:
-            return check_training_repair(evaluator.topology, repair[0], {}, ())
-        rings = evaluator.reordered(repair)
-        spine = isinstance(evaluator, RailEvaluator) and evaluator.spine
-        return check_training_repair(evaluator.topology, repair[0], evaluator.routes(repair), rings, spine=spine)
-
-
 def training_subject(
     solution: Result[Any, Any], problem: LlmTrainingProblem | None, fabric: str | None = None
-) -> TrainingSubject:
+) -> Subject:
     """The plan on a fabric.
 
     Args:
@@ -261,7 +219,7 @@ def training_subject(
     else:
         notes.append(SWITCHED_NOTE.format(hosts=evaluator.topology.hosts))
         notes += [RAIL_NOTE] if chosen.fabric in RAIL_FABRICS else []
-    return TrainingSubject(solution, evaluator, "iteration_time", "ms", tuple(notes))
+    return Subject(solution, evaluator, "iteration_time", "ms", tuple(notes))
 
 
 def _plan_on(solution: Result[Any, Any], fabric: str | None) -> FabricFigures:
@@ -304,56 +262,32 @@ EXACT_S = 60.0
 
 def rewire(subject: Subject, failure: Failure, most: int, *, seed: int, stop: Stop) -> Rewiring | None:
     """The best re-wiring found that gives up at most `most` circuits; None if nothing delivers everything."""
-    if isinstance(subject, JobSubject):
-        return _job(subject, failure, most, seed, stop)
-    if isinstance(subject, NetworkSubject):
-        return _network(subject, failure, most, seed, stop)
-    if isinstance(subject, TrainingSubject):
-        return _training(subject, failure, most, stop)
-    raise TypeError(f"no re-wiring of a {type(subject).__name__}")
-
-
-def _job(subject: JobSubject, failure: Failure, most: int, seed: int, stop: Stop) -> Rewiring | None:
     evaluator = subject.evaluator
-    rewired = JobRewiring(evaluator, failure, most, seed, stop).run()
+    if isinstance(evaluator, NetworkEvaluator):
+        return _network(subject.solution.name, evaluator, failure, most, seed, stop)
+    if isinstance(evaluator, JobEvaluator):
+        rewired: Rewired[Any] | None = JobRewiring(evaluator, failure, most, seed, stop).run()
+    elif isinstance(evaluator, TrainingEvaluator):
+        rewired = TrainingRewiring(evaluator, failure, most, stop).run()
+    else:
+        raise TypeError(f"no re-wiring of a {type(evaluator).__name__}: only links between servers are set anew")
     if rewired is None:
         return None
-    result = Rewiring(
-        failure=failure,
-        removed=rewired.exchange.removed,
-        added=rewired.exchange.added,
-        allowed=most,
-        before=evaluator.outcome(failure).value,
-        after=rewired.time_ms,
-        method=rewired.method,
-    )
-    findings = ViolationLog()
-    check_topology(findings, subject.solution.figures.cluster, rewired.topology)
-    plan = Plan(subject.solution.plan.strategy, rewired.topology, rewired.plan.routes, rewired.plan.rings)
-    laws: list[Violation] = [*findings.violations(), *check_rewiring(evaluator.topology, result, rewired.topology)]
-    laws += check_plan(subject.instance.cluster, subject.instance.workload, plan)
-    demand, rate = subject.solution.figures.demand, subject.solution.figures.cluster.link_bytes_per_ms
-    laws += check_repair(
-        rewired.topology, demand, _whole(rewired.topology, rewired.time_ms), plan.routes, plan.rings, rate
-    )
-    return _with(result, laws)
-
-
-def _training(subject: TrainingSubject, failure: Failure, most: int, stop: Stop) -> Rewiring | None:
-    evaluator = subject.evaluator
-    if not isinstance(evaluator, TrainingEvaluator):
-        raise TypeError("only links between servers are set anew")
-    rewired = TrainingRewiring(evaluator, failure, most, stop).run()
-    if rewired is None:
-        return None
-    before = evaluator.outcome(failure).value
-    exchange = rewired.exchange
+    before, exchange = evaluator.outcome(failure).value, rewired.exchange
     result = Rewiring(failure, exchange.removed, exchange.added, most, before, rewired.time_ms, rewired.method)
     whole = _whole(rewired.topology, rewired.time_ms)
-    laws = check_training_repair(
-        rewired.topology, whole, evaluator.routes(rewired.plan), evaluator.reordered(rewired.plan)
-    )
-    return _with(result, [*check_rewiring(evaluator.topology, result, rewired.topology), *laws])
+    laws = list(check_rewiring(evaluator.topology, result, rewired.topology))
+    if isinstance(evaluator, TrainingEvaluator):
+        routes, rings = evaluator.routes(rewired.plan), evaluator.reordered(rewired.plan)
+        laws += check_training_repair(rewired.topology, whole, routes, rings)
+    else:
+        findings, figures, instance = ViolationLog(), subject.solution.figures, subject.solution.figures.problem
+        check_topology(findings, figures.cluster, rewired.topology)
+        plan = Plan(subject.solution.plan.strategy, rewired.topology, rewired.plan.routes, rewired.plan.rings)
+        laws = [*findings.violations(), *laws, *check_plan(instance.cluster, instance.workload, plan)]
+        rate = figures.cluster.link_bytes_per_ms
+        laws += check_repair(rewired.topology, figures.demand, whole, plan.routes, plan.rings, rate)
+    return replace(result, violations=tuple(dict.fromkeys(str(law) for law in laws)))
 
 
 def _whole(topology: Topology, value: float) -> FailureOutcome:
@@ -362,16 +296,14 @@ def _whole(topology: Topology, value: float) -> FailureOutcome:
     return FailureOutcome(Failure(), *far, 0, 0, 0, value, "re-wired")
 
 
-def _with(result: Rewiring, laws: Sequence[Violation]) -> Rewiring:
-    return replace(result, violations=tuple(dict.fromkeys(str(law) for law in laws)))
-
-
-def _network(subject: NetworkSubject, failure: Failure, most: int, seed: int, stop: Stop) -> Rewiring | None:
-    topology, demand = subject.evaluator.topology, subject.evaluator.demand
+def _network(
+    name: str, evaluator: NetworkEvaluator, failure: Failure, most: int, seed: int, stop: Stop
+) -> Rewiring | None:
+    topology, demand = evaluator.topology, evaluator.demand
     left = Counter(links_of(topology)) - Counter(failure.links)
     gone = tuple(link for link in set(failure.links) if not left[link])
     problem = TopologyProblem(
-        name=subject.solution.name,
+        name=name,
         servers=topology.servers,
         degree=topology.degree,
         links=topology.links,
@@ -380,7 +312,7 @@ def _network(subject: NetworkSubject, failure: Failure, most: int, seed: int, st
         kept=_pairs(tuple(left.elements()), topology),
         max_changed=most,
     )
-    before = subject.evaluator.outcome(failure).value
+    before = evaluator.outcome(failure).value
     rewired = _solved(problem, seed, stop)
     if (
         rewired is None

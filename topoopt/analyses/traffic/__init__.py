@@ -14,15 +14,13 @@ from topoopt.core.errors import CheckError
 from topoopt.core.job import CoOptimisation, JobPlan
 from topoopt.core.process import versions_text
 from topoopt.core.result import Result
-from topoopt.core.routing import AllReduceDemand, Demand, TrafficFigures
+from topoopt.core.workload import AllReduceDemand, Demand, TrafficFigures
 from topoopt.kinds.job.plots import hop_lines
 from topoopt.library.topologies import totient
-from topoopt.page.charts import HEIGHT, Axis, Point, Series, legend, number_axis, xy_chart
+from topoopt.page.charts import HEIGHT, Axis, Point, Series, element, legend, mark, number_axis, standalone, xy_chart
 from topoopt.page.render import Card, render_page
-from topoopt.page.svg import element, mark, standalone
 from topoopt.page.text import byte_size, percent, ratio
-from topoopt.simulate.lower import build_task_graph, demand_of
-from topoopt.simulate.network import traffic_figures
+from topoopt.simulate.network import build_task_graph, demand_of, traffic_figures
 
 RELATIVE = 1e-9
 

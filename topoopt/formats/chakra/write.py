@@ -28,7 +28,16 @@ from topoopt.formats.chakra import (
     node,
     trace_bytes,
 )
-from topoopt.formats.exporter import (
+from topoopt.formats.msccl.write import (
+    Accesses,
+    ChunkMemory,
+    PlacedBlock,
+    RankSchedule,
+    placed_schedule,
+    rank_table,
+    traffic_of,
+)
+from topoopt.formats.table import (
     NOTES_FILE,
     Export,
     Exporter,
@@ -38,15 +47,6 @@ from topoopt.formats.exporter import (
     plain_name,
     plan_on,
     refuse,
-)
-from topoopt.formats.msccl.write import rank_table
-from topoopt.formats.schedules.placed_blocks import (
-    Accesses,
-    ChunkMemory,
-    PlacedBlock,
-    RankSchedule,
-    placed_schedule,
-    traffic_of,
 )
 
 GROUPS_FILE, LAYOUT_FILE = "comm_groups.json", "layout.json"

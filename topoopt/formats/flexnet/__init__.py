@@ -12,9 +12,8 @@ from numpy.typing import DTypeLike, NDArray
 from topoopt.core.arrays import BYTES_PER_MS_PER_GBPS, MIB, Bools, Floats, Int32s, Ints
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.routing import PathTable
 from topoopt.core.topology import Topology
-from topoopt.core.workload import TaskGraph, TaskKind
+from topoopt.core.workload import PathTable, TaskGraph, TaskKind
 from topoopt.files.reader_fields import FieldTable
 from topoopt.files.untrusted import read_bytes
 
@@ -30,10 +29,6 @@ MAX_ELEMENTS = 1 << 24
 """Most elements of one vector field, summed over its rows."""
 
 
-class MalformedBufferError(Exception):
-    """The bytes are not a FlatBuffer of the expected shape."""
-
-
 class Buffer:
     """The bytes of one file, and how many bytes of vectors it may still claim."""
 
@@ -45,11 +40,11 @@ class Buffer:
         """Little-endian numbers of type `dtype` at the given positions.
 
         Raises:
-            MalformedBufferError: one of them is not inside the file.
+            ValueError: one of them is not inside the file.
         """
         kind = np.dtype(dtype).newbyteorder("<")
         if len(at) and (at.min() < 0 or at.max() > len(self.bytes) - kind.itemsize):
-            raise MalformedBufferError("an offset points outside the file")
+            raise ValueError("an offset points outside the file")
         raw = np.empty((len(at), kind.itemsize), dtype=np.uint8)
         for byte in range(kind.itemsize):
             raw[:, byte] = self.bytes[at + byte]
@@ -63,11 +58,11 @@ class Buffer:
         """Account for `count` bytes of vectors.
 
         Raises:
-            MalformedBufferError: the vectors read so far are larger than the file, so they overlap.
+            ValueError: the vectors read so far are larger than the file, so they overlap.
         """
         self._vector_bytes_left -= count
         if self._vector_bytes_left < 0:
-            raise MalformedBufferError("the vectors claim more bytes than the file has")
+            raise ValueError("the vectors claim more bytes than the file has")
 
 
 def ranges(start: Positions, length: Positions, step: int) -> Positions:
@@ -117,9 +112,9 @@ class BufferTables:
         start[present] = vector + 4
         length[present] = self.buffer.integers(vector, np.uint32)
         if (start + length * width > len(self.buffer.bytes)).any():
-            raise MalformedBufferError("a vector ends outside the file")
+            raise ValueError("a vector ends outside the file")
         if length.sum() > MAX_ELEMENTS:
-            raise MalformedBufferError(f"more than {MAX_ELEMENTS} elements in one kind of vector")
+            raise ValueError(f"more than {MAX_ELEMENTS} elements in one kind of vector")
         self.buffer.claim(int(length.sum()) * width)
         return start, length
 
@@ -133,7 +128,7 @@ class BufferTables:
         """A vector-of-tables field: int64[N] lengths and the concatenated rows."""
         start, length = self._vectors(slot, 4)
         if length.sum() > MAX_ROWS:
-            raise MalformedBufferError(f"more than {MAX_ROWS} rows in one kind of table")
+            raise ValueError(f"more than {MAX_ROWS} rows in one kind of table")
         where = ranges(start, length, 4)
         return length, BufferTables(self.buffer, where + self.buffer.integers(where, np.uint32))
 
@@ -402,7 +397,7 @@ def read_flexnet_taskgraph(path: str | Path) -> FlexnetFile:
     try:
         with np.errstate(invalid="ignore", over="ignore"):  # NaN and the like are reported, not warned about
             file = _decode(data, problems)
-    except MalformedBufferError as error:
+    except ValueError as error:
         problems.append(Problem(f"not a FlexNet task graph: {error}"))
         file = None
     if file is None or problems:
@@ -412,7 +407,7 @@ def read_flexnet_taskgraph(path: str | Path) -> FlexnetFile:
 
 def _decode(data: bytes, problems: list[Problem]) -> FlexnetFile | None:
     if len(data) < 8:
-        raise MalformedBufferError("the file is too short")
+        raise ValueError("the file is too short")
     root = root_table(data)
     gpus, servers, switches = (int(root.scalar(slot, np.uint32)[0]) for slot in range(3))
     rate = float(root.scalar(5, np.float32)[0])

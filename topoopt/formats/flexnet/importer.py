@@ -16,7 +16,7 @@ from topoopt.core.workload import GRADIENT_BYTES, Operator, OperatorInput, Split
 from topoopt.files.job_document import read_profile
 from topoopt.files.reader_fields import named
 from topoopt.formats.flexnet import FlexnetFile, read_flexnet_taskgraph
-from topoopt.formats.importer import (
+from topoopt.formats.table import (
     DegreeOption,
     Imported,
     Importer,
@@ -27,8 +27,8 @@ from topoopt.formats.importer import (
     name_of,
     require_positive,
 )
-from topoopt.workloads.device import Profile, ProfileCosts
 from topoopt.workloads.models import ElementSizes, build_workload, find_model
+from topoopt.workloads.operators import Profile, ProfileCosts
 
 LAYER_COUNTS: Mapping[str, Mapping[int, Mapping[str, int]]] = {
     "dlrm": {n: {"bottom_layers": 7, "top_layers": 15} for n in (16, 32, 128)},

@@ -11,15 +11,14 @@ import flatbuffers
 import numpy as np
 
 from topoopt.core.arrays import BYTES_PER_MS_PER_GBPS
-from topoopt.core.cluster import Cluster, LinkDirection, LinkSharing
+from topoopt.core.cluster import Cluster, ComputeOrder, LinkDirection, LinkSharing
 from topoopt.core.errors import InputError
 from topoopt.core.result import Result
-from topoopt.core.routing import GroupRings
 from topoopt.core.topology import Topology
-from topoopt.core.workload import TaskGraph, TaskKind
-from topoopt.formats.exporter import Export, Exporter, ExportOptions, plain_name, refuse
+from topoopt.core.workload import GroupRings, TaskGraph, TaskKind
 from topoopt.formats.flexnet import MAX_TASK_BYTES
-from topoopt.formats.hosts.script import PlannedPath, planned_paths
+from topoopt.formats.hosts import PlannedPath, planned_paths
+from topoopt.formats.table import Export, Exporter, ExportOptions, plain_name, refuse
 
 Jumps = dict[int, tuple[tuple[int, ...], ...]]
 """By group size the jumps of each ring from a member to the next, hop by hop, modulo the number of servers."""
@@ -306,6 +305,8 @@ def build(solution: Result[Any, Any], options: ExportOptions) -> Export:
             f"the plan has links shared {sharing}, which the format does not say: topoopt.replay takes as long with "
             f"link_sharing={sharing}, a packet simulator with one class of traffic may not"
         )
+    if cluster.compute_order is not ComputeOrder.ARRIVAL:
+        notes.append(f"the plan has servers compute {cluster.compute_order}; the simulator computes by arrival")
     if any(len(members) > 1 for members in shares.values()):
         notes.append("rings of unequal shares: the simulator gives all rings of a group size the same share")
     split = len({(path.source, path.target) for path in planned if 0 < path.share < 1 - 1e-9})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree
@@ -16,13 +16,12 @@ from topoopt.formats.schedules import (
     MAX_FILE_BYTES,
     MOST_RANKS,
     SHARED,
+    ChunkCells,
+    ProgramBuilder,
     ScheduleOptions,
     collective_named,
-    inputs,
     no_collective,
-    outputs,
 )
-from topoopt.formats.schedules.builder import ProgramBuilder
 
 WHAT = "an MSCCL algorithm (XML: algo, gpu, tb, step)"
 FIELDS: FieldTable = {
@@ -80,7 +79,7 @@ class MscclStep:
     waited_for: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass
 class MscclBlock:
     """A thread block with its peers, -1 where there is none."""
 
@@ -88,7 +87,7 @@ class MscclBlock:
     send: int
     receive: int
     channel: int
-    steps: tuple[MscclStep, ...]
+    steps: list[MscclStep] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -178,7 +177,7 @@ def _gpu(element: ElementTree.Element) -> Gpu:
             int(copy.attrib["send"]),
             int(copy.attrib["recv"]),
             int(copy.attrib["chan"]),
-            tuple(_step(step.attrib) for step in copy.findall("step")),
+            [_step(step.attrib) for step in copy.findall("step")],
         )
         for copy in element.findall("tb")
     )
@@ -259,7 +258,7 @@ def _peers(builder: ProgramBuilder, rank: int, gpu: Gpu) -> None:
             )
 
 
-def _fused(builder: ProgramBuilder, where: str, steps: tuple[MscclStep, ...]) -> None:
+def _fused(builder: ProgramBuilder, where: str, steps: Sequence[MscclStep]) -> None:
     """Consecutive reductions into one place are joined: 16 at most, and only the first may wait."""
     run = 0
     for earlier, step in zip((None, *steps), steps, strict=False):
@@ -287,10 +286,6 @@ def _notes(builder: ProgramBuilder, algorithm: MscclAlgorithm) -> None:
 
 ADDS = frozenset({"rrs", "rrc", "rrcs"})
 KEEPS = frozenset({"r", "rcs", "rrc", "rrcs"})
-
-Place = Callable[[int, str, int], int | None]
-"""Cell of a chunk of a buffer of a rank; None where there is no such chunk."""
-
 
 Half = tuple[int, int, tuple[int, ...]]
 """A send or receive that waits for its other half: action, count, and the cells between."""
@@ -323,12 +318,8 @@ def program_of(path: Path, algorithm: MscclAlgorithm, root: int) -> ChunkProgram
     builder = ProgramBuilder(str(path), tuple(map(str, range(ranks))), ("gpu", "tb", "step"))
     check_limits(builder, algorithm)
     cell = buffers(builder, algorithm)
-    for rank, chunk, label in inputs(algorithm.collective, ranks, algorithm.chunks, root):
-        here = cell(rank, "i", chunk)
-        if here is None:
-            builder.defect("range", f"rank {rank} has no chunk {chunk} of its input")
-        else:
-            builder.start.append((here, label, _whose(algorithm, rank, root)))
+    content = (cell, algorithm.collective, algorithm.chunks, root)
+    builder.begin(*content)
     labels = {address: (label, rank) for address, label, rank in builder.start}
     for rank, gpu in enumerate(algorithm.gpus):
         for source, target in gpu.copies:
@@ -337,22 +328,13 @@ def program_of(path: Path, algorithm: MscclAlgorithm, root: int) -> ChunkProgram
                 builder.defect("range", f"gpu {rank}: copies chunk {source} to {target}, where there is none")
             elif there in labels and here != there:
                 builder.start.append((here, *labels[there]))
-    for rank, chunk, label, whose in outputs(algorithm.collective, ranks, algorithm.chunks, root):
-        here = cell(rank, "o", chunk)
-        if here is None:
-            builder.defect("range", f"rank {rank} has no chunk {chunk} of its output")
-        else:
-            builder.required.append((here, label, whose))
+    builder.end(*content)
     _steps(builder, algorithm, cell)
     shared = algorithm.collective in SHARED
     return builder.built(algorithm.name, algorithm.collective, algorithm.chunks, per_share=shared)
 
 
-def _whose(algorithm: MscclAlgorithm, rank: int, root: int) -> int:
-    return root if algorithm.collective is CollectiveOp.BROADCAST else rank
-
-
-def buffers(builder: ProgramBuilder, algorithm: MscclAlgorithm) -> Place:
+def buffers(builder: ProgramBuilder, algorithm: MscclAlgorithm) -> ChunkCells:
     """Buffers of all ranks; in place, input and output share their cells."""
     share = algorithm.chunks // len(algorithm.gpus)
     first: dict[tuple[int, str], tuple[int, int]] = {}
@@ -392,7 +374,7 @@ def _sizes(algorithm: MscclAlgorithm, share: int, given: object) -> dict[str, in
     return {name: declared[name] or sizes[name] for name in ("i", "o")}
 
 
-def _steps(builder: ProgramBuilder, algorithm: MscclAlgorithm, cell: Place) -> None:
+def _steps(builder: ProgramBuilder, algorithm: MscclAlgorithm, cell: ChunkCells) -> None:
     wires = FifoHalves()
     number: dict[tuple[int, int, int], int] = {}
     waiting: list[tuple[int, int, MscclStep, str]] = []
@@ -428,7 +410,7 @@ def _one_step(
     builder: ProgramBuilder,
     algorithm: MscclAlgorithm,
     wires: FifoHalves,
-    cell: Place,
+    cell: ChunkCells,
     rank: int,
     block: MscclBlock,
     step: MscclStep,

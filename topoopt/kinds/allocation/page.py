@@ -2,20 +2,175 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from markupsafe import Markup
 
-from topoopt.core.allocation import AllocationPlan, AllocationProblem
-from topoopt.core.result import Result
-from topoopt.kinds.allocation.figures import AllocationFigures
-from topoopt.page.blocks import Column, Fact, Page, Plot, Section, Swatch, Table
-from topoopt.page.charts import sorted_chart
+from formulations.bandwidth_allocation import network_of, shares_of
+from topoopt.core.allocation import GBIT_BYTES, AllocationPlan, AllocationProblem
+from topoopt.core.arrays import Floats
+from topoopt.core.result import Columns, Objective, Result, links_of
+from topoopt.page.charts import gauge, sorted_chart, use_class, utilisation_legend
 from topoopt.page.networks import MOST_DRAWN, DrawnLink, topology_svg
-from topoopt.page.svg import gauge, use_class, utilisation_legend
+from topoopt.page.render import Column, Fact, Page, Plot, Section, Swatch, Table
 from topoopt.page.text import counted, objective_text, percent, possible_improvement, rejection, shortened
 from topoopt.page.text import number as plain_number
+
+FULL = 1e-6
+"""Part of a capacity that may be free on a resource that is called full."""
+
+NO_FLOW = 1e-10
+"""Part of the largest capacity below which a rate to a next hop is rounding."""
+
+OWN_LIMIT = "its own limit"
+
+
+ServerRate = tuple[int, int, tuple[tuple[int, float], ...]]
+"""What one server sends towards one destination: server, destination, (neighbour, Gbit/s) by neighbour.
+
+It is the rate to configure there: of the traffic of the server, and of that of others that passes through.
+"""
+
+
+@dataclass(frozen=True, eq=False)
+class AllocationFigures:
+    """The figures of a plan; arrays are by transfer (T), arc (m) or resource (m+2n)."""
+
+    problem: AllocationProblem
+    plan: AllocationPlan
+
+    @cached_property
+    def rates_gbps(self) -> Floats:
+        """float64[T], over all routes of a transfer, added in their order."""
+        routes = np.split(self.plan.route_gbps, np.flatnonzero(np.diff(self.problem.owner)) + 1)
+        return np.array([sum(rates.tolist()) for rates in routes])
+
+    @cached_property
+    def completion_times_s(self) -> tuple[float | None, ...]:
+        """Size over rate of each transfer; None without a size, and without a rate."""
+        rows = zip(self.problem.transfers, self.rates_gbps.tolist(), strict=True)
+        return tuple(
+            t.size_bytes / GBIT_BYTES / rate if t.size_bytes is not None and rate > 0 else None for t, rate in rows
+        )
+
+    @property
+    def completion_time_s(self) -> float | None:
+        """When the last transfer ends at these rates; None if some transfer has no size."""
+        times = [time for time in self.completion_times_s if time is not None]
+        return max(times) if len(times) == len(self.completion_times_s) else None
+
+    @cached_property
+    def objective(self) -> Objective:
+        """What the goal of the problem makes of the rates."""
+        return objective_of(self.problem, self)
+
+    @cached_property
+    def server_rates(self) -> tuple[ServerRate, ...]:
+        """What every server sends towards each destination, by next hop; sorted."""
+        problem = self.problem
+        arcs, n = problem.topology.arcs.astype(np.int64), problem.topology.servers
+        routes = [(route, transfer.destination) for transfer in problem.transfers for route in transfer.routes]
+        lengths = [len(route.arcs) for route, _ in routes]
+        used = np.concatenate([route.arcs for route, _ in routes])
+        gbps = np.concatenate([route.fraction for route, _ in routes]) * np.repeat(self.plan.route_gbps, lengths)
+        destination = np.repeat(np.array([to for _, to in routes], dtype=np.int64), lengths)
+        hop, index = np.unique((arcs[used, 0] * n + destination) * n + arcs[used, 1], return_inverse=True)
+        gbps = np.bincount(index, gbps)
+        flows = gbps > NO_FLOW * float(problem.capacity_gbps.max())
+        (pair, head), gbps = np.divmod(hop[flows], n), gbps[flows]
+        hops = list(zip(head.tolist(), gbps.tolist(), strict=True))
+        pairs, first = np.unique(pair, return_index=True)
+        rows = zip(pairs.tolist(), first.tolist(), [*first[1:].tolist(), len(hops)], strict=True)
+        return tuple((pair // n, pair % n, tuple(hops[low:high])) for pair, low, high in rows)
+
+    @cached_property
+    def link_gbps(self) -> Floats:
+        """float64[m], rate on every arc, of all destinations."""
+        n, arcs = self.problem.topology.servers, self.problem.topology.arcs.astype(np.int64)
+        hops = [(server * n + hop, rate) for server, _, next_hops in self.server_rates for hop, rate in next_hops]
+        index, rates = np.array([hop for hop, _ in hops], dtype=np.int64), np.array([rate for _, rate in hops])
+        return np.asarray(np.bincount(index, rates, n * n)[arcs[:, 0] * n + arcs[:, 1]], dtype=np.float64)
+
+    @property
+    def utilisation(self) -> Floats:
+        """float64[m], rate over capacity of every arc."""
+        return self.link_gbps / self.problem.capacity_gbps
+
+    @property
+    def full_links(self) -> list[int]:
+        """Indices of the arcs without free capacity."""
+        return np.flatnonzero(self.utilisation >= 1 - FULL).tolist()
+
+    @cached_property
+    def limited_by(self) -> tuple[tuple[str, ...], ...]:
+        """What is full on the routes of each transfer, in the order of the resources, or its own limit.
+
+        With several routes, a full resource on any of them is named; every route has one, or the transfer is at its
+        limit.
+        """
+        network, rates = network_of(self.problem), self.plan.route_gbps
+        load = np.bincount(network.shared, network.use * rates[network.route], len(network.capacity))
+        full = (load >= network.capacity * (1 - FULL))[network.shared]
+        pairs = np.unique(network.owner[network.route[full]] * len(network.names) + network.shared[full])
+        owner, resource = np.divmod(pairs, len(network.names))
+        by_transfer = np.split(resource, np.searchsorted(owner, range(1, len(self.problem.transfers))))
+        rows = zip(by_transfer, self.rates_gbps.tolist(), self.problem.transfers, strict=True)
+        return tuple(
+            (*(network.names[r] for r in resources), *([OWN_LIMIT] if rate >= t.max_gbps * (1 - FULL) else []))
+            for resources, rate, t in rows
+        )
+
+    @cached_property
+    def local_gbps(self) -> dict[tuple[int, int], float]:
+        """Traffic of a server itself, by server and destination; what else it sends there is forwarded."""
+        local: dict[tuple[int, int], float] = {}
+        for transfer, rate in zip(self.problem.transfers, self.rates_gbps.tolist(), strict=True):
+            pair = (transfer.source, transfer.destination)
+            local[pair] = local.get(pair, 0.0) + rate
+        return local
+
+    def columns(self) -> dict[str, Columns]:
+        """Tables of links, transfers and servers, as columns."""
+        transfers = self.problem.transfers
+        load = {
+            "rate_gbps": self.link_gbps,
+            "capacity_gbps": self.problem.capacity_gbps,
+            "utilisation": self.utilisation,
+        }
+        return {
+            "links": {**links_of(self.problem.topology), **load},
+            "transfers": {
+                "name": [transfer.name for transfer in transfers],
+                "source": [transfer.source for transfer in transfers],
+                "destination": [transfer.destination for transfer in transfers],
+                "rate_gbps": self.rates_gbps,
+                "completion_time_s": list(self.completion_times_s),
+                "limited_by": [list(names) for names in self.limited_by],
+            },
+            "servers": {
+                "server": [server for server, _, _ in self.server_rates],
+                "destination": [destination for _, destination, _ in self.server_rates],
+                "rate_gbps": [float(sum(rate for _, rate in hops)) for _, _, hops in self.server_rates],
+            },
+        }
+
+
+def objective_of(problem: AllocationProblem, figures: AllocationFigures) -> Objective:
+    """Return the last completion, the weighted sum, or the lowest level of the rates."""
+    if problem.goal == "completion-time":
+        return Objective("completion_time", max(time or np.inf for time in figures.completion_times_s), "s")
+    shares, rates = shares_of(problem), figures.rates_gbps
+    if problem.wants_total:
+        return Objective("weighted_total_rate", float(shares.gain @ rates), "Gbit/s")
+    lowest = float(((rates - shares.base) / shares.gain).min())
+    if problem.goal == "min-guarantee":  # a surplus is never negative, but for rounding
+        return Objective("min_surplus", max(lowest, 0.0), "Gbit/s")
+    weighted = problem.goal == "weighted"
+    return Objective("min_weighted_rate" if weighted else "min_rate", lowest, "Gbit/s")
+
 
 GOALS = {
     "max-min": "no rate can grow unless one that is no larger falls",

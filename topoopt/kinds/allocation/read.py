@@ -39,14 +39,14 @@ from topoopt.core.data import (
     Server,
 )
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.search_settings import SearchSettings
+from topoopt.core.result import SearchSettings
 from topoopt.core.topology import Topology
 from topoopt.files import codec
+from topoopt.files.codec import PositiveBytes
 from topoopt.files.demand_files import ServerNames
 from topoopt.files.documents import Document, canonical_sha256
-from topoopt.files.fields import PositiveBytes
-from topoopt.files.findings import Findings, within
 from topoopt.files.issues import Issue
+from topoopt.files.reader_fields import Findings, within
 from topoopt.files.results import LIMITS, solution_kind
 from topoopt.files.sections import DemandSection, FamilyDemand, TopologyContent, TopologySection, demand_of, topology_of
 from topoopt.kinds import kind_named

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from solvers.collective.options import sized
-from solvers.collective.schedules import link_loads, step_loads_us, timing
+from solvers.collective.schedules import LinkUses, link_loads, us_of_unit
 from topoopt.core.arrays import Floats
 from topoopt.core.collective import (
     BestBySize,
@@ -46,9 +45,16 @@ class CollectiveFigures:
         return self.plan.schedule
 
     @cached_property
-    def timing(self) -> tuple[float, float, float]:
-        """Times of the schedule with and without barriers, us."""
-        return timing(self.problem, self.schedule)
+    def loads(self) -> tuple[Floats, Floats]:
+        """What every step puts on every link, units, and its latency, us (`LinkUses.step_loads`)."""
+        return LinkUses.of(self.problem, self.schedule).step_loads()
+
+    @cached_property
+    def _step_us(self) -> Floats:
+        """float64[steps], latency of the slowest message and bytes of the fullest link of each step."""
+        units, latency = self.loads
+        fullest: Floats = (units * us_of_unit(self.problem, self.schedule)).max(axis=1, initial=0.0)
+        return fullest + latency
 
     @property
     def steps(self) -> int:
@@ -58,24 +64,23 @@ class CollectiveFigures:
     @property
     def time_us(self) -> float:
         """All steps one after the other, a barrier between them."""
-        return self.timing[0]
+        return float(self._step_us.sum())
 
     @cached_property
     def step_ends_us(self) -> list[float]:
         """When each step ends, which takes its slowest latency and the time of its fullest link."""
-        loads, latency = step_loads_us(self.problem, self.schedule)
-        ends: list[float] = np.cumsum(latency + loads.max(axis=1, initial=0.0)).tolist()
+        ends: list[float] = np.cumsum(self._step_us).tolist()
         return ends
 
-    @property
+    @cached_property
     def makespan_us(self) -> float:
         """Without barriers: a message goes when its block is there and its links are free."""
-        return self.timing[1]
+        return LinkUses.of(self.problem, self.schedule).makespan_us()
 
     @property
     def busy_us(self) -> float:
         """Bytes of the link that carries most, over its rate."""
-        return self.timing[2]
+        return float((self.loads[0].sum(axis=0) * us_of_unit(self.problem, self.schedule)).max(initial=0.0))
 
     @property
     def algbw_gbytes_per_s(self) -> float:
@@ -109,17 +114,8 @@ class CollectiveFigures:
     @cached_property
     def link_use(self) -> Floats:
         """float64[m], part of the time that each link is in use."""
-        network, schedule = self.problem.network, self.schedule
-        sends, load = schedule.sends, link_loads(network, schedule)
-        if self.problem.multicast:
-            index = {(tail, head): arc for arc, (tail, head) in enumerate(network.arcs.tolist())}
-            passed: set[tuple[int, int, int, int]] = set()
-            rows = (sends.step, sends.block, sends.tail, sends.route)
-            for step, block, tail, route in zip(*(row.tolist() for row in rows), strict=True):
-                passed |= {(step, block, tail, index[hop]) for hop in itertools.pairwise(schedule.routes[route])}
-            load = np.zeros(len(network.arcs))
-            for _, block, _, arc in passed:
-                load[arc] += schedule.blocks.units[block]
+        network = self.problem.network
+        load = link_loads(network, self.schedule, self.loads[0].sum(axis=0))
         moved_us = load * self.bytes_per_unit / (network.gbytes_per_s * 1e3)
         return np.asarray(moved_us / self.time_us, dtype=np.float64)
 

@@ -23,7 +23,7 @@ from solvers.collective.plans import (
     by_shortest,
     by_trees,
 )
-from solvers.collective.schedules import timing
+from solvers.collective.schedules import step_loads_us
 from solvers.stop import Stop
 from topoopt.core.collective import (
     CollectivePlan,
@@ -149,11 +149,12 @@ def _too_many_pairs(problem: CollectiveProblem) -> bool:
 
 
 def _score(problem: CollectiveProblem, schedule: CollectiveSchedule) -> tuple[float, float]:
-    step_us, _, busy_us = timing(problem, schedule)
+    loads, latency = step_loads_us(problem, schedule)
+    step_us = float((loads.max(axis=1, initial=0.0) + latency).sum())
     if problem.objective == "latency":
         return float(schedule.steps), step_us
     if problem.objective == "throughput":
-        return round(busy_us, 9), step_us
+        return round(float(loads.sum(axis=0).max(initial=0.0)), 9), step_us
     return step_us, float(len(schedule.sends))
 
 

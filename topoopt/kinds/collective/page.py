@@ -20,10 +20,21 @@ from topoopt.kinds.collective.figures import (
     ranks_text,
     time_text,
 )
-from topoopt.page.blocks import Block, Column, Fact, Page, Plot, Section, Side, Swatch, Table
-from topoopt.page.charts import Point, Series, legend, number_axis, sorted_chart, xy_chart
+from topoopt.page.charts import (
+    Point,
+    Series,
+    element,
+    joined,
+    legend,
+    number_axis,
+    picture,
+    sorted_chart,
+    use_class,
+    utilisation_legend,
+    xy_chart,
+)
 from topoopt.page.networks import MOST_DRAWN, RADIUS, SIZE, adjacency_plot, chord, label_step, position
-from topoopt.page.svg import element, joined, picture, use_class, utilisation_legend
+from topoopt.page.render import Block, Column, Fact, Page, Plot, Section, Side, Swatch, Table
 from topoopt.page.text import (
     ROUNDING,
     byte_size,

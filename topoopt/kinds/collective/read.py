@@ -13,13 +13,13 @@ from pydantic import Field
 from topoopt.core.collective import CollectiveOp, CollectiveProblem
 from topoopt.core.data import MAX_BYTES, MAX_SERVERS, STRICT, FileName, Pattern, SchemaVersion
 from topoopt.core.rated_network import RatedNetwork
-from topoopt.core.search_settings import SearchSettings
+from topoopt.core.result import SearchSettings
 from topoopt.files import codec
+from topoopt.files.codec import is_none
 from topoopt.files.documents import Document, canonical_sha256
-from topoopt.files.fields import is_none
-from topoopt.files.findings import Findings, within
 from topoopt.files.issues import Issue
-from topoopt.files.rated_sections import ClosNetwork, FileNetwork, RatedSection, network_of
+from topoopt.files.reader_fields import Findings, within
+from topoopt.files.sections import ClosNetwork, FileNetwork, RatedSection, network_of
 
 ROOTED = ("broadcast", "reduce")
 UNITS = {"B": 1, **{f"{letter}B": 1000 ** (power + 1) for power, letter in enumerate("kMGT")}, "KB": 1000}

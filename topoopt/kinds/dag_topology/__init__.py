@@ -16,9 +16,9 @@ RECORDS = (
         files=KindFiles(DagTopologyInstance, resolve, "topoopt.kinds.dag_topology"),
         check=called_later("topoopt.verify.dag_topology", "check"),
         solver=at_first_use("topoopt.kinds.dag_topology.methods", "SOLVER"),
-        figures_class=at_first_use("topoopt.kinds.dag_topology.figures", "DagTopologyFigures"),
+        figures_class=at_first_use("topoopt.kinds.dag_topology.page", "DagTopologyFigures"),
         pages=pages_of(at_first_use("topoopt.kinds.dag_topology.page", "page")),
         format_2=at_first_use("topoopt.kinds.dag_topology.methods", "from_format_2"),
-        explain=at_first_use("topoopt.kinds.dag_topology.explain", "explain"),
+        explain=at_first_use("topoopt.kinds.dag_topology.methods", "explain"),
     ),
 )

@@ -1,8 +1,9 @@
-"""The methods of kind `dag-topology`, and the result that circuits amount to."""
+"""The methods of kind `dag-topology`, the result that circuits amount to, and why it is no better."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,12 @@ from topoopt.core.dag_topology import (
     PathMean,
     branching_certificate,
 )
+from topoopt.core.errors import InputError, LimitError, Problem
 from topoopt.core.result import Certificate
+from topoopt.kinds.dag_topology.page import DagTopologyFigures
 from topoopt.kinds.kind import Effort, Method, Solver, table
-from topoopt.kinds.pipeline import assembled
+from topoopt.kinds.pipeline import Explanation, Question, assembled, solve
+from topoopt.page.text import quantity
 from topoopt.verify.dag_topology import CHECKER
 
 
@@ -75,3 +79,86 @@ def _assemble(problem: DagTopologyProblem, circuits: Circuits, effort: Effort) -
 SOLVER = Solver(
     methods=lambda _: DAG_TOPOLOGY_METHODS, assemble=_assemble, tables=lambda _: (("", DAG_TOPOLOGY_METHODS),)
 )
+
+
+SAME = 1e-9
+"""Part of the makespan that is rounding."""
+
+
+def explain(result: DagTopologyResult, question: Question) -> Explanation:
+    """Explain the path that ends last, what of it is transfers, and gains of ports.
+
+    Raises
+    ------
+    InputError
+        There is no instance.
+    """
+    problem = result.problem
+    if problem is None:
+        raise InputError([Problem("needed for the graph", path="instance", allowed="the instance that was solved")])
+    figures = DagTopologyFigures(problem, result.plan)
+
+    def time(value: float) -> str:
+        return quantity(value, problem.time_unit)
+
+    path = critical_path(figures)
+    spent = {"transfers": 0.0, "tasks": 0.0}
+    for index in path:
+        step = figures.steps[index]
+        spent["transfers" if step.source >= 0 else "tasks"] += step.end - step.start
+    makespan = result.objective.value
+    gains, late = _gains(figures, makespan, question)
+    names = [figures.steps[index].name for index in path]
+    sentences = [
+        f"{result.name}: {time(makespan)}; the path that ends last has {time(spent['transfers'])} of transfers and "
+        f"{time(spent['tasks'])} of tasks.",
+        f"The path: {' → '.join(names[:10])}{' → …' if len(names) > 10 else ''}.",
+        f"Without any transfer time the job would take {time(figures.compute_time)}: "
+        f"{time(figures.communication_time)} are communication.",
+        *(
+            f"With one port more at {where}: {time(value)}"
+            + (", no gain." if value >= makespan * (1 - SAME) else f", {1 - value / makespan:.1%} less.")
+            for where, value in gains.items()
+        ),
+    ]
+    document = {
+        "makespan": makespan,
+        "compute_path": figures.compute_time,
+        "communication_time": figures.communication_time,
+        "critical_path": names,
+        "critical_path_transfers": spent["transfers"],
+        "critical_path_tasks": spent["tasks"],
+        "one_port_more": [{"where": where, "makespan": value} for where, value in gains.items()],
+    }
+    return Explanation(tuple(sentences), document, result.notes, late)
+
+
+def critical_path(figures: DagTopologyFigures) -> list[int]:
+    """Return steps, each started as the one before it ended, from the first to the one that ends last."""
+    after, steps = figures.problem.after, figures.steps
+    step: int | None = int(np.argmax([span.end for span in steps]))
+    path: list[int] = []
+    while step is not None:
+        path.append(step)
+        step = max(after[step], key=lambda before: steps[before].end, default=None)
+    return path[::-1]
+
+
+def _gains(figures: DagTopologyFigures, makespan: float, question: Question) -> tuple[dict[str, float], bool]:
+    """Return the makespan with one port more, at every pod and at those without a free one; whether time ran out."""
+    problem = figures.problem
+    full = [pod for pod, used in enumerate(figures.ports_used) if used == problem.ports[pod]]
+    cases = {"every pod": range(problem.pods), **{f"pod {pod}": [pod] for pod in full[: question.checks]}}
+    gains: dict[str, float] = {}
+    for where, pods in cases.items():
+        if not question.left_s():
+            return gains, True
+        ports = tuple(count + (pod in pods) for pod, count in enumerate(problem.ports))
+        more = replace(problem, ports=ports, slack_percent=0.0, sha256="", document=None)
+        try:
+            result = solve(more, question.options("auto"))
+        except LimitError:
+            return gains, True
+        if result.check.ok:
+            gains[where] = min(result.objective.value, makespan)
+    return gains, False

@@ -12,11 +12,11 @@ from annotated_types import Ge, Gt, Le, Len, Lt
 from topoopt.core.arrays import BYTES_PER_MS_PER_GBPS
 from topoopt.core.dag_topology import MAX_PODS, MAX_PORTS, MAX_STEPS, DagTask, DagTopologyProblem, DagTransfer
 from topoopt.core.data import STRICT, FileName, Label, SchemaVersion
-from topoopt.core.search_settings import SearchSettings
+from topoopt.core.result import SearchSettings
 from topoopt.files import codec
 from topoopt.files.documents import Document, canonical_sha256
-from topoopt.files.findings import Findings
 from topoopt.files.issues import Issue
+from topoopt.files.reader_fields import Findings
 
 Pod = Annotated[int, Ge(0), Lt(MAX_PODS)]
 Ports = Annotated[int, Ge(1), Le(MAX_PORTS)]

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from formulations.hierarchical_program import BandwidthProgram, plain_program
+from formulations.hierarchical_bandwidth import BandwidthProgram, plain_program
 from topoopt.core.arrays import Floats
 from topoopt.core.hierarchy import (
     Collective,

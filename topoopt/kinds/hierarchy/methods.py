@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from formulations.hierarchical_bandwidth import Multipliers
-from formulations.hierarchical_program import BandwidthProgram, plain_program
+from formulations.hierarchical_bandwidth import BandwidthProgram, Multipliers, plain_program
 from solvers.hierarchy import BestDesign, best_design, front
 from solvers.hierarchy import FrontPoint as SolvedPoint
 from topoopt.core.arrays import Floats
@@ -168,7 +167,7 @@ def _converted(
     problem: HierarchicalProblem, certificate: Mapping[str, Any], design: int, *, ratio: bool, **subject: Any
 ) -> Certificate:
     """Return a certificate of format 2, whose rows have names."""
-    from formulations.hierarchical_program import with_ratio
+    from formulations.hierarchical_bandwidth import with_ratio
 
     plain = plain_program(problem.designs[design], problem)
     names = (with_ratio(plain) if ratio else plain).row_names

@@ -11,9 +11,8 @@ from markupsafe import Markup
 from topoopt.core.hierarchy import HierarchicalPlan, HierarchicalProblem, fleet_time
 from topoopt.core.result import Result
 from topoopt.kinds.hierarchy.figures import CollectiveTime, HierarchicalFigures, marginal_ns
-from topoopt.page.blocks import Block, Column, Fact, Page, Plot, Section, Swatch, Table
-from topoopt.page.charts import Point, Series, legend, number_axis, xy_chart
-from topoopt.page.svg import element, percentage, picture, stack
+from topoopt.page.charts import Point, Series, element, legend, number_axis, percentage, picture, stack, xy_chart
+from topoopt.page.render import Block, Column, Fact, Page, Plot, Section, Swatch, Table
 from topoopt.page.text import (
     byte_size,
     compared,

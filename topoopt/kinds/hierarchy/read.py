@@ -36,12 +36,12 @@ from topoopt.core.hierarchy import (
     LinearConstraint,
     Task,
 )
-from topoopt.core.search_settings import SearchSettings
+from topoopt.core.result import SearchSettings
 from topoopt.files import codec
+from topoopt.files.codec import FileModel, Label, or_text
 from topoopt.files.documents import Document, canonical_sha256
-from topoopt.files.fields import FileModel, Label, or_text
-from topoopt.files.findings import Findings
 from topoopt.files.issues import Issue, Path, nearest_text, value_text
+from topoopt.files.reader_fields import Findings
 from topoopt.workloads.language_models import (
     MAX_RANKS,
     PARALLELISMS,

@@ -6,8 +6,7 @@ from topoopt.core.data import called_later
 from topoopt.core.errors import Problem
 from topoopt.core.job import DEFAULT_FABRICS, CoOptimisation, JobPlan
 from topoopt.core.price_book import PLAN_FABRIC, iterations_per_s_per_million_usd
-from topoopt.core.result import Result
-from topoopt.core.search_settings import AllReduceChoice
+from topoopt.core.result import AllReduceChoice, Result
 from topoopt.files.results import ResultFormat
 from topoopt.kinds.job.read import CoOptimisationInstance, read_co_optimisation
 from topoopt.kinds.kind import Kind, KindFiles, at_first_use, pages_of

@@ -19,7 +19,7 @@ from topoopt.kinds.job.plots import breakdown_terms
 from topoopt.kinds.pipeline import Explanation, Question
 from topoopt.page.text import percent
 from topoopt.simulate.fabrics import plan_network
-from topoopt.simulate.lower import build_task_graph
+from topoopt.simulate.network import build_task_graph
 from topoopt.simulate.time_models.evaluate import simulate
 from topoopt.verify.checker import BRIEF
 from topoopt.verify.job.check import CHECKER

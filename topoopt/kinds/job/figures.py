@@ -16,12 +16,11 @@ from topoopt.core.job import Baseline, Breakdown, CoOptimisation, Evaluation, Fa
 from topoopt.core.price_book import FabricPrices, PriceBook
 from topoopt.core.proofs import Status
 from topoopt.core.result import Columns, Objective, Result, links_of, listed
-from topoopt.core.routing import Demand
-from topoopt.core.workload import GRADIENT_BYTES, Strategy, TaskGraph, Workload, strided_groups
-from topoopt.costs.bills import SimulatedFabric, default_price_book, fabric_prices
+from topoopt.core.workload import GRADIENT_BYTES, Demand, Strategy, TaskGraph, Workload, strided_groups
+from topoopt.costs import SimulatedFabric, default_price_book, fabric_prices
 from topoopt.page.text import milliseconds, percent
 from topoopt.simulate.fabrics import FABRICS, FabricOptions, options_of, plan_network
-from topoopt.simulate.lower import build_task_graph, demand_of
+from topoopt.simulate.network import build_task_graph, demand_of
 from topoopt.simulate.time_models.evaluate import evaluate, simulate
 from topoopt.verify.checker import ViolationLog
 from topoopt.verify.job.plan import check_strategy

@@ -31,7 +31,6 @@ from topoopt.core.arrays import Ints, bytes_per_ms
 from topoopt.core.cluster import Cluster, LinkDirection, LinkSharing
 from topoopt.core.collective import GroupSchedule
 from topoopt.core.errors import CheckError, InputError, Problem
-from topoopt.core.graphs import strongly_connected
 from topoopt.core.job import (
     Baseline,
     ComparedStrategy,
@@ -39,20 +38,22 @@ from topoopt.core.job import (
     FabricChoice,
     JobPlan,
     OtherFabrics,
+    ScheduleRows,
     SearchLog,
+    SwitchRows,
     joint_certificate,
     strategy_certificate,
 )
 from topoopt.core.network import LinkTree
-from topoopt.core.plan import ScheduleRows, SwitchRows
 from topoopt.core.price_book import PriceBook
 from topoopt.core.proofs import Bound, Tolerance, settle
-from topoopt.core.result import Certificate, SearchResult
-from topoopt.core.routing import GroupRings, PathTable, Ring
-from topoopt.core.search_settings import JobSearchSettings
-from topoopt.core.topology import Topology
+from topoopt.core.result import AllReduceChoice, Certificate, JobSearchSettings, SearchResult
+from topoopt.core.topology import Topology, strongly_connected
 from topoopt.core.workload import (
+    GroupRings,
+    PathTable,
     Placement,
+    Ring,
     Strategy,
     StrategyCase,
     StrategyCertificate,
@@ -60,7 +61,7 @@ from topoopt.core.workload import (
     Workload,
     strided_groups,
 )
-from topoopt.costs.bills import default_price_book
+from topoopt.costs import default_price_book
 from topoopt.files.documents import parse_document
 from topoopt.files.issues import Path, path_text
 from topoopt.kinds.job.figures import JobResult, continued, job_figures
@@ -68,10 +69,10 @@ from topoopt.kinds.kind import Effort, Method, Solver, table
 from topoopt.kinds.pipeline import concluded
 from topoopt.simulate.fabrics import FABRICS, FabricOptions, choice_problems, options_of
 from topoopt.simulate.network import Network
-from topoopt.verify.job.bounds import compute_bounds, instance_bounds
+from topoopt.verify.job.bounds import compute_bounds, instance_bounds, strategies_in_turn
 from topoopt.verify.job.check import at_root, laws_of, strategy_bound
 from topoopt.verify.job.least_times import Choices, choices_of
-from topoopt.verify.job.strategy_laws import StrategyLaws, mirrored, states_of
+from topoopt.verify.job.strategy_laws import OF_SLICES, StrategyLaws, mirrored, states_of
 from topoopt.verify.laws.networks import check_network
 
 SEARCH_SHARE = 0.7
@@ -201,6 +202,12 @@ def _bound(problem: CoOptimisation, effort: Effort) -> tuple[Bound, tuple[Certif
     if formulas is None:
         return max(compute_bounds(cluster, workload), key=lambda bound: bound.value), ()
     quick = _time_is_short(effort, QUICK_S)
+    if effort.search.method == "joint" and not quick:
+        on_rings = problem.search.allreduce is AllReduceChoice.RINGS
+        in_turn = effort.optional(
+            "bounds of strategies in turn", lambda: strategies_in_turn(cluster, workload, on_rings=on_rings)
+        )
+        formulas = formulas if in_turn is None else (*formulas, in_turn)
     proven = effort.optional(
         "bound of the strategy program",
         lambda: prove_bound(
@@ -304,12 +311,15 @@ def require_lawful(cluster: Cluster, choice: FabricChoice, options: FabricOption
         raise CheckError("\n".join(f"{choice.name}: {violation}" for violation in violations))
 
 
-def program_of(laws: StrategyLaws) -> StrategyChoice:
-    """The laws as a program; tables of zeros are left out."""
+def program_of(laws: StrategyLaws, *, slices: bool = True) -> StrategyChoice:
+    """The laws, or those that do not speak of slices, as a program; tables of zeros and idle events are left out."""
     numbers: dict[tuple[str, int], int] = {}
     quantities: list[Quantity] = []
     event_laws = []
-    for law in laws.laws:
+    stated = [law for law in laws.laws if slices or not law.name.startswith(OF_SLICES)]
+    ends = {0, len(laws.events) - 1, *(law.tail for law in stated), *(law.head for law in stated)}
+    event = {old: new for new, old in enumerate(sorted(ends))}
+    for law in stated:
         terms: dict[int, float] = {}
         for tables, needs in ((laws.operators, law.operators), (laws.between, law.pairs)):
             for name, indices in needs:
@@ -322,8 +332,9 @@ def program_of(laws: StrategyLaws) -> StrategyChoice:
                         quantities.append((index, values))
                     q = numbers[name, index]
                     terms[q] = terms.get(q, 0.0) + 1.0
-        event_laws.append(EventLaw(law.name, law.tail, law.head, law.constant, tuple(terms.items())))
-    return StrategyChoice(laws.counts, laws.pairs, tuple(quantities), tuple(event_laws), len(laws.events), laws.memory)
+        tail, head = event[law.tail], event[law.head]
+        event_laws.append(EventLaw(law.name, tail, head, law.constant, tuple(terms.items())))
+    return StrategyChoice(laws.counts, laws.pairs, tuple(quantities), tuple(event_laws), len(event), laws.memory)
 
 
 def prove_bound(
@@ -379,7 +390,9 @@ def _certificate(
     fixed = None
     if classes > 1 and mirrored(laws):
         fixed = int(np.argmax([reduced.max() for reduced in laws.operators["allreduce"]]))
-    tree = prove(program_of(laws), most, allowed=at_root(laws, fixed), programs=programs, stop=stop)
+    fewer = program_of(laws, slices=False) if any(law.name.startswith(OF_SLICES) for law in laws.laws) else None
+    root = at_root(laws, fixed)
+    tree = prove(program_of(laws), most, fewer=fewer, allowed=root, programs=programs, stop=stop)
     return None if tree is None else StrategyCertificate(tree, classes, fixed)
 
 

@@ -38,10 +38,9 @@ from topoopt.kinds.job.tables import (
     terms_table,
     traffic_plots,
 )
-from topoopt.page.blocks import Block, Column, Fact, Page, Plot, Section, Side, Swatch, Table
-from topoopt.page.charts import sorted_chart
+from topoopt.page.charts import sorted_chart, use_class
 from topoopt.page.networks import dark_ports, diameter_and_mean_hops
-from topoopt.page.svg import use_class
+from topoopt.page.render import Block, Column, Fact, Page, Plot, Section, Side, Swatch, Table
 from topoopt.page.text import (
     byte_size,
     compared,
@@ -341,6 +340,7 @@ def provenance(result: JobResult, figures: JobFigures) -> tuple[tuple[str, str],
         ("hop latency", f"{cluster.hop_latency_us:g} µs"),
         ("AllReduce ring round latency", f"{cluster.ring_round_latency_us:g} µs"),
         ("link sharing", cluster.link_sharing.value),
+        ("order of compute", cluster.compute_order.value),
         ("inside a server", f"{cluster.intra_server_gbps:g} Gbit/s, {cluster.local_allreduce} AllReduce"),
         ("price book", book if prices is None else f"{prices.book}, SHA-256 {prices.book_sha256}"),
     )

@@ -12,10 +12,21 @@ from markupsafe import Markup
 
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.job import ConvergencePoint, Span
-from topoopt.core.routing import TrafficFigures
+from topoopt.core.workload import TrafficFigures
 from topoopt.kinds.job.figures import JobFigures
-from topoopt.page.blocks import Swatch
-from topoopt.page.charts import Axis, Point, Series, legend, xy_chart
+from topoopt.page.charts import (
+    Axis,
+    Point,
+    Series,
+    coordinate,
+    element,
+    legend,
+    percentage,
+    picture,
+    tick_text,
+    ticks,
+    xy_chart,
+)
 from topoopt.page.networks import (
     MOST_DRAWN,
     RADIUS,
@@ -27,7 +38,7 @@ from topoopt.page.networks import (
     find_links,
     topology_svg,
 )
-from topoopt.page.svg import coordinate, element, percentage, picture, tick_text, ticks
+from topoopt.page.render import Swatch
 from topoopt.page.text import byte_size, counted, milliseconds, percent, shortened
 from topoopt.page.timelines import COMPUTE, FEW_LANES, HEAD, LANE, critical, lane_bar, merged_spans, sending, time_axis
 from topoopt.simulate.network import traffic_figures

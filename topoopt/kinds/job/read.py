@@ -14,14 +14,13 @@ from annotated_types import Ge, Gt, Le, Len
 from pydantic import Discriminator, Field, Tag, ValidationError
 
 from topoopt.core.arrays import GIB
-from topoopt.core.cluster import Cluster, LinkDirection, LinkSharing, LocalAllReduce
+from topoopt.core.cluster import Cluster, ComputeOrder, LinkDirection, LinkSharing, LocalAllReduce
 from topoopt.core.data import MAX_SERVERS, STRICT, FileName, Gbps, Label, Names, SchemaVersion, Server
 from topoopt.core.job import BaselineSettings, CoOptimisation
-from topoopt.core.search_settings import JobSearchSettings
+from topoopt.core.result import JobSearchSettings
 from topoopt.core.workload import GRADIENT_BYTES, Operator, OperatorInput, Split, Workload
 from topoopt.files import codec
-from topoopt.files.documents import Document, canonical_sha256
-from topoopt.files.fields import (
+from topoopt.files.codec import (
     MAX_OPERATORS,
     MAX_SAMPLES,
     Bytes,
@@ -32,13 +31,13 @@ from topoopt.files.fields import (
     PositiveCount,
     TimeMs,
 )
-from topoopt.files.findings import Findings
+from topoopt.files.documents import Document, canonical_sha256
 from topoopt.files.issues import MAX_LISTED, Issue, Path, nearest_text, value_text
 from topoopt.files.job_document import read_profile, topological_order
+from topoopt.files.reader_fields import Findings
 from topoopt.page.text import counted
-from topoopt.workloads.device import DEVICES, Profile, ProfileCosts
 from topoopt.workloads.models import MODELS, build_workload, find_model
-from topoopt.workloads.operators import CostModel, all_parameters, complete_sizes
+from topoopt.workloads.operators import DEVICES, CostModel, Profile, ProfileCosts, all_parameters, complete_sizes
 
 _SIZES = "; ".join(
     f"{model.name}: " + ", ".join(f"{size.name} ({size.default})" for size in all_parameters(model))
@@ -71,6 +70,8 @@ class ClusterFile:
     """time model of the AllReduce in a server"""
     link_sharing: Annotated[LinkSharing, Names(LinkSharing)] = LinkSharing.FIFO
     """flows take turns of a segment on a link, each request is served whole, or transfers go before AllReduces"""
+    compute_order: Annotated[ComputeOrder, Names(ComputeOrder)] = ComputeOrder.ARRIVAL
+    """a server computes what became ready first, or what has the longest path of compute to the end"""
     gpu_memory_gib: Annotated[float, Gt(0), Le(1e6)] | None = None
     """memory of a GPU; null: unchecked; left out: that of the device of the operator times, if any"""
 

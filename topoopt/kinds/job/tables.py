@@ -15,13 +15,12 @@ from topoopt.core.arrays import Floats
 from topoopt.core.collective import BREADTH_FIRST, FEWEST_STEPS, TREES, GroupSchedule
 from topoopt.core.job import OperatorChoice, Span
 from topoopt.core.price_book import PLAN_FABRIC, iterations_per_s_per_million_usd
-from topoopt.core.routing import GroupRings, Ring, ring_pair_bytes
+from topoopt.core.workload import GroupRings, Ring, ring_pair_bytes
 from topoopt.kinds.job.figures import JobFigures, JobResult
 from topoopt.kinds.job.plots import MAX_LABEL, SPAN_NAMES, breakdown_terms
-from topoopt.page.blocks import Block, Column, Plot, Table
-from topoopt.page.charts import MAX_CELLS, in_blocks, intensity_plot
+from topoopt.page.charts import MAX_CELLS, element, gauge, in_blocks, intensity_plot, joined, percentage
 from topoopt.page.networks import switch_rows
-from topoopt.page.svg import element, gauge, joined, percentage
+from topoopt.page.render import Block, Column, Plot, Table
 from topoopt.page.text import byte_size, counted, milliseconds, number, percent, quotient, ratio, server_set, shortened
 
 LONGEST_STEPS = 15

@@ -32,6 +32,6 @@ RECORDS = (
         figures_class=at_first_use("topoopt.kinds.llm_training.figures", "LlmTrainingFigures"),
         pages=pages_of(at_first_use("topoopt.kinds.llm_training.page", "page")),
         format_2="times of training come from a new time model, by which no figure and no proof of this file holds",
-        explain=at_first_use("topoopt.kinds.llm_training.explain", "explain"),
+        explain=at_first_use("topoopt.kinds.llm_training.methods", "explain"),
     ),
 )

@@ -46,7 +46,7 @@ from topoopt.simulate.llm_training.links import family_groups
 from topoopt.simulate.llm_training.step import estimate, roofline_estimate, strategy_orders, strategy_times
 from topoopt.simulate.llm_training.strategies import columns_of
 from topoopt.simulate.llm_training.times import iteration_times
-from topoopt.simulate.pipeline_timeline import TickCosts, timed
+from topoopt.simulate.pipeline import TickCosts, timed
 
 WITHOUT_LINKS = (IDEAL_SWITCH, PHOTONIC_RAILS, POD_CIRCUITS)
 """Fabrics whose plans have no network of their own."""

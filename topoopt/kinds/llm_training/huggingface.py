@@ -2,27 +2,108 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import ast
+import math
+import operator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 
-from topoopt.core import language_models
+from topoopt.core import llm_training as language_models
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.language_models import LanguageModel, LayerKind, Mixer, Mlp
+from topoopt.core.llm_training import LanguageModel, LayerKind, Mixer, Mlp
 from topoopt.files.documents import Document, parse_document
-from topoopt.files.findings import Findings
 from topoopt.files.issues import Issue, key_text, value_text
-from topoopt.files.reader_fields import ANY_OTHER, FieldTable, named
-from topoopt.kinds.llm_training.families.dense import DENSE_FAMILIES
-from topoopt.kinds.llm_training.families.formulas import value_of
-from topoopt.kinds.llm_training.families.hybrids import HYBRID_FAMILIES
-from topoopt.kinds.llm_training.families.mixtures import MIXTURE_FAMILIES
-from topoopt.kinds.llm_training.families.table import Choice, Family
+from topoopt.files.reader_fields import ANY_OTHER, FieldTable, Findings, named
+from topoopt.kinds.llm_training.families import DENSE_FAMILIES, HYBRID_FAMILIES, MIXTURE_FAMILIES, Choice, Family
 from topoopt.workloads.language_models import further_parameters
+
+_BINARY: Mapping[type[ast.AST], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Is: operator.is_,
+    ast.IsNot: operator.is_not,
+    ast.In: lambda left, right: left in right,
+    ast.NotIn: lambda left, right: left not in right,
+}
+_CALLS: Mapping[str, Callable[..., Any]] = {
+    "ceil": math.ceil,
+    "len": len,
+    "max": max,
+    "min": min,
+    "of_layer": lambda value, index: value[index] if isinstance(value, list) else value,
+}
+
+
+@lru_cache(maxsize=4096)
+def _parsed(formula: str) -> ast.expr:
+    return ast.parse(formula, mode="eval").body
+
+
+def value_of(formula: object, keys: Mapping[str, Any]) -> Any:
+    """What a formula comes to; anything but text stands for itself.
+
+    Args:
+        keys: values by name.
+
+    Raises:
+        IndexError: a list of the configuration has no entry for a layer.
+        ZeroDivisionError: a size that others are divided by is 0.
+    """
+    return _value(_parsed(formula), keys) if isinstance(formula, str) else formula
+
+
+def _value(node: ast.expr, keys: Mapping[str, Any]) -> Any:
+    match node:
+        case ast.Constant():
+            return node.value
+        case ast.Name():
+            return keys[node.id]
+        case ast.UnaryOp(op=ast.Not()):
+            return not _value(node.operand, keys)
+        case ast.UnaryOp(op=ast.USub()):
+            return -_value(node.operand, keys)
+        case ast.BoolOp():
+            result: Any = None
+            for part in node.values:
+                result = _value(part, keys)
+                if bool(result) is isinstance(node.op, ast.Or):
+                    break
+            return result
+        case ast.BinOp():
+            return _BINARY[type(node.op)](_value(node.left, keys), _value(node.right, keys))
+        case ast.Compare():
+            left, holds = _value(node.left, keys), True
+            for compared, part in zip(node.ops, node.comparators, strict=True):
+                right = _value(part, keys)
+                holds, left = holds and _BINARY[type(compared)](left, right), right
+            return holds
+        case ast.IfExp():
+            return _value(node.body if _value(node.test, keys) else node.orelse, keys)
+        case ast.Subscript():
+            return _value(node.value, keys)[_value(node.slice, keys)]
+        case ast.Tuple():
+            return tuple(_value(part, keys) for part in node.elts)
+        case ast.Call(func=ast.Name(id=name)):
+            return _CALLS[name](*(_value(part, keys) for part in node.args))
+        case _:
+            raise ValueError(ast.dump(node))
+
 
 _STORED = "how the checkpoint is stored; `formats` says what is trained. A note says so where it is not 16 bits"
 
@@ -49,9 +130,9 @@ NOTED: FieldTable = MappingProxyType(
             ("noted", "numbers and functions of elements: no size"),
         ),
         **dict.fromkeys(
-            ("rope_theta", "rope_scaling", "rope_parameters", "rope_interleave", "partial_rotary_factor",
-             "max_position_embeddings", "n_ctx", "alibi"),
-            ("noted", "positions, and how many there may be: no weights; `batch.length` says the length"),
+            ("use_parallel_residual", "rope_theta", "rope_scaling", "rope_parameters", "rope_interleave",
+             "partial_rotary_factor", "max_position_embeddings", "n_ctx", "alibi"),
+            ("noted", "order of blocks, positions, and how many: no weights; `batch.length` says the length"),
         ),
         **dict.fromkeys(
             ("attention_dropout", "attn_pdrop", "embd_pdrop", "resid_pdrop", "hidden_dropout", "summary_activation",
@@ -97,18 +178,18 @@ REFUSED: FieldTable = MappingProxyType(
 
 FIELDS: FieldTable = MappingProxyType(
     {
+        **NOTED,
+        **REFUSED,
         **{
             key: ("used", "in " + ", ".join(name for name, family in FAMILIES.items() if key in family.keys))
             for key in dict.fromkeys(key for family in FAMILIES.values() for key in family.keys)
         },
         "model_type": ("used", "the family"),
-        **NOTED,
-        **REFUSED,
     }
 )
 """What is done with each key. Keys that are used in one family are refused in any other, and those refused are refused,
 unless they are null, false, 0 or empty (1 where they count every n-th layer). Keys that do not stand here are named in
-a note."""
+a note; so are those that change a size in one family alone and stand in `NOTED`."""
 
 TABLE: FieldTable = {**FIELDS, ANY_OTHER: ("noted", "its name")}
 """The same with what becomes of any other key."""
@@ -304,10 +385,10 @@ def _broken_rules(family: Family, keys: Mapping[str, Any], data: Mapping[str, An
 def _refused(name: str, family: Family, data: Mapping[str, Any]) -> Iterator[Issue]:
     """Keys of other families, and of what no family here has."""
     for key, value in data.items():
-        if key in family.keys or key not in FIELDS or key == "model_type":
+        if key in family.keys or key in NOTED or key not in FIELDS or key == "model_type":
             continue
         use, meaning = FIELDS[key]
-        if use != "noted" and value and not (key in EVERY and value == 1):
+        if value and not (key in EVERY and value == 1):
             none = "1, " if key in EVERY else ""
             text = f"not covered in model_type {name}" + (f": {meaning}" if use == "refused" else "")
             yield Issue((key,), text, value_text(value), f"left out, {none}null, false, 0 or empty")

@@ -19,7 +19,6 @@ from topoopt.core.llm_training_plan import (
 )
 from topoopt.core.result import Result
 from topoopt.kinds.llm_training.figures import LlmTrainingFigures, PodFigures, fabric_bounds_s
-from topoopt.kinds.llm_training.interval import interval_of
 from topoopt.kinds.llm_training.words import (
     NAMES,
     PARTS,
@@ -31,6 +30,7 @@ from topoopt.kinds.llm_training.words import (
     fabric_name,
     gain_words,
     gib,
+    interval_of,
     link_rows,
     memory_plot,
     note_words,
@@ -52,8 +52,8 @@ from topoopt.kinds.llm_training.words import (
     traffic_rows,
     why_slower,
 )
-from topoopt.page.blocks import Block, Column, Fact, Page, Plot, Section, Side, Swatch, Table
-from topoopt.page.svg import utilisation_legend
+from topoopt.page.charts import utilisation_legend
+from topoopt.page.render import Block, Column, Fact, Page, Plot, Section, Side, Swatch, Table
 from topoopt.page.text import byte_size, counted, number, percent, possible_improvement, rejection, shortened
 from topoopt.page.timelines import ports_legend, ports_picture
 

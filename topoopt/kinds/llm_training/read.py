@@ -12,19 +12,17 @@ from pydantic import TypeAdapter
 from topoopt.core.arrays import GIB, divisors
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.language_models import (
+from topoopt.core.llm_training import (
+    END_SLOTS,
     Attention,
     Experts,
+    GpuCluster,
     LanguageModel,
     LatentAttention,
     LayerKind,
+    LlmTrainingProblem,
     Mixer,
     Mlp,
-)
-from topoopt.core.llm_training import (
-    END_SLOTS,
-    GpuCluster,
-    LlmTrainingProblem,
     NumberFormats,
     PodSettings,
     TrainingBatch,
@@ -41,8 +39,8 @@ from topoopt.core.parallelism import (
 from topoopt.core.switching import SwitchSettings, parse_delay
 from topoopt.files import codec
 from topoopt.files.documents import Document, canonical_sha256
-from topoopt.files.findings import Findings, fitting, within
 from topoopt.files.issues import Issue, nearest_text, value_text
+from topoopt.files.reader_fields import Findings, fitting, within
 from topoopt.files.sections import existing_file
 from topoopt.kinds.llm_training.huggingface import read_huggingface
 from topoopt.kinds.llm_training.schema import (
@@ -61,7 +59,7 @@ from topoopt.kinds.llm_training.schema import (
     SwitchingSection,
     device_of,
 )
-from topoopt.workloads.language_models import LANGUAGE_MODELS, uniform
+from topoopt.workloads.language_models import LANGUAGE_MODELS, TRAINING_DEVICES, uniform
 from topoopt.workloads.step_efficiencies import (
     DEFAULT_SOFTWARE,
     SHARDED_SOFTWARE,
@@ -71,7 +69,6 @@ from topoopt.workloads.step_efficiencies import (
     overlap_of,
     slowdown_of,
 )
-from topoopt.workloads.training_devices import TRAINING_DEVICES
 
 SHOWN = 8
 

@@ -10,22 +10,25 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import Discriminator, Field, Tag, ValidationError, model_validator
 
 from topoopt.core.data import STRICT, FileName, Names, SchemaVersion
-from topoopt.core.language_models import (
+from topoopt.core.llm_training import (
+    STRATEGIES,
     Attention,
     DeltaAttention,
     Experts,
     LatentAttention,
     LightningAttention,
+    LlmSearchSettings,
     Mlp,
     StateSpace,
+    TrainingBatch,
+    TrainingDevice,
     Width,
 )
-from topoopt.core.llm_training import STRATEGIES, LlmSearchSettings, TrainingBatch, TrainingDevice
 from topoopt.core.parallelism import LayerDivision
 from topoopt.core.switching import PORTS
-from topoopt.files.fields import FileModel, LatencyUs, Rate, is_none
+from topoopt.files.codec import FileModel, LatencyUs, Rate, is_none
+from topoopt.workloads.language_models import TRAINING_DEVICES
 from topoopt.workloads.step_efficiencies import SOFTWARE, STEP_EFFICIENCIES
-from topoopt.workloads.training_devices import TRAINING_DEVICES
 
 MOST_LAYERS = 10_000
 MOST_EXPERTS = 65_536

@@ -48,7 +48,7 @@ ROUTING = Kind(
     figures_class=at_first_use("topoopt.kinds.network.figures", "NetworkFigures"),
     pages=pages_of(at_first_use("topoopt.kinds.network.page", "page")),
     format_2=at_first_use("topoopt.kinds.network.methods", "from_format_2"),
-    explain=at_first_use("topoopt.kinds.network.explain_text", "explain"),
+    explain=at_first_use("topoopt.kinds.network.explain", "explain"),
     evaluate=at_first_use("topoopt.kinds.network.methods", "given_routing"),
 )
 

@@ -20,7 +20,6 @@ from solvers.network.space import ExactLimits, TopologyResult, open_space
 from topoopt.core.arrays import Floats
 from topoopt.core.data import called_later
 from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem
-from topoopt.core.graphs import strongly_connected
 from topoopt.core.network import (
     BlockTree,
     EnumerationProof,
@@ -41,7 +40,7 @@ from topoopt.core.network import (
 )
 from topoopt.core.proofs import Argument, Bound, StopReason
 from topoopt.core.result import Certificate, SearchResult
-from topoopt.core.topology import Topology
+from topoopt.core.topology import Topology, strongly_connected
 from topoopt.kinds.kind import (
     Effort,
     Method,
@@ -316,13 +315,10 @@ MODEL = "model"
 
 
 def _joint_model(problem: TopologyProblem) -> Any:
-    from formulations import (
-        joint_topology,
-        pyomo_models,  # with Pyomo, which takes a second to load
-    )
+    from formulations import joint_topology
 
     data = joint_topology.joint_topology_data(problem, symmetry=False)
-    return pyomo_models.joint_topology_pyomo(replace(data, lower=0.0))
+    return joint_topology.joint_topology_pyomo(replace(data, lower=0.0))
 
 
 def _joint_plan(problem: TopologyProblem, model: Any, effort: Effort, proof: ModelProof) -> Routing:

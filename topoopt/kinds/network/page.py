@@ -12,8 +12,17 @@ from topoopt.core.proofs import Bound, Status
 from topoopt.core.result import Result
 from topoopt.core.topology import Topology
 from topoopt.kinds.network.figures import FULL, NetworkFigures, RobustFigures, moore_counts, moore_hops
-from topoopt.page.blocks import Block, Column, Fact, Page, Plot, Section, Side, Swatch, Table
-from topoopt.page.charts import LINEAR, LOGARITHMIC, MAX_CELLS, intensity_plot, sorted_chart
+from topoopt.page.charts import (
+    LINEAR,
+    LOGARITHMIC,
+    MAX_CELLS,
+    element,
+    intensity_plot,
+    percentage,
+    sorted_chart,
+    use_class,
+    utilisation_legend,
+)
 from topoopt.page.networks import (
     MOST_DRAWN,
     adjacency_plot,
@@ -23,7 +32,7 @@ from topoopt.page.networks import (
     switch_rows,
     topology_svg,
 )
-from topoopt.page.svg import element, percentage, use_class, utilisation_legend
+from topoopt.page.render import Block, Column, Fact, Page, Plot, Section, Side, Swatch, Table
 from topoopt.page.text import by_how_much, counted, full, number, objective_text, percent, ratio, rejection, surety_of
 
 UNIT = "link capacities"

@@ -22,16 +22,15 @@ from topoopt.core.arrays import Floats
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.data import MAX_LINKS, MAX_SERVERS, STRICT, FileName, Gbps, SchemaVersion, Server
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.graphs import unreachable_pair
 from topoopt.core.network import EitherProblem, RoutingProblem, TopologyProblem
-from topoopt.core.search_settings import RobustSearchSettings, SearchSettings
-from topoopt.core.topology import Topology
+from topoopt.core.result import RobustSearchSettings, SearchSettings
+from topoopt.core.topology import Topology, unreachable_pair
 from topoopt.files import codec
+from topoopt.files.codec import FileModel, Seed
 from topoopt.files.demand_files import TRACE_ENDINGS, ServerNames, read_trace
 from topoopt.files.documents import Document, canonical_sha256
-from topoopt.files.fields import FileModel, Seed
-from topoopt.files.findings import Findings, fitting, within
 from topoopt.files.issues import Issue, parse_path
+from topoopt.files.reader_fields import Findings, fitting, within
 from topoopt.files.results import LIMITS
 from topoopt.files.sections import (
     UNIT,

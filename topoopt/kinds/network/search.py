@@ -16,7 +16,7 @@ from functools import partial
 import numpy as np
 
 from solvers.failures.robust import NetworkEvaluator, RobustSearch, WorstTheta, exchanged, exhaustive
-from solvers.failures.surviving import single_links
+from solvers.failures.worst import single_links
 from solvers.network import relays
 from solvers.network.assembly import topology_plan
 from solvers.network.enumeration import MOST_SERVERS
@@ -31,7 +31,6 @@ from solvers.network.uniform import is_uniform, search_uniform
 from solvers.stop import Stop, first_part
 from topoopt.core.arrays import Floats
 from topoopt.core.errors import CheckError, InfeasibleError, InputError, LimitError, Problem, TopooptError
-from topoopt.core.failures import FailureOutcome
 from topoopt.core.network import (
     LinkCounts,
     RelayPrices,
@@ -40,6 +39,7 @@ from topoopt.core.network import (
     TopologyProblem,
     TwoLayerMultipliers,
 )
+from topoopt.core.outcomes import FailureOutcome
 from topoopt.core.proofs import Argument, Bound, StopReason
 from topoopt.core.result import Certificate, SearchResult
 from topoopt.core.topology import Topology

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from topoopt.core.data import called_later
-from topoopt.core.parallel_circuits import ParallelCircuitsPlan
+from topoopt.core.regional_circuits import ParallelCircuitsPlan
 from topoopt.files.results import ResultFormat
 from topoopt.kinds.kind import Kind, KindFiles, at_first_use, pages_of
 from topoopt.kinds.parallel_circuits.read import ParallelCircuitsInstance, resolve

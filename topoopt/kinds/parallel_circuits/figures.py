@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from topoopt.core.arrays import Floats
-from topoopt.core.parallel_circuits import ParallelCircuitsPlan, ParallelCircuitsProblem
+from topoopt.core.regional_circuits import ParallelCircuitsPlan, ParallelCircuitsProblem
 from topoopt.core.result import Columns, Objective
 
 

@@ -12,8 +12,8 @@ from solvers.parallel_circuits import Timed, eclipse, optimum, search, spectra
 from solvers.parallel_proofs import PRICED_SERVERS, TREE_SERVERS, Prices, tree_of
 from solvers.stop import Stop, first_part
 from topoopt.core.arrays import Floats
-from topoopt.core.parallel_circuits import ParallelCircuitsPlan, ParallelCircuitsProblem
 from topoopt.core.proofs import StopReason
+from topoopt.core.regional_circuits import ParallelCircuitsPlan, ParallelCircuitsProblem
 from topoopt.core.result import Certificate, Result, SearchResult
 from topoopt.kinds.kind import Effort, Method, Solver, table
 from topoopt.kinds.pipeline import assembled

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
-from topoopt.core.parallel_circuits import ParallelCircuitsPlan, ParallelCircuitsProblem
+from topoopt.core.regional_circuits import ParallelCircuitsPlan, ParallelCircuitsProblem
 from topoopt.core.result import Result
 from topoopt.kinds.parallel_circuits.figures import ParallelCircuitsFigures
-from topoopt.page.blocks import Column, Fact, Page, Plot, Section, Swatch, Table
-from topoopt.page.svg import element, percentage, picture
+from topoopt.page.charts import element, percentage, picture
+from topoopt.page.render import Column, Fact, Page, Plot, Section, Swatch, Table
 from topoopt.page.text import counted, percent, possible_improvement, quantity, rejection
 from topoopt.page.timelines import lanes, seconds_axis
 

@@ -13,14 +13,14 @@ from annotated_types import Ge, Le
 
 from topoopt.core.arrays import BYTES_PER_MS_PER_GBPS, Floats
 from topoopt.core.data import STRICT, FileName, Gbps, SchemaVersion
-from topoopt.core.parallel_circuits import MAX_SERVERS, MAX_SWITCHES, MAX_US, ParallelCircuitsProblem
-from topoopt.core.search_settings import SearchSettings
+from topoopt.core.regional_circuits import MAX_SERVERS, MAX_SWITCHES, MAX_US, ParallelCircuitsProblem
+from topoopt.core.result import SearchSettings
 from topoopt.files import codec
 from topoopt.files.demand_files import ServerNames
 from topoopt.files.documents import Document, canonical_sha256
-from topoopt.files.findings import Findings, within
 from topoopt.files.issues import Issue
-from topoopt.files.traffic import Traffic, matrices_of
+from topoopt.files.reader_fields import Findings, within
+from topoopt.files.sections import Traffic, matrices_of
 
 BYTES_PER_US_PER_GBPS = BYTES_PER_MS_PER_GBPS / 1e3
 

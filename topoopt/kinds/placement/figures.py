@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from formulations.stage_graph import order_pairs
+from formulations.stage_order import order_pairs
 from topoopt.core.arrays import Floats, Int32s, Ints
 from topoopt.core.placement import (
     Latency,

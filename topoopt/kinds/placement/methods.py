@@ -45,8 +45,7 @@ from topoopt.core.placement import (
     schedule_certificate,
 )
 from topoopt.core.proofs import Argument, Bound, StopReason, Tolerance, meets
-from topoopt.core.result import Certificate, Result, SearchResult
-from topoopt.core.search_settings import SearchSettings
+from topoopt.core.result import Certificate, Result, SearchResult, SearchSettings
 from topoopt.kinds.kind import Effort, Method, MethodTables, Solver, table
 from topoopt.kinds.pipeline import assembled, judged
 from topoopt.simulate.placement import STATIC, PlacedSchedule, simulated

@@ -11,8 +11,8 @@ from topoopt.core.job import Span
 from topoopt.core.placement import PlacementPlan, PlacementProblem, Throughput
 from topoopt.core.result import Result
 from topoopt.kinds.placement.figures import PlacementFigures
-from topoopt.page.blocks import Column, Fact, Page, Plot, Section, Swatch, Table
-from topoopt.page.svg import element, percentage, picture, stack
+from topoopt.page.charts import element, percentage, picture, stack
+from topoopt.page.render import Column, Fact, Page, Plot, Section, Swatch, Table
 from topoopt.page.text import (
     byte_size,
     counted,

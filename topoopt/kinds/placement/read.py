@@ -30,23 +30,23 @@ from topoopt.core.placement import (
     Tensor,
     Throughput,
 )
-from topoopt.core.search_settings import SearchSettings
+from topoopt.core.result import SearchSettings
 from topoopt.files import codec
+from topoopt.files.codec import Bytes
 from topoopt.files.documents import Document, canonical_sha256
-from topoopt.files.fields import Bytes
-from topoopt.files.findings import Findings
 from topoopt.files.issues import MAX_LISTED, Issue, Path, nearest_text, value_text
 from topoopt.files.job_document import topological_order
-from topoopt.workloads.device import DEVICES
-from topoopt.workloads.models import MODELS
-from topoopt.workloads.placement_graph import (
+from topoopt.files.reader_fields import Findings
+from topoopt.workloads.models import (
     GRAPH_FAMILIES,
+    MODELS,
     PlacementGraph,
     branchy_graph,
     graph_of,
     model_graph,
     nodes_of,
 )
+from topoopt.workloads.operators import DEVICES
 
 MAX_MS = 1e9
 US_PER_MS = 1000.0

@@ -16,9 +16,9 @@ RECORDS = (
         files=KindFiles(RegionalCircuitsInstance, resolve, "topoopt.kinds.regional_circuits"),
         check=called_later("topoopt.verify.regional_circuits", "CHECKER"),
         solver=at_first_use("topoopt.kinds.regional_circuits.methods", "SOLVER"),
-        figures_class=at_first_use("topoopt.kinds.regional_circuits.figures", "RegionalCircuitsFigures"),
+        figures_class=at_first_use("topoopt.kinds.regional_circuits.page", "RegionalCircuitsFigures"),
         pages=pages_of(at_first_use("topoopt.kinds.regional_circuits.page", "page")),
         format_2=at_first_use("topoopt.kinds.regional_circuits.methods", "from_format_2"),
-        explain=at_first_use("topoopt.kinds.regional_circuits.explain", "explain"),
+        explain=at_first_use("topoopt.kinds.regional_circuits.methods", "explain"),
     ),
 )

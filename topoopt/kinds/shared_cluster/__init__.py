@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from topoopt.core.errors import Problem
-from topoopt.core.shared_cluster import SharedCluster
-from topoopt.core.shared_plan import SharedClusterPlan
+from topoopt.core.shared_cluster import SharedCluster, SharedClusterPlan
 from topoopt.files.results import ResultFormat
 from topoopt.kinds.kind import Kind, KindFiles, at_first_use, pages_of
 from topoopt.kinds.shared_cluster.read import SharedClusterInstance, resolve
@@ -25,7 +24,7 @@ def _errors(problem: SharedCluster) -> list[Problem]:
 
 def _check(problem: SharedCluster, result: Any, depth: CheckDepth) -> CheckFindings:
     """Check a result; rates of equal cost follow from the shipped prices: no others are taken."""
-    from topoopt.costs.bills import default_price_book
+    from topoopt.costs import default_price_book
     from topoopt.verify.shared_cluster.checker import check_shared_cluster
 
     return check_shared_cluster(problem, result, depth, default_price_book())

@@ -20,16 +20,20 @@ from topoopt.core.job import BaselineSettings, CoOptimisation, FabricChoice
 from topoopt.core.result import Columns, Objective, listed
 from topoopt.core.shared_cluster import (
     PARTITIONED,
+    ClassPlan,
     Fabric,
+    FabricRun,
+    FabricSchedule,
     Goal,
     JobClass,
     JobTable,
     SharedCluster,
+    SharedClusterPlan,
+    Stays,
     server_groups,
 )
-from topoopt.core.shared_plan import ClassPlan, FabricRun, FabricSchedule, SharedClusterPlan, Stays
 from topoopt.core.workload import Strategy, TaskGraph
-from topoopt.costs.bills import cost_equivalent_fat_tree_gbps
+from topoopt.costs import cost_equivalent_fat_tree_gbps
 from topoopt.simulate.cluster_rates import (
     WorkShared,
     alone_ms,
@@ -39,8 +43,7 @@ from topoopt.simulate.cluster_rates import (
     simulate_together,
 )
 from topoopt.simulate.fabrics import FABRICS, FabricOptions, options_of, plan_network, settings_of
-from topoopt.simulate.lower import build_task_graph, demand_of
-from topoopt.simulate.network import Network
+from topoopt.simulate.network import Network, build_task_graph, demand_of
 from topoopt.simulate.time_models import for_several_jobs
 from topoopt.simulate.time_models.evaluate import simulate, whole
 from topoopt.workloads.cluster_draws import Draw, draw_jobs, job_table, place_jobs, sampled

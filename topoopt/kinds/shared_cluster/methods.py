@@ -28,24 +28,22 @@ from topoopt.core.shared_cluster import (
     ACROSS_GROUPS,
     MOST_EXACT_SERVERS,
     PARTITIONED,
+    ClassPlan,
     DrawnJobs,
+    FabricRun,
+    FabricSchedule,
     Goal,
     JobClass,
     JobsAtOnce,
     JobTable,
     QueueOrder,
     Scheduling,
+    ShardPlan,
     SharedCluster,
+    SharedClusterPlan,
     TracedJob,
     server_groups,
     too_short,
-)
-from topoopt.core.shared_plan import (
-    ClassPlan,
-    FabricRun,
-    FabricSchedule,
-    ShardPlan,
-    SharedClusterPlan,
 )
 from topoopt.kinds.kind import Effort, Method, SolveOptions, Solver, table
 from topoopt.kinds.pipeline import concluded, solve

@@ -15,8 +15,7 @@ from markupsafe import Markup
 
 from topoopt.core.arrays import Floats
 from topoopt.core.result import Result
-from topoopt.core.shared_cluster import FAT_TREE, PARTITIONED, Fabric, SharedCluster
-from topoopt.core.shared_plan import FabricRun, SharedClusterPlan
+from topoopt.core.shared_cluster import FAT_TREE, PARTITIONED, Fabric, FabricRun, SharedCluster, SharedClusterPlan
 from topoopt.kinds.shared_cluster.figures import (
     LoadStatistics,
     Metrics,
@@ -24,9 +23,22 @@ from topoopt.kinds.shared_cluster.figures import (
     fabric_options,
     finished_times,
 )
-from topoopt.page.blocks import Column, Fact, Page, Plot, Section, Side, Swatch, Table
-from topoopt.page.charts import Axis, Point, Series, legend, number_axis, xy_chart
-from topoopt.page.svg import colour, element, joined, percentage, picture, use_class, utilisation_legend
+from topoopt.page.charts import (
+    Axis,
+    Point,
+    Series,
+    colour,
+    element,
+    joined,
+    legend,
+    number_axis,
+    percentage,
+    picture,
+    use_class,
+    utilisation_legend,
+    xy_chart,
+)
+from topoopt.page.render import Column, Fact, Page, Plot, Section, Side, Swatch, Table
 from topoopt.page.text import (
     compared,
     counted,

@@ -17,15 +17,27 @@ from annotated_types import Ge, Gt, Le, Len
 
 from topoopt.core.arrays import BYTES_PER_MS_PER_GBPS
 from topoopt.core.clos import fat_tree_arity
-from topoopt.core.cluster import Cluster, LinkDirection, LinkSharing, OpticalLayer, block_layer, staggered_layer
+from topoopt.core.cluster import (
+    Cluster,
+    ComputeOrder,
+    LinkDirection,
+    LinkSharing,
+    OpticalLayer,
+    block_layer,
+    staggered_layer,
+)
 from topoopt.core.data import MAX_SERVERS, STRICT, FileName, Gbps, Label, Scalar, SchemaVersion
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.job import CoOptimisation, JobPlan
-from topoopt.core.result import Result
-from topoopt.core.search_settings import SearchSettings
+from topoopt.core.result import Result, SearchSettings
 from topoopt.core.shared_cluster import (
     ACROSS_GROUPS,
     FAT_TREE,
+    MAX_CLASSES,
+    MAX_DRAWN_JOBS,
+    MAX_FABRICS,
+    MAX_JOBS,
+    MAX_SECONDS,
     MOST_EXACT_SERVERS,
     PARTITIONED,
     ROUNDING,
@@ -41,11 +53,10 @@ from topoopt.core.shared_cluster import (
     TracedJob,
     too_short,
 )
-from topoopt.core.shared_plan import MAX_CLASSES, MAX_DRAWN_JOBS, MAX_FABRICS, MAX_JOBS, MAX_SECONDS
 from topoopt.files import codec
 from topoopt.files.documents import Document, canonical_sha256, parse_document
-from topoopt.files.findings import Findings
 from topoopt.files.issues import Issue, Path, nearest_text, value_text
+from topoopt.files.reader_fields import Findings
 from topoopt.kinds import kind_named
 from topoopt.kinds.job.read import read_co_optimisation
 from topoopt.kinds.shared_cluster.trace import MAX_ITERATIONS, read_trace
@@ -511,6 +522,11 @@ def _planned(blank: JobClass, path: FilePath, cluster: SharedServers, *, solved:
             own["degree"] = blank.interfaces or cluster.degree
             given = {**given, "cluster": {**given["cluster"], **own}}
         instance = read_co_optimisation(replace(document, data=given))
+        order = instance.cluster.compute_order
+        if order is not ComputeOrder.ARRIVAL:
+            text, allowed = "servers of a shared cluster compute in order of arrival", ComputeOrder.ARRIVAL.value
+            where = "cluster.compute_order"
+            raise InputError([Problem(text, file=str(path), path=where, value=order.value, allowed=allowed)])
         return replace(blank, servers=instance.cluster.servers, plan=instance)
     allowed = f"co-optimisation or {SOLUTION_KIND}" if solved else "co-optimisation"
     raise InputError(

@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from topoopt.core.arrays import MIB
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.shared_cluster import JobClass, TracedJob
-from topoopt.core.shared_plan import MAX_JOBS, MAX_SECONDS
+from topoopt.core.shared_cluster import MAX_JOBS, MAX_SECONDS, JobClass, TracedJob
 from topoopt.files.issues import MAX_LISTED, nearest_text, value_text
 from topoopt.files.reader_fields import FieldTable, used
 from topoopt.files.untrusted import read_text

@@ -2,8 +2,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoopt.core.arrays import Floats, Int32s, Ints
-from topoopt.simulate.lower import GraphArrays
-from topoopt.simulate.network import NetworkArrays
+from topoopt.simulate.network import GraphArrays, NetworkArrays
 
 _Outcome = tuple[float, Floats, Floats, Int32s, Floats, Floats, Floats, int]
 """The fields of `topoopt.simulate.time_models.evaluate.Outcome`."""

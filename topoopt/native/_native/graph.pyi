@@ -193,11 +193,10 @@ def shortest_path_loads(distance: Int32s, order: Ints, first: Ints, tails: Ints,
         weight: float64[l], positive; links of predecessors share by it.
     """
 
-def schedule_times(
+def makespan(
     block: Int32s,
     tail: Int32s,
     head: Int32s,
-    step: Int32s,
     reduce: Bools,
     units: Ints,
     owner: Int32s,
@@ -207,11 +206,11 @@ def schedule_times(
     us_per_unit: Floats,
     slow: Floats,
     nodes: int,
-) -> tuple[float, float, float]:
-    """Times of a schedule in us: all steps one after the other; without barriers; of the link that carries most.
+) -> float:
+    """Time of a schedule in us, without barriers between its steps.
 
     Args:
-        block, tail, head, step: int32[k], of each send, sorted by step.
+        block, tail, head: int32[k], of each send, in the order in which they go.
         reduce: bool[k], whether the head adds: a sum waits for all that its sender adds, a copy for what it gets.
         units: int64[b], size of each block.
         owner: int32[b], the node that has each block before.

@@ -2,8 +2,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoopt.core.arrays import Floats, Int32s, Ints
-from topoopt.simulate.lower import GraphArrays, WorkloadArrays
-from topoopt.simulate.network import NetworkArrays
+from topoopt.simulate.network import GraphArrays, NetworkArrays, WorkloadArrays
 
 _Layers = tuple[Ints, Ints, Ints, Ints]
 """`solvers.job.annealing.LikeLayers`."""

@@ -1,6 +1,6 @@
 // Breadth-first loads of Cayley digraphs of semidirect products, and a climb among their generators.
 //
-// Elements, products and arcs are those of `topoopt.core.graphs`. A group lets every rank look like the identity, so
+// Elements, products and arcs are those of `topoopt.core.topology`. A group lets every rank look like the identity, so
 // that the loads of one rank are those of all: an element x may come over the generator s in step dist(x) where
 // dist(x s^-1) = dist(x) - 1, and by Hall's theorem the load of a step is the largest, over sets of generators, of the
 // elements that come over no others, over the size of the set.

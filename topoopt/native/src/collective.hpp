@@ -1,4 +1,4 @@
-// Collectives: loads of All-to-All along shortest paths, and times of schedules.
+// Collectives: loads of All-to-All along shortest paths, and times of schedules without barriers.
 #pragma once
 #include <algorithm>
 #include <limits>
@@ -40,15 +40,39 @@ inline std::vector<double> shortest_path_loads(Table<const std::int32_t> distanc
     return load;
 }
 
-// Times of sends sorted by step: all steps one after the other, without barriers, of the link that carries most. A sum
-// waits for all that its sender adds, a copy for what its sender gets.
-inline std::tuple<double, double, double> schedule_times(Int32s block, Int32s tail, Int32s head, Int32s step,
-                                                         Bools reduce, Ints units, Int32s owner, Ints start, Ints arcs,
-                                                         Ints once, Floats us_per_unit, Floats slow, Index nodes) {
+// Slots of the nodes that get a block, a few rows of each block: as many as there are nodes, or a table with room for
+// twice its messages.
+class BlockSlots {
+    std::vector<Index> first;
+    std::vector<std::int32_t> node;
+
+  public:
+    BlockSlots(Int32s block, Index blocks, Index nodes) : first(blocks + 1) {
+        for (std::int32_t own : block) ++first[own + 1];
+        for (Index b = 0; b < blocks; ++b) first[b + 1] = first[b] + std::min(nodes, 2 * first[b + 1] + 1);
+        node.assign(first[blocks], -1);
+    }
+    Index size() const { return Index(node.size()); }
+    Index of(Index block, Index v) {
+        Index slots = first[block + 1] - first[block], at = v % slots;
+        while (node[first[block] + at] >= 0 && node[first[block] + at] != v) at = (at + 1) % slots;
+        return first[block] + at;
+    }
+    Index taken(Index block, Index v) {
+        Index slot = of(block, v);
+        node[slot] = std::int32_t(v);
+        return slot;
+    }
+};
+
+// Time of sends in their order, without barriers. A sum waits for all that its sender adds, a copy for what its sender
+// gets.
+inline double makespan(Int32s block, Int32s tail, Int32s head, Bools reduce, Ints units, Int32s owner, Ints start,
+                       Ints arcs, Ints once, Floats us_per_unit, Floats slow, Index nodes) {
     Index sends = block.size, links = us_per_unit.size;
     require(nodes >= 1 && nodes < (1 << 20), "nodes", "a number of nodes from 1 to 1048575 is needed");
     require(links > 0, "us_per_unit", "a link is needed");
-    for (Int32s own : {tail, head, step}) require_size(own, sends, "tail, head, step");
+    for (Int32s own : {tail, head}) require_size(own, sends, "tail, head");
     for (Int32s own : {tail, head}) require_within(own, 0, nodes, "tail, head");
     require_size(reduce, sends, "reduce");
     require_size(slow, sends, "slow");
@@ -58,42 +82,32 @@ inline std::tuple<double, double, double> schedule_times(Int32s block, Int32s ta
     require_within(arcs, 0, links, "arcs");
     require_size(once, arcs.size, "once");
     require_within(once, 0, arcs.size, "once");
-    std::vector<double> load(links), whole(links), free(links);
+    std::vector<double> free(links);
     std::vector<double> left(arcs.size), done(arcs.size);  // when the bytes of an entry begin and end to pass its link
-    Matrix<double> summed(units.size, nodes);              // all that was added there has come
-    Matrix<double> copied(units.size, nodes, std::numeric_limits<double>::infinity());  // the first copy has come
-    double total = 0.0, latest = 0.0, latency = 0.0, fullest = 0.0;
+    BlockSlots slots(block, units.size, nodes);
+    std::vector<double> summed(slots.size());                                           // all added there has come
+    std::vector<double> copied(slots.size(), std::numeric_limits<double>::infinity());  // the first copy has come
+    double latest = 0.0;
     StopWatch watch;
     for (Index k = 0; k < sends; ++k) {
         watch();
-        if (k > 0 && step[k] != step[k - 1]) {
-            total += latency + fullest;
-            latency = fullest = 0.0;
-            std::fill(load.begin(), load.end(), 0.0);
-        }
-        latency = std::max(latency, slow[k]);
         bool own = reduce[k] || tail[k] == owner[block[k]];
-        double leave = own ? summed(block[k], tail[k]) : copied(block[k], tail[k]), end = leave;
+        double leave = (own ? summed : copied)[slots.of(block[k], tail[k])], end = leave;
         for (Index entry = start[k]; entry < start[k + 1]; ++entry) {
             if (once[entry] == entry) {
                 Index arc = arcs[entry];
-                double lasts = double(units[block[k]]) * us_per_unit[arc];
-                load[arc] += lasts;
-                whole[arc] += lasts;
-                fullest = std::max(fullest, load[arc]);
                 left[entry] = std::max(leave, free[arc]);  // switches pass on while they receive
-                done[entry] = free[arc] = left[entry] + lasts;
+                done[entry] = free[arc] = left[entry] + double(units[block[k]]) * us_per_unit[arc];
             }
             leave = left[once[entry]];
             end = std::max(end, done[once[entry]]);
         }
         double arrival = end + slow[k];
-        double &there = (reduce[k] ? summed : copied)(block[k], head[k]);
+        double &there = (reduce[k] ? summed : copied)[slots.taken(block[k], head[k])];
         there = reduce[k] ? std::max(there, arrival) : std::min(there, arrival);
         latest = std::max(latest, arrival);
     }
-    if (sends > 0) total += latency + fullest;
-    return {total, latest, *std::max_element(whole.begin(), whole.end())};
+    return latest;
 }
 
 }  // namespace topoopt::graph

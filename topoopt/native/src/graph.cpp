@@ -40,8 +40,8 @@ void bind_collectives(nb::module_ &m) {
         .def_prop_ro("generators", [](const CayleySearch &search) { return search.generators; });
     m.def("shortest_path_loads", &shortest_path_loads, "distance"_a, "order"_a, "first"_a, "tails"_a, "label"_a,
           "weight"_a, Unlocked());
-    m.def("schedule_times", &schedule_times, "block"_a, "tail"_a, "head"_a, "step"_a, "reduce"_a, "units"_a, "owner"_a,
-          "start"_a, "arcs"_a, "once"_a, "us_per_unit"_a, "slow"_a, "nodes"_a, Unlocked());
+    m.def("makespan", &makespan, "block"_a, "tail"_a, "head"_a, "reduce"_a, "units"_a, "owner"_a, "start"_a, "arcs"_a,
+          "once"_a, "us_per_unit"_a, "slow"_a, "nodes"_a, Unlocked());
     m.def("rank_cuts", &rank_cuts, "nodes"_a, "tail"_a, "head"_a, "capacity"_a, "rank"_a, "sent"_a, "sink"_a,
           "around_sink"_a, Unlocked());
     m.def("rank_paths", &rank_paths, "nodes"_a, "tail"_a, "head"_a, "length"_a, "is_rank"_a, "relaying"_a, "source"_a,

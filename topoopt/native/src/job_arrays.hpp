@@ -83,7 +83,7 @@ inline Network network_of(nb::handle named) {
     Schedules &s = w.schedules;
     Fields(fields.item())
         .into(s.group_ptr, s.from_bytes, s.below_bytes, s.step_ptr, s.hop_ptr, s.load_ptr, s.link, s.share);
-    fields.into(w.cut, w.turns);
+    fields.into(w.cut, w.turns, w.ranked);
     constexpr Index MOST_HOPS = (1 << HOP_BITS) - 2, MOST_STEPS = (1 << STEP_BITS) - 1, ANY = Index(1) << 62;
     Index links = w.links(), groups = w.group_size.size;
     require(0 < w.servers && w.servers < MOST_SERVERS, "servers", "out of range");

@@ -12,8 +12,8 @@ import numpy as np
 from topoopt.core.arrays import Draws, Int32s, Ints, offsets
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.errors import InputError, Problem
-from topoopt.core.graphs import kautz_arcs, torus_steps
-from topoopt.core.routing import GroupRings, PathTable, Ring
+from topoopt.core.topology import kautz_arcs, torus_steps
+from topoopt.core.workload import GroupRings, PathTable, Ring
 from topoopt.native import graph
 from topoopt.simulate.fabrics import US_PER_MS, FabricOptions, Group, ListedFabric, server_pairs, single_path_table
 from topoopt.simulate.network import Network, compile_network, most_cycles
@@ -89,6 +89,7 @@ def graph_network(
         routes=routes,
         rings=tuple(rings),
         link_sharing=cluster.link_sharing,
+        compute_order=cluster.compute_order,
     )
 
 

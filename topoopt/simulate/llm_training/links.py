@@ -15,12 +15,12 @@ from scipy.sparse.csgraph import dijkstra
 from topoopt.core.arrays import Floats, Ints, offsets
 from topoopt.core.collective import GroupSchedule
 from topoopt.core.errors import InfeasibleError
-from topoopt.core.graphs import torus_steps
 from topoopt.core.llm_training import GpuCluster
 from topoopt.core.llm_training_plan import TrafficFamily
 from topoopt.core.parallelism import ParallelDimension as D
 from topoopt.core.parallelism import ParallelStrategy, PipelineSchedule
-from topoopt.core.routing import PathTable
+from topoopt.core.topology import torus_steps
+from topoopt.core.workload import PathTable
 
 
 @dataclass(frozen=True, eq=False)

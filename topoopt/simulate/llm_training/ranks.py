@@ -12,8 +12,7 @@ import numpy as np
 from topoopt.core.dag_topology import DagTopologyProblem
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.hierarchy import Collective, CollectiveStep, ComputeStep, MessageStep, RankStep, RankTotals
-from topoopt.core.language_models import LayerKind
-from topoopt.core.llm_training import LlmTrainingProblem
+from topoopt.core.llm_training import LayerKind, LlmTrainingProblem
 from topoopt.core.parallelism import ParallelDimension as D
 from topoopt.core.parallelism import ParallelStrategy, PassKind, PipelineSchedule, Recompute
 from topoopt.simulate.dag import NamedSteps
@@ -21,8 +20,8 @@ from topoopt.simulate.llm_training.costs import ELEMENT, GroupRates, blocks_of
 from topoopt.simulate.llm_training.links import rank_coordinates
 from topoopt.simulate.llm_training.step import StagePasses, optimizer_s, stage_times, strategy_orders
 from topoopt.simulate.llm_training.strategies import columns_of
-from topoopt.simulate.pipeline_timeline import PassOrders
-from topoopt.workloads.layer_kinds import passed_elements
+from topoopt.simulate.pipeline import PassOrders
+from topoopt.workloads.language_models import passed_elements
 
 TENSOR, CONTEXT, EXPERT, DATA, REPLICAS = "tensor", "context", "expert", "data", "expert-data"
 

@@ -18,7 +18,7 @@ from topoopt.core.llm_training_plan import ALLREDUCE_FAMILIES
 from topoopt.core.llm_training_plan import TrafficFamily as F
 from topoopt.core.parallelism import ParallelStrategy, PipelineShape, StageCosts
 from topoopt.core.parallelism import PipelineSchedule as S
-from topoopt.core.search_settings import AllReduceChoice
+from topoopt.core.result import AllReduceChoice
 from topoopt.simulate.llm_training.costs import (
     ALL_SHARED,
     ELEMENT,
@@ -28,10 +28,10 @@ from topoopt.simulate.llm_training.costs import (
     data_bytes,
     data_share,
     iteration_traffic,
+    ledger,
     part_weights,
     round_waits,
 )
-from topoopt.simulate.llm_training.layer_times import PassTimes
 from topoopt.simulate.llm_training.links import (
     BYTES_PER_GBIT,
     BlockGroups,
@@ -42,8 +42,8 @@ from topoopt.simulate.llm_training.links import (
     Rails,
     family_loads,
 )
-from topoopt.simulate.llm_training.memory import ledger
 from topoopt.simulate.llm_training.strategies import (
+    PassTimes,
     StrategyColumns,
     columns_of,
     stage_layers,
@@ -62,7 +62,7 @@ from topoopt.simulate.llm_training.times import (
     stage_parts,
     stage_tables,
 )
-from topoopt.simulate.pipeline_timeline import PassOrders
+from topoopt.simulate.pipeline import PassOrders
 from topoopt.workloads.language_models import token_operations
 
 

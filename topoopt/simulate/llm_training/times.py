@@ -9,8 +9,7 @@ from functools import lru_cache
 import numpy as np
 
 from topoopt.core.arrays import Bools, Floats, Ints
-from topoopt.core.language_models import LanguageModel
-from topoopt.core.llm_training import LlmTrainingProblem
+from topoopt.core.llm_training import LanguageModel, LlmTrainingProblem
 from topoopt.core.llm_training_plan import TrafficFamily as F
 from topoopt.core.parallelism import ParallelStrategy, PipelineShape, StageCosts
 from topoopt.core.parallelism import PipelineSchedule as S
@@ -26,24 +25,35 @@ from topoopt.simulate.llm_training.costs import (
     Layers,
     LayerTransfers,
     data_share,
+    in_flight,
+    layer_activations,
     layer_transfers,
+    logit_bytes,
     part_weights,
     round_waits,
+    state_bytes,
 )
-from topoopt.simulate.llm_training.layer_times import PassTimes, part_times
-from topoopt.simulate.llm_training.memory import in_flight, layer_activations, logit_bytes, state_bytes
-from topoopt.simulate.llm_training.strategies import BOTH_ENDS, Column, StrategyColumns, with_stages
-from topoopt.simulate.pipeline import SCHEDULES, PipelineMemory, pass_orders
-from topoopt.simulate.pipeline_timeline import (
+from topoopt.simulate.llm_training.strategies import (
+    BOTH_ENDS,
+    Column,
+    PassTimes,
+    StrategyColumns,
+    part_times,
+    with_stages,
+)
+from topoopt.simulate.pipeline import (
     BACKWARD,
     MOST_TICKS,
+    SCHEDULES,
     PassOrders,
     Period,
+    PipelineMemory,
     TickCosts,
     grown,
+    pass_orders,
     periods_compared,
 )
-from topoopt.simulate.pipeline_timeline import WEIGHTS as LATE
+from topoopt.simulate.pipeline import WEIGHTS as LATE
 
 
 @dataclass(frozen=True, eq=False)

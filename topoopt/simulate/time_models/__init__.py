@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 TIME_MODELS: Mapping[str, TimeModel] = PlugIns(
     {
-        "rounds": "topoopt.simulate.time_models.models:ROUNDS",
-        "hop": "topoopt.simulate.time_models.models:HOP",
-        "flexnet": "topoopt.simulate.time_models.models:FLEXNET",
-        "fluid": "topoopt.simulate.time_models.models:FLUID",
+        "rounds": "topoopt.simulate.time_models.evaluate:ROUNDS",
+        "hop": "topoopt.simulate.time_models.evaluate:HOP",
+        "flexnet": "topoopt.simulate.time_models.evaluate:FLEXNET",
+        "fluid": "topoopt.simulate.time_models.evaluate:FLUID",
     }
 )
 """Time models by name; a new one is one module and one line here."""

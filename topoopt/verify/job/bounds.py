@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from functools import cache
-from math import inf
+from itertools import product
+from math import inf, prod
 
 import numpy as np
 
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.cluster import Cluster
+from topoopt.core.process import end_if_left
 from topoopt.core.proofs import Argument, Bound
-from topoopt.core.workload import Workload
+from topoopt.core.workload import Placement, Workload
 from topoopt.verify.checker import ROUNDING_MARGIN
 from topoopt.verify.job.least_times import (
     Chains,
@@ -28,7 +30,8 @@ from topoopt.verify.job.least_times import (
     window_bound,
     windows_by,
 )
-from topoopt.verify.job.plan import BYTES_PER_MS_OF_ONE_GBPS, Parts, Traffic
+from topoopt.verify.job.plan import BYTES_PER_MS_OF_ONE_GBPS, Parts, Traffic, place, recompute_traffic
+from topoopt.verify.job.strategy_laws import StrategyLaws, strategy_laws
 from topoopt.verify.laws.networks import hop_counts
 
 WINDOWS = 8
@@ -311,3 +314,69 @@ def _network_bounds(
         Bound(received_ms, Argument.BYTES_RECEIVED),
         Bound(pooled, Argument.BYTE_HOPS),
     ]
+
+
+MOST_SERVERS_IN_TURN = 5
+
+MOST_IN_TURN = 20_000
+"""Strategies that are bounded in turn at most: some 3 ms each. Of `instances/tiny-4.yaml` the laws leave 4992."""
+
+MOST_SPLITS_IN_TURN = 200_000
+"""Choices of splits, whose laws are all evaluated before."""
+
+
+def strategies_in_turn(cluster: Cluster, workload: Workload, *, on_rings: bool) -> Bound | None:
+    """Least bound of a strategy, ms, over all strategies: in the order of what the laws say of their splits, each is
+    bounded by `bounds_of` on any network, until the laws of all others exceed the least.
+
+    Args:
+        cluster, workload: of the job.
+        on_rings: whether all AllReduces run on rings.
+
+    Returns:
+        None where there are more servers or strategies than are looked at, or an operator without a legal split.
+    """
+    choices, n = choices_of(cluster, workload), cluster.servers
+    if not 2 <= n <= MOST_SERVERS_IN_TURN or not all(choice.splits for choice in choices):
+        return None
+    laws = strategy_laws(cluster, workload, choices)
+    if prod(laws.counts) > MOST_SPLITS_IN_TURN:
+        return None
+    chosen = np.indices(laws.counts).reshape(len(choices), -1)
+    lengths = longest_paths(laws, chosen)
+    options: dict[tuple[int, int], list[Parts]] = {}
+    for o, (operator, choice) in enumerate(zip(workload.operators, choices, strict=True)):
+        for s, split in enumerate(choice.splits):
+            offsets = range(n // split.parts) if operator.pinned_offset is None else (operator.pinned_offset,)
+            at = operator.splits.index(split)
+            options[o, s] = [place(o, operator, Placement(at, offset), n) for offset in offsets]
+    least, left = inf, MOST_IN_TURN
+    for row in np.argsort(lengths, kind="stable").tolist():
+        if lengths[row] >= least:
+            break
+        own = [options[o, s] for o, s in enumerate(chosen[:, row].tolist())]
+        left -= prod(map(len, own))
+        if left < 0:
+            return None
+        for parts in product(*own):
+            end_if_left()
+            traffic = recompute_traffic(cluster, workload, parts)
+            bounds = bounds_of(cluster, workload, parts, traffic, None, on_rings=on_rings)
+            least = min(least, max(bound.value for bound in bounds))
+    return _bound(least, Argument.STRATEGIES_IN_TURN)
+
+
+def longest_paths(laws: StrategyLaws, chosen: Ints) -> Floats:
+    """float64[choices]: longest path of the laws, ms, for each column of states, int64[operators, choices]."""
+    times = np.zeros((len(laws.events), chosen.shape[1]))
+    for law in sorted(laws.laws, key=lambda law: law.tail):
+        reached = times[law.tail] + law.constant
+        for table, operators in law.operators:
+            for o in operators:
+                reached = reached + laws.operators[table][o][chosen[o]]
+        for table, pairs in law.pairs:
+            for e in pairs:
+                u, v = laws.pairs[e]
+                reached = reached + laws.between[table][e][chosen[u], chosen[v]]
+        times[law.head] = np.maximum(times[law.head], reached)
+    return np.asarray(times[-1])

@@ -21,7 +21,7 @@ from topoopt.core.errors import InputError
 from topoopt.core.job import CoOptimisation, JobPlan
 from topoopt.core.network import LinkTree
 from topoopt.core.proofs import Argument, Bound, Tolerance, beats
-from topoopt.core.result import Certificate, Result
+from topoopt.core.result import AllReduceChoice, Certificate, Result
 from topoopt.core.workload import Placement, StrategyCase, StrategyCertificate, StrategyCut, Workload
 from topoopt.verify.checker import (
     BRIEF,
@@ -38,7 +38,7 @@ from topoopt.verify.checker import (
     float_array,
     int_array,
 )
-from topoopt.verify.job.bounds import bounds_of, instance_bounds
+from topoopt.verify.job.bounds import bounds_of, instance_bounds, strategies_in_turn
 from topoopt.verify.job.least_times import choices_of
 from topoopt.verify.job.plan import (
     BYTES_PER_MS_OF_ONE_GBPS,
@@ -478,14 +478,22 @@ def _certified(problem: CoOptimisation, certificates: Sequence[Certificate]) -> 
     return certified_bound(problem.cluster, problem.workload, own[0])
 
 
+def _in_turn(problem: CoOptimisation, _: Sequence[Certificate]) -> float:
+    on_rings = problem.search.allreduce is AllReduceChoice.RINGS
+    bound = strategies_in_turn(problem.cluster, problem.workload, on_rings=on_rings)
+    if bound is None:
+        raise ValueError("there are too many servers or strategies to bound each")
+    return bound.value
+
+
 def _fixed(value: float) -> Derivation:
     return lambda *_: value
 
 
 def arguments(problem: CoOptimisation) -> Mapping[Argument, Derivation]:
-    """Return the arguments that count for a job: formulas of the instance, and the strategy program."""
+    """Return the arguments that count for a job: formulas of the instance, strategies in turn and their program."""
     formulas = {bound.argument: _fixed(bound.value) for bound in _free_bounds(problem.cluster, problem.workload)}
-    return {**formulas, Argument.STRATEGY_PROGRAM: _certified}
+    return {**formulas, Argument.STRATEGY_PROGRAM: _certified, Argument.STRATEGIES_IN_TURN: _in_turn}
 
 
 def iteration_ms(problem: CoOptimisation, plan: JobPlan) -> float:

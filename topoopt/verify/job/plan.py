@@ -8,7 +8,7 @@ import numpy as np
 
 from topoopt.core.arrays import Floats, Int32s, Ints
 from topoopt.core.cluster import Cluster
-from topoopt.core.plan import Plan
+from topoopt.core.job import Plan
 from topoopt.core.process import end_if_left
 from topoopt.core.workload import Operator, Placement, Split, Strategy, Workload
 from topoopt.verify.checker import Violation, ViolationLog, as_int

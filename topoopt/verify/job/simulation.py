@@ -10,12 +10,10 @@ from math import ceil
 
 import numpy as np
 
-from topoopt.core.cluster import Cluster, LinkSharing
-from topoopt.core.job import CoOptimisation
-from topoopt.core.plan import Plan
+from topoopt.core.cluster import Cluster, ComputeOrder, LinkSharing
+from topoopt.core.job import CoOptimisation, Plan
 from topoopt.core.result import Decides
-from topoopt.core.routing import GroupRings, PathTable
-from topoopt.core.workload import Workload
+from topoopt.core.workload import GroupRings, PathTable, Workload
 from topoopt.verify.checker import CheckDepth, ViolationLog
 from topoopt.verify.job.plan import BYTES_PER_MS_OF_ONE_GBPS, Inspection, Parts, PlanTransfers, Traffic
 from topoopt.verify.laws.schedules import ScheduleLoads
@@ -263,6 +261,7 @@ class SimulatedNetwork:
         rings: of AllReduce groups, by their members in ascending order.
         schedules: of AllReduces that do not run on rings.
         sharing: how links are shared.
+        order: in which order servers compute.
     """
 
     rate: Sequence[float]
@@ -272,6 +271,7 @@ class SimulatedNetwork:
     rings: Mapping[tuple[int, ...], tuple[GroupRing, ...]]
     schedules: tuple[GroupSchedule, ...] = ()
     sharing: LinkSharing = LinkSharing.FAIR
+    order: ComputeOrder = ComputeOrder.ARRIVAL
 
     def schedule_of(self, members: tuple[int, ...], payload: int) -> tuple[Loads, ...] | None:
         """Steps of the schedule that an AllReduce runs on; None: it runs on rings."""
@@ -338,6 +338,7 @@ def plan_network(cluster: Cluster, plan: Plan, schedules: Iterable[ScheduleLoads
         rings=rings_of(plan.rings, link),
         schedules=schedules_of(schedules, link),
         sharing=cluster.link_sharing,
+        order=cluster.compute_order,
     )
 
 
@@ -489,6 +490,23 @@ class Times:
         return max(self.end, default=0.0)
 
 
+def _paths_to_the_end(tasks: IterationTasks) -> list[float]:
+    """Of each task the longest path of durations from its start to the end of all, ms."""
+    waits_for, length = [0] * len(tasks), [0.0] * len(tasks)
+    for followers in tasks.followers:
+        for then in followers:
+            waits_for[then] += 1
+    order = [task for task, count in enumerate(waits_for) if not count]
+    for task in order:
+        for then in tasks.followers[task]:
+            waits_for[then] -= 1
+            if not waits_for[then]:
+                order.append(then)
+    for task in reversed(order):
+        length[task] = max((length[then] for then in tasks.followers[task]), default=0.0) + tasks.duration_ms[task]
+    return length
+
+
 class _Iteration:
     """An iteration under way: what has happened, and the events to come."""
 
@@ -515,11 +533,22 @@ class _Iteration:
         self.server_task: dict[int, int] = {}
         self.events = [(0.0, task, 0, 0, READY) for task in range(count) if not self.waits_for[task]]
         self.done = 0
+        ranked = network.order is ComputeOrder.LONGEST_PATH_FIRST
+        self.rank = _paths_to_the_end(tasks) if ranked else None
+        self.waiting: dict[int, list[tuple[float, int]]] = {}
         heapify(self.events)
 
     def begin(self, task: int, now: float) -> None:
         """A task is ready: it computes, or its flows set out."""
+        if task >= len(self.tasks):
+            self.take(task - len(self.tasks), now)
+            return
         kind, duration = self.tasks.kind[task], self.tasks.duration_ms[task]
+        if kind < TRANSFER and self.rank is not None:
+            server = self.tasks.lane[task]
+            heappush(self.waiting.setdefault(server, []), (-self.rank[task], task))
+            heappush(self.events, (max(now, self.server_free.get(server, 0.0)), len(self.tasks) + server, 0, 0, READY))
+            return
         self.times.start[task] = now
         if kind < TRANSFER:
             server = self.tasks.lane[task]
@@ -535,6 +564,21 @@ class _Iteration:
             what = SEGMENT if kind == TRANSFER else ROUND
             for index in range(len(self.of_task[task])):
                 heappush(self.events, (now + duration, self.first_flow[task] + index, 0, 0, what))
+
+    def take(self, server: int, now: float) -> None:
+        """A server looks what is ready: after the tasks of this moment, whose numbers are less than that of its event,
+        or when a task ends."""
+        if self.server_free.get(server, 0.0) > now or not self.waiting[server]:
+            return
+        _, task = heappop(self.waiting[server])
+        self.times.start[task] = now
+        if now > self.ready_at[task]:
+            self.times.cause[task] = self.server_task[server]
+        ended = self.server_free[server] = now + self.tasks.duration_ms[task]
+        self.server_task[server] = task
+        if self.waiting[server]:
+            heappush(self.events, (ended, len(self.tasks) + server, 0, 0, READY))
+        self.finish(task, ended)
 
     def finish(self, task: int, at: float) -> None:
         self.times.end[task] = at

@@ -22,7 +22,9 @@ from topoopt.verify.job.plan import BYTES_PER_MS_OF_ONE_GBPS, channels_read, ove
 ANCHORS = 48
 """Operators with laws (7) to (10), which have a term per operator: at most about so many, spread over the graph."""
 
-KINDS = (("first", True), ("last", True), ("back", False), ("turned", False))
+KINDS = (("first", True), ("mid", True), ("last", True), ("back", False), ("midback", False), ("turned", False))
+"""Events of an operator, and whether those of a kind come in the order of the operators. Starts of its forward parts:
+the earliest, the mean over slices of the samples (`_of_slices`) and the latest; the same of its backward parts."""
 
 
 class EventGraph:
@@ -439,10 +441,13 @@ def strategy_laws(cluster: Cluster, workload: Workload, choices: tuple[Choices, 
     views = views_of(classes)
     pairs, between = pair_tables(cluster, workload, choices, states, classes)
     bound = [binds(workload, choices, u, v) and _reads(workload, u, v) for u, v in pairs]
-    graph = EventGraph(len(choices), pairs, tuple(bound))
+    graph, sliced = EventGraph(len(choices), pairs, tuple(bound)), in_slices(cluster.servers, workload, choices)
+    anchors = graph.anchors(alike(workload, pairs))
+    if sliced:
+        between = {**between, "of a slice": _waits(states, pairs, between)}
     return StrategyLaws(
         events=graph.events(),
-        laws=tuple(_laws(graph, choices, views, graph.anchors(alike(workload, pairs)))),
+        laws=(*_laws(graph, choices, views, anchors), *(_of_slices(graph, anchors) if sliced else ())),
         states=states,
         operators=operator_tables(cluster, choices, states, views),
         pairs=pairs,
@@ -555,3 +560,67 @@ def _between(graph: EventGraph, u: int, o: int, view: View) -> Iterable[Law]:
     for suffix, forth, back in view.directions:
         yield Law(f"bytes between {name}{suffix}", *forth_ends, 0.0, (own,), ((forth, moved),))
         yield Law(f"bytes back between {name}{suffix}", *back_ends, 0.0, (returned,), ((back, moved),))
+
+
+OF_SLICES = "slice "
+"""What names of the laws of slices begin with."""
+
+
+def in_slices(servers: int, workload: Workload, choices: tuple[Choices, ...]) -> bool:
+    """Whether every usable split cuts samples only, and all of them are unions of equal slices, one per server."""
+    splits = [split for choice in choices for split in choice.splits]
+    return workload.samples % servers == 0 and all(split.channel_ways * split.reduce_ways == 1 for split in splits)
+
+
+def _waits(states: tuple[States, ...], pairs: tuple[tuple[int, int], ...], between: Tables) -> tuple[Floats, ...]:
+    """float64[states, states] per pair: how long a slice waits for transfers on an edge at least, in the mean, ms.
+
+    A part of the consumer that reads m equal transfers, one of which may be local, starts after the i-th latest of its
+    sources and then the i - 1 transfers of later ones: in the mean over sources (m - 1) / 2 transfers, half of what it
+    receives at least. A part of the producer that sends m equal transfers: likewise. Between equal splits m is 1, and
+    the transfer counts in full. Where neither number of parts divides the other, transfers differ, and nothing counts.
+    """
+    tables = []
+    for (u, v), received, sent in zip(pairs, between["received"], between["sent"], strict=True):
+        first, second = states[u].parts[:, None], states[v].parts[None, :]
+        nested = (first % second == 0) | (second % first == 0)
+        tables.append(np.where(first == second, 1.0, np.where(nested, 0.5, 0.0)) * np.maximum(received, sent))
+    return tuple(tables)
+
+
+def _of_slices(graph: EventGraph, anchors: list[int]) -> Iterable[Law]:
+    """Laws of mean starts over slices; all splits are of samples (`in_slices`).
+
+    Cut the samples into n equal slices. Part i of k stands on server offset + i n / k, offset < n / k, and has slices
+    i n / k to (i + 1) n / k - 1. So one part of every operator covers a slice, and every part on server j covers slice
+    j. The parts that cover a slice wait for each other along binding edges. So the parts on server j of all operators
+    between two others run one after another between the parts of these two that cover slice j. In the mean over slices
+    that is the work of all parts over n; means of starts lie between the earliest and the latest one.
+    """
+    at, forward, backward = graph.at, "forward work", "backward work"
+
+    def law(
+        name: str, tail: int, head: int, *operators: tuple[str, tuple[int, ...]], waits: tuple[int, ...] = ()
+    ) -> Law:
+        return Law(OF_SLICES + name, tail, head, 0.0, operators, (("of a slice", tuple(waits)),) if waits else ())
+
+    for o in range(graph.count):
+        for before, after in (("first", "mid"), ("mid", "last"), ("back", "midback"), ("midback", "turned")):
+            yield law(f"{before}-{after} {o}", at(before, o), at(after, o))
+        yield law(f"mid-midback {o}", at("mid", o), at("midback", o), ("forward", (o,)))
+    for e, (u, v) in enumerate(graph.pairs):
+        if graph.bound[e]:
+            yield law(f"mid {u}>{v}", at("mid", u), at("mid", v), ("forward", (u,)), waits=(e,))
+            yield law(f"midback {v}>{u}", at("midback", v), at("midback", u), ("backward", (v,)), waits=(e,))
+    for u, o in graph.joins():
+        inner = tuple(x for x in bits(graph.after[u] & graph.before[o]) if x not in (u, o))
+        yield law(f"between {u} and {o}", at("mid", u), at("mid", o), ("forward", (u,)), (forward, inner))
+        back_ends = at("midback", o), at("midback", u)
+        yield law(f"back between {u} and {o}", *back_ends, ("backward", (o,)), (backward, inner))
+    for o in anchors:
+        before, after = (tuple(x for x in bits(of[o]) if x != o) for of in (graph.before, graph.after))
+        yield law(f"before {o}", 0, at("mid", o), (forward, before))
+        yield law(f"until {o}", 0, at("midback", o), (forward, bits(graph.around[o])), (backward, after))
+        yield law(f"after {o}", at("midback", o), graph.end, (backward, (*before, o)))
+        both = ("forward", (o,)), (forward, after), (backward, after)
+        yield law(f"around {o}", at("mid", o), at("midback", o), *both)

@@ -19,8 +19,8 @@ from topoopt.core.errors import InfeasibleError, InputError
 from topoopt.core.network import SourceFlow
 from topoopt.core.process import end_if_left
 from topoopt.core.proofs import Tolerance
-from topoopt.core.routing import GroupRings, PathTable, Ring
 from topoopt.core.topology import Topology
+from topoopt.core.workload import GroupRings, PathTable, Ring
 from topoopt.verify.checker import ViolationLog, as_float, as_int, float_array, int_array
 
 

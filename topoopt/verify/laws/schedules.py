@@ -11,7 +11,7 @@ from itertools import combinations
 
 import numpy as np
 
-from topoopt.core.arrays import Bools, Floats, Ints, distinct
+from topoopt.core.arrays import Bools, Floats, Ints, distinct, padded
 from topoopt.core.collective import (
     ALL_RANKS,
     METHODS_OF,
@@ -26,9 +26,9 @@ from topoopt.core.collective import (
     VectorBlocks,
     bytes_per_unit,
 )
-from topoopt.core.plan import Plan
+from topoopt.core.job import Plan
 from topoopt.core.rated_network import RatedNetwork
-from topoopt.core.search_settings import AllReduceChoice
+from topoopt.core.result import AllReduceChoice
 from topoopt.verify.checker import ViolationLog, as_int
 
 Law = Callable[[CollectiveProblem, CollectiveSchedule], Iterator[str]]
@@ -47,14 +47,21 @@ def routes_exist(problem: CollectiveProblem, schedule: CollectiveSchedule) -> It
     if any(not network.is_switch[switch] for group in schedule.groups for switch, _ in group):
         yield "a group of others than switches"
     between = np.append(network.is_switch, np.ones(len(schedule.groups), dtype=np.bool_))
-    for route, hops in zip(routes, _route_hops(network, schedule)[0], strict=True):
-        if len(route) < 2 or (hops < 0).any() or any(not between[node] for node in route[1:-1]):
-            yield f"route {list(route)} does not lead through switches from rank to rank"
+    nodes, arcs, _ = _route_hops(network, schedule)
+    long = (nodes >= 0).sum(axis=1)
+    column = np.arange(nodes.shape[1])
+    inner = (column > 0) & (column < long[:, None] - 1)
+    wrong = (long < 2) | (inner & ~between[nodes]).any(axis=1)
+    wrong |= ((arcs < 0) & (column[1:] < long[:, None])).any(axis=1)
+    for route in np.flatnonzero(wrong).tolist():
+        yield f"route {list(routes[route])} does not lead through switches from rank to rank"
     if len(sends) and not 0 <= sends.route.min() <= sends.route.max() < len(routes):
         yield "a send over a route that is not listed"
         return
-    ends = np.array([(route[0], route[-1]) for route in routes], dtype=np.int64).reshape(-1, 2)
-    for send in np.flatnonzero((ends[sends.route, 0] != sends.tail) | (ends[sends.route, 1] != sends.head)):
+    if not len(sends):
+        return
+    first, last = nodes[:, 0], nodes[np.arange(len(nodes)), long - 1]
+    for send in np.flatnonzero((first[sends.route] != sends.tail) | (last[sends.route] != sends.head)):
         yield f"send {send} goes over a route between other ranks"
 
 
@@ -87,7 +94,7 @@ def blocks_fit(problem: CollectiveProblem, schedule: CollectiveSchedule) -> Iter
 def sends_fit(problem: CollectiveProblem, schedule: CollectiveSchedule) -> Iterator[str]:
     """Sends are of blocks, between ranks, and add only where something is reduced."""
     ranks, sends, count = problem.network.ranks, schedule.sends, len(schedule.blocks.units)
-    between = np.isin(sends.tail, ranks).all() and np.isin(sends.head, ranks).all()
+    between = all(np.isin(end, ranks, kind="table").all() for end in (sends.tail, sends.head))
     if len(sends) and not (between and 0 <= sends.block.min() <= sends.block.max() < count and sends.step.min() >= 0):
         yield "a send of no block, or between no ranks, or before the first step"
     elif problem.collective not in REDUCING and sends.reduce.any():
@@ -166,12 +173,12 @@ def results_arrive(problem: CollectiveProblem, schedule: CollectiveSchedule) -> 
     held, _ = _first_copies(schedule, nodes)
     own = np.arange(len(blocks.units), dtype=np.int64) * nodes
     if problem.collective is CollectiveOp.ALL_TO_ALL:
-        arrived = np.isin(own + blocks.target, held) | (blocks.owner == blocks.target)
+        arrived = _among(own + blocks.target, held) | (blocks.owner == blocks.target)
         for block in np.flatnonzero(~arrived).tolist():
             yield f"block {block} does not reach rank {blocks.target[block]}"
         return
-    cells = np.unique(np.concatenate((held, own + blocks.owner)))
-    cells = cells[np.isin(cells % nodes, ranks)]
+    cells = distinct(np.concatenate((held, own + blocks.owner)))
+    cells = cells[~problem.network.is_switch[cells % nodes]]
     counts = np.bincount(cells // nodes, minlength=len(blocks.units))
     for block in np.flatnonzero(counts < len(ranks)).tolist():
         for missing in np.setdiff1d(ranks, cells[cells // nodes == block] % nodes).tolist():
@@ -215,41 +222,53 @@ def route_arcs(network: RatedNetwork, routes: Sequence[Sequence[int]]) -> list[I
 
 def _route_hops(
     network: RatedNetwork, schedule: CollectiveSchedule
-) -> tuple[list[Ints], list[list[tuple[int, float]]]]:
-    """Hops of every route, first the arcs, -1 where there is no link; the arcs of every hop and the part over each."""
-    index = {(tail, head): arc for arc, (tail, head) in enumerate(network.arcs.tolist())}
-    parts = [[(arc, 1.0)] for arc in range(len(index))]
+) -> tuple[Ints, Ints, list[list[tuple[int, float]]]]:
+    """Nodes of every route, and its hops, rows padded with -1; the arcs of every hop and the part over each.
+
+    The first hops are the arcs; -1 stands where there is no link, too.
+    """
+    nodes, wide = padded(schedule.routes), network.nodes + len(schedule.groups)
+    parts = [[(arc, 1.0)] for arc in range(len(network.arcs))]
+    codes = np.concatenate((network.arcs[:, 0].astype(np.int64) * wide + network.arcs[:, 1], [1 << 62]))
+    number = np.append(np.arange(len(parts)), -1)
+    inside = nodes[:, 1:] >= 0
+    code = nodes[:, :-1][inside] * wide + nodes[:, 1:][inside]
     if schedule.groups:
-        arcs, total = dict(index), [sum(weight for _, weight in group) for group in schedule.groups]
+        arcs = dict(zip(map(tuple, network.arcs.tolist()), range(len(parts)), strict=True))
+        total = [sum(weight for _, weight in group) for group in schedule.groups]
 
         def switches(node: int) -> list[tuple[int, float]]:
-            number = node - network.nodes
-            if number < 0:
+            group = node - network.nodes
+            if group < 0:
                 return [(node, 1.0)]
-            return [(switch, weight / total[number]) for switch, weight in schedule.groups[number]]
+            return [(switch, weight / total[group]) for switch, weight in schedule.groups[group]]
 
-        hops = {hop for route in schedule.routes for hop in itertools.pairwise(route) if max(hop) >= network.nodes}
-        for hop in sorted(hops):
+        more = []
+        for hop in distinct(code).tolist():
+            tail, head = divmod(hop, wide)
+            if max(tail, head) < network.nodes:
+                continue
             own = [
-                (arcs.get((tail, head), -1), first * second)
-                for tail, first in switches(hop[0])
-                for head, second in switches(hop[1])
+                (arcs.get((a, b), -1), first * second) for a, first in switches(tail) for b, second in switches(head)
             ]
             if min(arc for arc, _ in own) >= 0:
-                index[hop] = len(parts)
+                more.append(hop)
                 parts.append(own)
-    return [np.array([index.get(hop, -1) for hop in itertools.pairwise(route)]) for route in schedule.routes], parts
+        codes = np.concatenate((codes[:-1], more, codes[-1:]))
+        order = np.argsort(codes)
+        codes, number = codes[order], np.append(np.arange(len(parts)), -1)[order]
+    place = np.searchsorted(codes, code)
+    hops = np.full(inside.shape, -1, dtype=np.int64)
+    hops[inside] = np.where(codes[place] == code, number[place], -1)
+    return nodes, hops, parts
 
 
 def step_traffic(network: RatedNetwork, schedule: CollectiveSchedule, *, multicast: bool = False) -> StepTraffic:
     """Return loads and latencies of the steps; with `multicast` what a rank sends several others passes a link once."""
     sends, steps, m = schedule.sends, schedule.steps, len(network.arcs)
-    hops, parts = _route_hops(network, schedule)
+    _, table, parts = _route_hops(network, schedule)
     units = np.zeros((steps, len(parts)), dtype=np.int64)
     latency = np.zeros(steps)
-    table = np.full((len(hops), max(map(len, hops), default=0)), -1, dtype=np.int64)
-    for route, along in enumerate(hops):
-        table[route, : len(along)] = along
     slowest = np.array([*(max(network.latency_us[arc] for arc, _ in own) for own in parts), 0.0])
     np.maximum.at(latency, sends.step, slowest[table].sum(axis=1)[sends.route])
     if multicast:

@@ -50,10 +50,7 @@ from topoopt.verify.llm_training.iteration import (
     take_followed,
     within_work,
 )
-from topoopt.verify.llm_training.networks import check_drawn_links, network_rates
-from topoopt.verify.llm_training.pods import check_pods
-from topoopt.verify.llm_training.rails import check_rail_bounds, check_rails, rails_bound
-from topoopt.verify.llm_training.space import (
+from topoopt.verify.llm_training.layers import (
     records_of,
     row_in,
     row_of,
@@ -61,6 +58,9 @@ from topoopt.verify.llm_training.space import (
     shapes_of,
     strategies_of,
 )
+from topoopt.verify.llm_training.networks import check_drawn_links, network_rates
+from topoopt.verify.llm_training.pods import check_pods
+from topoopt.verify.llm_training.rails import check_rail_bounds, check_rails, rails_bound
 
 ARRAYS = frozenset(
     frozenset(certificate.arrays)

@@ -12,20 +12,26 @@ from math import comb
 import numpy as np
 
 from topoopt.core.arrays import Floats, Ints
-from topoopt.core.language_models import Experts, LanguageModel, LayerKind
-from topoopt.core.llm_training import LlmTrainingProblem
+from topoopt.core.llm_training import Experts, LanguageModel, LayerKind, LlmTrainingProblem
 from topoopt.core.parallelism import ParallelDimension as D
 from topoopt.core.parallelism import ParallelStrategy, Recompute
 from topoopt.core.parallelism import PipelineSchedule as S
-from topoopt.verify.llm_training.computing import GpuSeconds, memory_rate
 from topoopt.verify.llm_training.layers import (
+    BALANCED,
+    BIDIRECTIONAL,
+    GpuSeconds,
+    Records,
+    beside,
+    even_ends,
     experts_of,
     kept_elements,
     layer_on_rank,
+    memory_rate,
     mixing_of,
     parts_of,
+    records_of,
+    row_of,
 )
-from topoopt.verify.llm_training.space import BALANCED, BIDIRECTIONAL, Records, beside, even_ends, records_of, row_of
 
 HALF_PRECISION = 2.0
 """Bytes of an element."""

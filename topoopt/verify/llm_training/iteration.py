@@ -43,7 +43,7 @@ from topoopt.verify.llm_training.costs import (
     layers_of,
     stage_rows,
 )
-from topoopt.verify.llm_training.space import (
+from topoopt.verify.llm_training.layers import (
     BALANCED,
     BIDIRECTIONAL,
     RECOMPUTES,

@@ -32,13 +32,12 @@ from topoopt.core.llm_training_plan import (
 from topoopt.core.llm_training_plan import TrafficFamily as F
 from topoopt.core.parallelism import RANK_ORDER, ParallelStrategy, PipelineSchedule
 from topoopt.core.parallelism import ParallelDimension as D
-from topoopt.core.search_settings import AllReduceChoice
+from topoopt.core.result import AllReduceChoice
 from topoopt.verify.checker import ViolationLog, WorkBudget, as_int, differs
 from topoopt.verify.laws import networks as laws
 from topoopt.verify.laws.schedules import executed, joined
 from topoopt.verify.llm_training import costs
-from topoopt.verify.llm_training.layers import layer_on_rank
-from topoopt.verify.llm_training.space import rank_positions, records_of, row_of
+from topoopt.verify.llm_training.layers import layer_on_rank, rank_positions, records_of, row_of
 
 RAIL_TREE, RAIL_ONLY, DIRECT, CUBES, EXPANDER = "rail-fat-tree", "rail-only", "direct-connect", "torus-3d", "expander"
 

@@ -44,8 +44,7 @@ from topoopt.verify.llm_training.iteration import (
     tables_of,
     within_work,
 )
-from topoopt.verify.llm_training.layers import experts_of
-from topoopt.verify.llm_training.space import Records, records_of, row_in, shapes_of
+from topoopt.verify.llm_training.layers import Records, experts_of, records_of, row_in, shapes_of
 
 SLACK = 1e-9
 """Part of a volume, a time or a bound that is rounding."""

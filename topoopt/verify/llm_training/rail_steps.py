@@ -29,7 +29,7 @@ from topoopt.core.switching import (
 from topoopt.verify.checker import CheckFindings, ViolationLog, differs
 from topoopt.verify.llm_training import rails
 from topoopt.verify.llm_training.iteration import Orders, within_work
-from topoopt.verify.llm_training.space import rank_positions
+from topoopt.verify.llm_training.layers import rank_positions
 
 KINDS = {"forward": "F", "backward": "B", "inputs": "I", "weights": "W"}
 

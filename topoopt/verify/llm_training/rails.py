@@ -16,7 +16,6 @@ from topoopt.core.parallelism import ParallelStrategy, PipelineSchedule
 from topoopt.core.proofs import Tolerance, beats
 from topoopt.core.switching import Boundary, PortSplit, PortUse, RailExchange, RailJob, StagePorts, SwitchSettings
 from topoopt.verify.checker import BeyondWorkError, ViolationLog, WorkBudget
-from topoopt.verify.llm_training.computing import GpuSeconds
 from topoopt.verify.llm_training.costs import (
     fixed_seconds,
     hop_of,
@@ -26,8 +25,7 @@ from topoopt.verify.llm_training.costs import (
     transfers_of,
 )
 from topoopt.verify.llm_training.iteration import Orders, Pass, iteration_of, planned_order, ruled_orders
-from topoopt.verify.llm_training.layers import experts_of
-from topoopt.verify.llm_training.space import BIDIRECTIONAL, records_of, row_of
+from topoopt.verify.llm_training.layers import BIDIRECTIONAL, GpuSeconds, experts_of, records_of, row_of
 
 MAX_PASSES = 400_000
 """Passes that are followed to show that no plan is faster; a bound that takes more is left out."""

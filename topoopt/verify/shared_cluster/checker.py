@@ -23,15 +23,18 @@ from topoopt.core.proofs import Argument, StopReason, Tolerance
 from topoopt.core.result import Decides, Result
 from topoopt.core.shared_cluster import (
     PARTITIONED,
+    ClassPlan,
     DrawnJobs,
     Fabric,
+    FabricRun,
+    FabricSchedule,
     JobClass,
     JobsAtOnce,
     JobTable,
     SharedCluster,
+    SharedClusterPlan,
     too_short,
 )
-from topoopt.core.shared_plan import ClassPlan, FabricRun, FabricSchedule, SharedClusterPlan
 from topoopt.verify.checker import CheckDepth, Checker, CheckFindings, Derivation, ViolationLog
 from topoopt.verify.job.bounds import compute_bounds, instance_bounds
 from topoopt.verify.job.plan import Inspection, Parts, check_strategy, inspect_plan, recompute_traffic

@@ -18,8 +18,17 @@ from topoopt.core.arrays import Bools, Draws, Int32s, Ints
 from topoopt.core.cluster import Cluster, OpticalLayer, Shard, ShardShape
 from topoopt.core.price_book import PriceBook
 from topoopt.core.proofs import Tolerance
-from topoopt.core.shared_cluster import ACROSS_GROUPS, PARTITIONED, Fabric, JobTable, QueueOrder, SharedCluster
-from topoopt.core.shared_plan import FabricRun, FabricSchedule, Stays
+from topoopt.core.shared_cluster import (
+    ACROSS_GROUPS,
+    PARTITIONED,
+    Fabric,
+    FabricRun,
+    FabricSchedule,
+    JobTable,
+    QueueOrder,
+    SharedCluster,
+    Stays,
+)
 from topoopt.verify.checker import Violation, ViolationLog, as_float, as_int, float_array, int_array
 from topoopt.verify.job.plan import BYTES_PER_MS_OF_ONE_GBPS
 from topoopt.verify.job.simulation import US_PER_MS, GroupRing, SimulatedNetwork

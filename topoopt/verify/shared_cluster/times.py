@@ -24,11 +24,12 @@ from topoopt.core.shared_cluster import (
     PARTITIONED,
     DrawnJobs,
     Fabric,
+    FabricRun,
     JobClass,
     JobTable,
     SharedCluster,
+    Stays,
 )
-from topoopt.core.shared_plan import FabricRun, Stays
 from topoopt.verify.checker import ViolationLog
 from topoopt.verify.job.bounds import instance_bounds
 from topoopt.verify.job.simulation import ALLREDUCE, TRANSFER, IterationTasks, SimulatedNetwork

@@ -14,16 +14,15 @@ from annotated_types import Ge, Len
 
 from topoopt.core.data import STRICT, FileName, SchemaVersion
 from topoopt.core.proofs import Argument, StopReason
-from topoopt.core.result import Certificate, Objective, Result, SearchResult
-from topoopt.core.search_settings import ProblemBase, SearchSettings
+from topoopt.core.result import Certificate, Objective, ProblemBase, Result, SearchResult, SearchSettings
 from topoopt.files import codec
 from topoopt.files.documents import Document, canonical_sha256
-from topoopt.files.findings import Findings
+from topoopt.files.reader_fields import Findings
 from topoopt.files.results import ResultFormat
-from topoopt.formats.exporter import Export, Exporter, ExportOptions
+from topoopt.formats.table import Export, Exporter, ExportOptions
 from topoopt.kinds.kind import Effort, Kind, KindFiles, Method, Solver, pages_of, table
 from topoopt.kinds.pipeline import assembled
-from topoopt.page.blocks import Column, Fact, Page, Section, Table
+from topoopt.page.render import Column, Fact, Page, Section, Table
 from topoopt.verify.checker import Checker
 
 

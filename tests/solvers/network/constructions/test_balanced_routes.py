@@ -19,8 +19,8 @@ from solvers.network.finder import FinderSettings, find_topology
 from solvers.network.routes import balanced_routes, circulant_routes, circulant_topology, link_loads, split_routes_lp
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError
-from topoopt.core.routing import AllReduceDemand, Demand, PathTable
 from topoopt.core.topology import Topology
+from topoopt.core.workload import AllReduceDemand, Demand, PathTable
 from topoopt.simulate.network import hop_matrix
 
 BOTH = LinkDirection.BIDIRECTIONAL

@@ -11,7 +11,7 @@ from solvers.network.distances import coins_of, hop_table
 from solvers.network.finder import BusyEstimate, _canonical, by_displacement, invariant_units
 from topoopt.core.arrays import Floats
 from topoopt.core.cluster import Cluster, LinkDirection
-from topoopt.core.routing import AllReduceDemand, Demand
+from topoopt.core.workload import AllReduceDemand, Demand
 
 BOTH = LinkDirection.BIDIRECTIONAL
 

@@ -18,9 +18,8 @@ from solvers.network.rings import circulant_cycles, group_rings
 from solvers.network.routes import circulant_topology
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.errors import InputError
-from topoopt.core.routing import Demand, GroupRings
 from topoopt.core.topology import Topology
-from topoopt.core.workload import strided_groups
+from topoopt.core.workload import Demand, GroupRings, strided_groups
 
 BOTH = LinkDirection.BIDIRECTIONAL
 ONE_WAY = LinkDirection.UNIDIRECTIONAL

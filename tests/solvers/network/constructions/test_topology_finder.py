@@ -17,8 +17,8 @@ from solvers.network.distances import Selection
 from solvers.network.finder import FinderSettings, candidate_topologies, find_topology, invariant_units
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.errors import InfeasibleError, InputError
-from topoopt.core.routing import AllReduceDemand, Demand
 from topoopt.core.topology import Topology
+from topoopt.core.workload import AllReduceDemand, Demand
 
 BOTH = LinkDirection.BIDIRECTIONAL
 ONE_WAY = LinkDirection.UNIDIRECTIONAL

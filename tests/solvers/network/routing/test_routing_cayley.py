@@ -13,8 +13,7 @@ from solvers.network.orbits import symmetry_of
 from solvers.network.routing import automatic, route
 from topoopt.core.arrays import Floats
 from topoopt.core.cluster import LinkDirection
-from topoopt.core.graphs import SemidirectGroup
-from topoopt.core.topology import Topology
+from topoopt.core.topology import SemidirectGroup, Topology
 from topoopt.verify.laws.routing import certified_theta_bound, check_flow
 
 GROUP = SemidirectGroup(8, 4, 3)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from formulations.joint_topology import HopLp, hop_lp_arrays
 from solvers.backends import SOLVERS
 from solvers.network.annealing import anneal, hops_of, table_of, topology_of
+from solvers.network.assembly import assemble
 from solvers.network.polish import SearchBudget, polish
 from solvers.network.routing import route
 from solvers.network.search import TopologySearchResult, alternate, best_link_counts, one_hop_topology, search_topology
@@ -291,3 +292,15 @@ def test_bad_problems_are_refused_with_all_issues() -> None:
         search_topology(TopologyProblem("zero", 3, 1, ONE_WAY, np.zeros((3, 3))))
     with pytest.raises(InfeasibleError):
         search_topology(_problem(4, 1, links=BOTH_WAYS))
+
+
+def test_recounting_lowers_the_load_of_a_ring() -> None:
+    """Link 3-0 of a ring of triple links carries 21 over three of them; other links come with a recount."""
+    demand = np.array([[0, 1, 0, 0], [0, 0, 2, 0], [3, 5, 0, 1], [9, 0, 4, 0]], dtype=np.float64)
+    ring = np.array([(i, (i + 1) % 4) for i in range(4)])
+    topology = assemble(4, 3, ONE_WAY, [ring, ring, ring], "ring")
+    routing = route(topology, demand)
+    assert routing.theta == pytest.approx(7.0)
+    recounted, routed = alternate(topology, routing, demand, rounds=3, accuracy=1e-6)
+    assert routed.theta < 6.0
+    assert routed.theta == pytest.approx(route(recounted, demand).theta)

@@ -19,9 +19,8 @@ from solvers.network.uniform import is_uniform, removed, search_uniform
 from solvers.stop import Stop
 from topoopt.core.arrays import Floats
 from topoopt.core.cluster import LinkDirection
-from topoopt.core.graphs import Symmetry
 from topoopt.core.network import LengthCertificate, SourceFlow, TopologyProblem
-from topoopt.core.topology import Topology
+from topoopt.core.topology import Symmetry, Topology
 from topoopt.verify.laws.routing import certified_theta_bound, check_flow, generators_of, orbits_of
 
 TWO_WAY, ONE_WAY = LinkDirection.BIDIRECTIONAL, LinkDirection.UNIDIRECTIONAL

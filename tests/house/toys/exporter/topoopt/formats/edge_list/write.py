@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from topoopt.core.result import Result
-from topoopt.formats.exporter import Export, Exporter, ExportOptions
+from topoopt.formats.table import Export, Exporter, ExportOptions
 
 
 def build(solution: Result[Any, Any], options: ExportOptions) -> Export:

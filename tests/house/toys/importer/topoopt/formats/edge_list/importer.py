@@ -9,7 +9,7 @@ import typer
 
 from topoopt.core.arrays import MIB
 from topoopt.files.untrusted import read_text
-from topoopt.formats.importer import Imported, Importer, NameOption, name_of
+from topoopt.formats.table import Imported, Importer, NameOption, name_of
 
 
 def import_edges(
