@@ -621,8 +621,8 @@ class GpuSeconds:
         gbps = cluster.degree * cluster.link_gbps / cluster.gpus_per_server
         if cluster.gpus_per_server > 8:  # its links span racks
             gbps = cluster.intra_server_gbps * self.reached.scale_up_2
-        each = np.where(self.r.p > 1, self.reached.hop * sent * 8 / (gbps * 1e9), 0.0)
-        return np.stack([each, each, 0.0 * each, 0.0 * each])
+        waited = np.where(self.r.p > 1, self.reached.hop * sent * 8 / (gbps * 1e9), 0.0)
+        return np.stack([waited, waited, 0.0 * waited, 0.0 * waited])
 
     def _sum(self, sizes: Iterable[Product]) -> Floats:
         seconds = [self.product(self.tokens, inner, outer, self.low) for inner, outer in sizes]
