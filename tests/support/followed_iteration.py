@@ -34,7 +34,7 @@ class PassExchanges:
 
     def __init__(self, build: ExplicitServers) -> None:
         problem, strategy = build.problem, build.strategy
-        self._build = build
+        self._build, self._reached = build, problem.device.reached
         columns = columns_of([strategy], problem.model.layers)
         every = [layer_traffic(problem, columns, kind) for kind in problem.model.kinds]
         self._traffic, self._crossing = every[0], [float(own.expert_crossing[0]) for own in every]
@@ -47,9 +47,9 @@ class PassExchanges:
         overlap, back = build.problem.overlap, kind != FORWARD
         layers = part * float(build.stages.layers[stage])
         tensor = float(traffic.tensor[1][0] + traffic.tensor[2][0]) if back else float(traffic.tensor[0][0])
-        tensor *= (1.0 - overlap.tensor) / build.problem.device.reached.tensor
+        tensor = ((1.0 - overlap.tensor) * tensor + float(traffic.expert_tensor[0])) / self._reached.tensor
         ends = self._ring(F.TENSOR, layers * tensor, computed)
-        ends = self._ring(F.CONTEXT, layers * float(traffic.context[1 if back else 0][0]), ends)
+        ends = self._ring(F.CONTEXT, layers * self._reached.context * float(traffic.context[1 if back else 0][0]), ends)
         layers_of_kinds = build.stages.kinds[:, stage].tolist()
         crossing = sum(count * sent for count, sent in zip(layers_of_kinds, self._crossing, strict=True))
         crossing *= part * (1.0 - overlap.expert)
@@ -91,7 +91,8 @@ class ReplicaSync:
         self._reduced, self._gathered, self._layers = layer_sync(problem, strategy, stages, build.rates)
         replicas, of_experts = np.array([float(strategy.replicas)]), np.array([float(strategy.expert_replicas)])
         zero, size = np.array([float(strategy.zero)]), problem.formats.gradient_bytes
-        layers = self._layers * problem.device.reached.data  # bytes of what takes longer than they would
+        share = problem.device.reached.data if problem.overlap.data else 1.0
+        layers = self._layers * share  # bytes of what takes longer than they would
         self._bytes = {
             F.DATA: [part / layers for part in data_bytes(stages.dense_weights, replicas, zero, size, np.ones(1))],
             F.EXPERT_DATA: [
@@ -223,7 +224,7 @@ def _passes(build: ExplicitServers, orders: PassOrders) -> None:
 def _wire(build: ExplicitServers, began: dict[Pass, int], done: dict[Pass, int]) -> None:
     """What passes wait for, and transfers between servers."""
     p, count = build.strategy.pipeline, build.stages.layers.size
-    hop = build.hop_bytes() * build.problem.device.reached.hop
+    hop = build.hop_bytes()
     for (server, kind, micro_batch, stage), end in done.items():
         if kind == WEIGHTS:
             continue

@@ -13,10 +13,9 @@ from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.llm_training_plan import TrafficFamily as F
 from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.workload import GroupRings, PathTable, Ring, TaskGraph, TaskKind
-from topoopt.simulate.llm_training.costs import hop_bytes
 from topoopt.simulate.llm_training.links import BlockGroups, FamilyGroups, PlacedNetwork
 from topoopt.simulate.llm_training.step import group_rates, stage_times
-from topoopt.simulate.llm_training.strategies import columns_of
+from topoopt.simulate.llm_training.strategies import columns_of, hop_bytes
 
 MS = 1e3
 

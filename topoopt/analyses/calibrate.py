@@ -92,6 +92,9 @@ _DEVICES: Mapping[str, str] = MappingProxyType(
 A800_GBPS, A800_SHARES = 1600.0, (0.835, 0.835, 0.835)
 """Scale-up of an A800, which is an A100 with fewer links."""
 
+_WHOLE_NUMBERS: Mapping[str, float] = MappingProxyType({"tpu-v5e": 393.0, "tpu-v6e": 1836.0})
+"""TFLOP/s of products of 8-bit whole numbers, which tables of these devices mean by 8 bits."""
+
 _NEWEST = ("26.06", "26.06.01", "26.08")
 _ZERO_BUBBLE = {"zb-h1": PipelineSchedule.ZB_H1, "zb-2p": PipelineSchedule.ZB_2P, "zbb": PipelineSchedule.ZB_2P,
                 "zbv": PipelineSchedule.ZB_2P}  # fmt: skip
@@ -422,6 +425,7 @@ class _RowReader:
         usual = batch / replicas / pipeline if self.software == "torchtitan" and pipeline > 1 else 1.0
         schedule = next((kind for word, kind in _ZERO_BUBBLE.items() if word in self.name), None)
         schedule = PipelineSchedule.DUALPIPE if "2412.19437" in self.name else schedule
+        own_device = TRAINING_DEVICES[device]
         problem = LlmTrainingProblem(
             name=self.name,
             model=model,
@@ -430,7 +434,7 @@ class _RowReader:
             formats=self.formats(self._gradients(model, expert)),
             space=StrategySpace(),
             overlap=Overlap(),
-            device=TRAINING_DEVICES[device],
+            device=replace(own_device, fp8_tflops=_WHOLE_NUMBERS.get(device, own_device.fp8_tflops)),
             fabrics=(),
             top=1,
             prove=False,
@@ -479,16 +483,19 @@ DOWN = 1.0 - 1e-12
 
 
 def _balanced(run: TableRun, layouts: list[tuple[ParallelStrategy, float]], batch: float) -> TableRun:
-    """With layers of stages balanced by their seconds, as the largest runs have them."""
+    """With layers of stages balanced by their seconds, and as recipes lay them out; the fastest counts."""
     columns = columns_of([strategy for strategy, _ in layouts], run.problem.model.layers)
     micro = np.array([size for _, size in layouts])
     turns = np.maximum(1.0, np.round(batch / columns.data / micro))
     # Whole micro-batches: where they do not divide the batch, each is a little larger or smaller.
     columns = replace(columns, micro_batch=run.problem.batch.sequences / columns.data / turns * DOWN)
     several = (columns.pipeline > 1) & ~columns.scheduled(PipelineSchedule.DUALPIPE)
-    if several.any():
-        columns = with_balanced(run.with_numbers(None), columns, several)
-    return replace(run, columns=columns)
+    if not several.any():
+        return replace(run, columns=columns)
+    # As even as can be, with short ends, in the second half.
+    halves = np.tile(np.arange(len(layouts)), 2)
+    balanced = np.tile(several, 2) & (np.arange(2 * len(layouts)) < len(layouts))
+    return replace(run, columns=with_balanced(run.with_numbers(None), columns.rows(halves), balanced))
 
 
 BEND = 0.08

@@ -422,10 +422,12 @@ class ReachedRates:
     """of the rate of interfaces"""
     tensor: float
     """of these rates in transfers of tensor parallelism"""
+    context: float
+    """share of transfers between context ranks that attention does not hide"""
     hop: float
-    """seconds of a hop between stages over those of its bytes"""
+    """seconds that a stage takes to hand a micro-batch over, over those of its bytes at the rate of interfaces"""
     data: float
-    """of these rates in reducing gradients and gathering weights, ZeRO 0 to 2"""
+    """of these rates in reducing gradients and gathering weights behind passes, ZeRO 0 to 2"""
     gather: float
     """the same of ZeRO 3"""
     again: float

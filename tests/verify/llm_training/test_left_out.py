@@ -103,8 +103,11 @@ def test_proofs_in_pods_beyond_the_work_leave_the_bound_claimed(monkeypatch: pyt
 
 
 def test_plans_of_ports_beyond_the_work_leave_the_bound_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A false bound of a strategy is not counted as derived."""
-    problem, solution = problem_of(RAILS), solved(RAILS)
+    """A false bound of a strategy is not counted as derived. Handing over takes nothing, so that circuits decide."""
+    problem = problem_of(RAILS)
+    problem = replace(problem, device=replace(problem.device, reached=replace(problem.device.reached, hop=0.0)))
+    solution = solve(problem)
+    assert isinstance(solution, Result)
     bounds_s = rail_bounds_s(solution.certificates)
     monkeypatch.setattr(rails_checked, "MAX_PASSES", 0)
     findings = check_llm_training(problem, solution)

@@ -23,7 +23,14 @@ from topoopt.core.llm_training import (
 from topoopt.core.parallelism import RANK_ORDERS, PipelineSchedule, Recompute
 from topoopt.core.parallelism import ParallelDimension as D
 from topoopt.native import pipeline
-from topoopt.simulate.llm_training.strategies import BOTH_ENDS, Column, StrategyColumns
+from topoopt.simulate.llm_training.strategies import (
+    BOTH_ENDS,
+    BYTES_PER_GBIT,
+    LARGE_GROUP,
+    Column,
+    StrategyColumns,
+    hop_bytes,
+)
 from topoopt.workloads.language_models import (
     end_weights,
     expert_weights,
@@ -93,11 +100,6 @@ def rank_weights(parts: list[Weights], layers: Layers, first: Bools, last: Bools
     sums = [sum(count * own[kind] for count, own in zip(counts, parts, strict=True)) for kind in range(2)]
     return np.asarray(sums[0]), np.asarray(sums[1])
 
-
-BYTES_PER_GBIT = 1.25e8
-
-LARGE_GROUP = 8
-"""Ranks from which on groups reach most of the rate inside a server."""
 
 ALL_SHARED = 3
 """ZeRO of weights that are gathered in every pass."""
@@ -169,7 +171,14 @@ class GroupRates:
 
 def data_share(problem: LlmTrainingProblem, zero: Column) -> Column:
     """Of the rates of groups, what reducing gradients and gathering weights reach."""
-    return np.where(zero >= ALL_SHARED, problem.device.reached.gather, problem.device.reached.data)
+    reached = problem.device.reached
+    # Behind passes they share memory and processors with these.
+    return np.where(zero >= ALL_SHARED, reached.gather, reached.data if problem.overlap.data else 1.0)
+
+
+def round_waits(problem: LlmTrainingProblem, zero: Column, replicas: Column) -> Column:
+    """Seconds that a layer of a pass of ZeRO 3 waits, beside its bytes: a ring of replicas has as many messages."""
+    return np.where(zero >= ALL_SHARED, problem.cluster.message_latency_us * 1e-6 * (replicas - 1.0), 0.0)
 
 
 def layer_transfers(
@@ -195,13 +204,16 @@ def layer_transfers(
         forward, backward, again = (
             (1.0 - overlap.tensor) * collective(sent, tensor, columns.tensor, of_tensor) for sent in traffic.tensor
         )
-        here, there = (collective(sent, rates.context, columns.context, of_context) for sent in traffic.context)
+        here, there = (
+            reached.context * collective(sent, rates.context, columns.context, of_context) for sent in traffic.context
+        )
         exchange = np.maximum(traffic.expert_crossing / rates.expert, traffic.expert / rates.inside)
         exchange = exchange + 2.0 * start_expert
         exchange = np.where((columns.expert > 1) & (kind.experts is not None), exchange, 0.0)
         exchange = np.where(both, 1.0, 1.0 - overlap.expert) * exchange
-        transfers.append((forward, backward + again, here, there, exchange))
-    hop = reached.hop * hop_bytes(problem, columns) / rates.hop + start_hop
+        split = traffic.expert_tensor / tensor
+        transfers.append((forward + split, backward + again + split, here, there, exchange))
+    hop = hop_bytes(problem, columns) / rates.hop + start_hop
     return transfers, np.where(columns.pipeline > 1, hop, 0.0)
 
 
@@ -222,6 +234,7 @@ class LayerTraffic:
             second time, which products of the backward pass hide.
         context: (forward, backward) of a layer.
         expert, expert_crossing: of a layer and direction; what leaves the server when a token goes to a server once.
+        expert_tensor: of a layer and pass: inputs and outputs of an expert among the ranks that share its matrices.
     """
 
     tensor: tuple[Column, Column, Column]
@@ -229,6 +242,7 @@ class LayerTraffic:
     context: tuple[Column, Column]
     expert: Column
     expert_crossing: Column
+    expert_tensor: Column
 
 
 def expected_servers(experts: Experts, servers: Column) -> Column:
@@ -255,12 +269,14 @@ def layer_traffic(problem: LlmTrainingProblem, columns: StrategyColumns, kind: L
     of_token, of_sequence = passed_elements(kind.mixer, t)
     context = (c - 1) * (tokens * of_token + columns.micro_batch * of_sequence) * ELEMENT
     zero = np.zeros_like(t)
-    expert, crossing, experts = zero, zero, kind.experts
+    expert, crossing, split_experts, experts = zero, zero, zero, kind.experts
     if experts is not None:
         x = columns.expert
         sizes = (1.0 if formats.fp8_dispatch else ELEMENT) + ELEMENT
         own = tokens / t * (experts.latent or model.hidden) * sizes
         expert = own * experts.per_token * (x - 1) / x
+        width = experts.latent or model.hidden
+        split_experts = tokens / t * width * (2.0 * ELEMENT) * experts.per_token * (columns.expert_tensor - 1)
         servers = np.maximum(1.0, x * columns.expert_tensor / ranks_beside(problem, columns)[1])
         crossing = own * expected_servers(experts, servers) * (servers - 1) / servers
     return LayerTraffic(
@@ -269,14 +285,8 @@ def layer_traffic(problem: LlmTrainingProblem, columns: StrategyColumns, kind: L
         context=(context, 2.0 * context),
         expert=expert,
         expert_crossing=crossing,
+        expert_tensor=split_experts,
     )
-
-
-def hop_bytes(problem: LlmTrainingProblem, columns: StrategyColumns) -> Column:
-    """Bytes of a micro-batch to the next stage, of a chunk."""
-    tokens = columns.micro_batch * problem.batch.length / columns.context
-    activations = tokens * problem.model.hidden * ELEMENT
-    return np.where(columns.sequence > 0, activations / columns.tensor, activations)
 
 
 def data_bytes(
@@ -318,7 +328,7 @@ def iteration_traffic(problem: LlmTrainingProblem, columns: StrategyColumns) -> 
     routed = held * experts / (columns.expert * columns.expert_tensor)
     rest = (columns.zero, formats.gradient_bytes, m / columns.copies)
     return {
-        "tensor": of_all(lambda traffic: sum(traffic.tensor) + traffic.tensor_again),
+        "tensor": of_all(lambda traffic: sum(traffic.tensor) + traffic.tensor_again + 2.0 * traffic.expert_tensor),
         "context": of_all(lambda traffic: np.asarray(sum(traffic.context))),
         "pipeline": directions * hop_bytes(problem, columns),
         "expert": of_all(lambda traffic: 2.0 * traffic.expert),

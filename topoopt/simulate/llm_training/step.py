@@ -20,6 +20,7 @@ from topoopt.core.parallelism import ParallelStrategy, PipelineShape, StageCosts
 from topoopt.core.parallelism import PipelineSchedule as S
 from topoopt.core.result import AllReduceChoice
 from topoopt.simulate.llm_training.costs import (
+    ALL_SHARED,
     ELEMENT,
     GroupRates,
     Hops,
@@ -29,6 +30,7 @@ from topoopt.simulate.llm_training.costs import (
     iteration_traffic,
     ledger,
     part_weights,
+    round_waits,
 )
 from topoopt.simulate.llm_training.links import (
     BYTES_PER_GBIT,
@@ -48,6 +50,7 @@ from topoopt.simulate.llm_training.strategies import (
     strategy_problems,
 )
 from topoopt.simulate.llm_training.times import (
+    HELD_BYTES,
     OPTIMIZER_BYTES,
     OrderShape,
     OrderTimes,
@@ -289,17 +292,21 @@ def layer_sync(
     layers = np.maximum(stages.layers, 1).astype(np.float64)
     share = data_share(problem, zero)
     reduced, gathered = (a / rates.data + b / rates.expert_data for a, b in zip(dense, experts, strict=True))
-    reduced, gathered = reduced / share, gathered / share
+    waits = round_waits(problem, zero, replicas) * stages.layers
+    reduced, gathered = reduced / share + waits, gathered / share + 2.0 * waits
     return reduced / layers, gathered / layers, layers
 
 
 def optimizer_s(problem: LlmTrainingProblem, strategy: ParallelStrategy, stages: StagePasses) -> float:
     """The step on the fullest rank, and what an iteration costs anyway."""
-    shared = strategy.zero >= 1
-    own = stages.dense_weights / (strategy.replicas if shared else 1.0)
-    own = own + stages.expert_weights / (strategy.expert_replicas if shared else 1.0)
+
+    def moved(sharing: bool) -> Floats:
+        dense, experts = (strategy.replicas, strategy.expert_replicas) if sharing else (1, 1)
+        return stages.dense_weights / dense + stages.expert_weights / experts
+
     device = problem.device
-    seconds = own * OPTIMIZER_BYTES / (device.memory_gbytes_per_s * device.reached.memory * 1e9)
+    own = OPTIMIZER_BYTES * moved(strategy.zero >= 1) + HELD_BYTES * moved(strategy.zero >= ALL_SHARED)
+    seconds = own / (device.memory_gbytes_per_s * device.reached.memory * 1e9)
     seconds[0] += device.reached.replica_ms * 1e-3 * strategy.replicas
     rank = np.bincount(shape_of(problem, strategy).home(), seconds).max()
     return float(rank) + device.reached.iteration_ms * 1e-3

@@ -291,7 +291,15 @@ PassTimes = Floats
 """float64[4, R], seconds of one micro-batch: the forward pass, gradients of inputs, gradients of weights, and what the
 backward pass computes again."""
 
+BYTES_PER_GBIT = 1.25e8
+
+LARGE_GROUP = 8
+"""Ranks from which on groups reach most of the rate inside a server."""
+
 ELEMENT = 2.0
+SHARPNESS = 4.0
+"""Power of the mean of what goes on at once."""
+
 FLASH_BACKWARD = 2.5
 """Products of the backward pass of attention over those of the forward pass, with its scores computed again."""
 
@@ -307,8 +315,18 @@ QUANTISED_BYTES = 4.0
 AHEAD = 0.4
 """Share of these bytes that the forward pass moves."""
 
+WEIGHT_PASSES = 3.0
+"""Passes that read a weight of 2 bytes; the last of them adds its gradient to what is there, read and written."""
+
 LAUNCHED_AGAIN = 1.0 / 3.0
 """Fixed cost of what is computed again over that of both passes."""
+
+
+def hop_bytes(problem: LlmTrainingProblem, columns: StrategyColumns) -> Column:
+    """Bytes of a micro-batch to the next stage, of a chunk."""
+    tokens = columns.micro_batch * problem.batch.length / columns.context
+    activations = tokens * problem.model.hidden * ELEMENT
+    return np.where(columns.sequence > 0, activations / columns.tensor, activations)
 
 
 class LayerTimes:
@@ -324,6 +342,11 @@ class LayerTimes:
         self._columns, self._length, self._reached = columns, problem.batch.length, reached
         self._hidden, self._vocabulary = problem.model.hidden, problem.model.vocabulary
         self._flash = formats.flash
+        cluster = problem.cluster
+        # In a server that spans racks stages reach each other by its links.
+        inside = cluster.intra_server_gbps * reached.scale_up_2
+        spans = cluster.gpus_per_server > LARGE_GROUP
+        self._interface_rate = (inside if spans else cluster.gpu_gbps) * BYTES_PER_GBIT
         low = device.fp4_tflops if formats.fp4 else device.fp8_tflops if formats.fp8 else None
         self._rate = (device.matrix_tflops if low is None else low) * reached.low_products * 1e12
         self._wide_rate = device.matrix_tflops * reached.products * 1e12
@@ -332,6 +355,7 @@ class LayerTimes:
         self._attention_rate = device.matrix_tflops * reached.attention * 1e12
         self._attention_rate /= 1.0 + reached.half_keys / self._length
         self._memory_rate = device.memory_gbytes_per_s * reached.memory * 1e9
+        self._weight_bytes = ELEMENT + 2.0 * formats.gradient_bytes / WEIGHT_PASSES
         self.tokens = columns.micro_batch * self._length / columns.context
         self._split = np.where(columns.sequence > 0, columns.tensor, 1.0)
         full, selective = columns.recomputes(Recompute.FULL), columns.recomputes(Recompute.SELECTIVE)
@@ -360,6 +384,12 @@ class LayerTimes:
         core, back = self._core(kind.mixer)
         return self._reached.computing * (products + core), self._reached.computing * (products + back)
 
+    def handing_over(self, sent: Column) -> PassTimes:
+        """What a stage takes to hand so many bytes over, beside the seconds on their way."""
+        waited = self._reached.hop * sent / self._interface_rate * (self._columns.pipeline > 1)
+        none = np.zeros_like(waited)
+        return np.stack([waited, waited, none, none])
+
     def embedding(self) -> PassTimes:
         """Rows that are looked up, and gradients added to them."""
         moved = self._moved(self.tokens * self._hidden * 2 * ELEMENT)
@@ -371,9 +401,10 @@ class LayerTimes:
     def _product(
         self, rows: Column, inner: Column | float, columns: Column | float, rate: float, half: float
     ) -> Column:
-        """As long as its operations take, or its weights."""
+        """As long as its operations take, or its weights: longer than either where both take as long."""
         computing = (2.0 * rows * inner * columns + half) / rate
-        return np.maximum(computing, self._moved(ELEMENT * inner * columns + 0.0 * rows))
+        reading = self._moved(self._weight_bytes * inner * columns + 0.0 * rows)
+        return np.asarray((computing**SHARPNESS + reading**SHARPNESS) ** (1.0 / SHARPNESS))
 
     def _wide_product(self, rows: Column, inner: Column | float, columns: Column | float) -> Column:
         return self._product(rows, inner, columns, self._wide_rate, self._wide_half)
@@ -478,5 +509,5 @@ def _mixer_bytes(mixer: Mixer | None, between: float, state: float) -> float:
 def part_times(problem: LlmTrainingProblem, columns: StrategyColumns) -> list[PassTimes]:
     """Of layers of each kind, of the embedding, of the head, and of what a chunk costs anyway."""
     times = LayerTimes(problem, columns)
-    chunk = np.zeros((4, len(columns.tensor)))
-    return [*map(times.layer, problem.model.kinds), times.embedding(), times.head(), chunk]
+    ends = times.embedding(), times.head(), times.handing_over(hop_bytes(problem, columns))
+    return [*map(times.layer, problem.model.kinds), *ends]

@@ -16,6 +16,7 @@ from topoopt.core.parallelism import PipelineSchedule as S
 from topoopt.core.process import end_if_left
 from topoopt.native import pipeline
 from topoopt.simulate.llm_training.costs import (
+    ALL_SHARED,
     CHUNK,
     ELEMENT,
     EMBEDDING,
@@ -28,6 +29,7 @@ from topoopt.simulate.llm_training.costs import (
     layer_transfers,
     logit_bytes,
     part_weights,
+    round_waits,
     state_bytes,
 )
 from topoopt.simulate.llm_training.strategies import (
@@ -168,8 +170,9 @@ def stages_of(problem: LlmTrainingProblem, columns: StrategyColumns) -> Ints:
 EXCHANGE_SHARE = 20 / 132
 """Part of the processors of a GPU that an exchange of tokens takes while it is hidden (arXiv:2412.19437, 3.2.2)."""
 
-OPTIMIZER_BYTES = 30.0
-"""Moved for a weight: gradient, master weight and moments read, the latter three and the weight written."""
+OPTIMIZER_BYTES, HELD_BYTES = 30.0, 6.0
+"""Moved for a weight: gradient, master weight and moments read, the latter three and the weight written, by the rank
+that has its states; by every rank that holds it, its gradient is read for the norm and cleared."""
 
 FORWARD, INPUTS, WEIGHTS, REDUCED, GATHERED, STEP, COMPUTE = range(7)
 """Of a kind of part: seconds of its passes (what is computed again among INPUTS), of reducing its gradients, gathering
@@ -226,17 +229,24 @@ def _of_weights(problem: LlmTrainingProblem, columns: StrategyColumns, rates: Gr
     moving = problem.device.memory_gbytes_per_s * problem.device.reached.memory * 1e9
     slow, gradient = problem.cluster.slowdown, problem.formats.gradient_bytes
     none, shared, share = columns.zero == 0, columns.zero >= 1, data_share(problem, columns.zero)
+    all_passes = columns.zero >= ALL_SHARED
     weights = part_weights(problem, columns)
     shared_out = (columns.replicas, rates.data), (columns.expert_replicas, rates.expert_data)
     for index, (ranks, rate) in enumerate(shared_out):
         ring = slow * (ranks - 1) / np.maximum(ranks, 1.0) / (rate * share)
         reduced = np.where(none, 2.0, 1.0) * gradient * ring
         gathered = np.where(none, 0.0, np.where(columns.zero >= 3, 2.0, 1.0)) * ELEMENT * ring
-        step = slow * OPTIMIZER_BYTES / moving / np.where(shared, np.maximum(ranks, 1.0), 1.0)
+        of_ranks = np.maximum(ranks, 1.0)
+        step = OPTIMIZER_BYTES / np.where(shared, of_ranks, 1.0) + HELD_BYTES / np.where(all_passes, of_ranks, 1.0)
+        step = slow * step / moving
         for part, own in zip((*range(len(weights) - 2), EMBEDDING, HEAD), weights, strict=True):
             seconds[:, part, REDUCED] += own[index] * reduced
             seconds[:, part, GATHERED] += own[index] * gathered
             seconds[:, part, STEP] += own[index] * step
+    waits = slow * round_waits(problem, columns.zero, columns.replicas)
+    for part in range(len(weights) - 2):
+        seconds[:, part, REDUCED] += waits
+        seconds[:, part, GATHERED] += 2.0 * waits
     # Of ranks the first one stands for all, which wait as long.
     seconds[:, EMBEDDING, STEP] += slow * problem.device.reached.replica_ms * 1e-3 * columns.replicas
 

@@ -39,8 +39,8 @@ HALF_PRECISION = 2.0
 HIDDEN_COST = 132.0 / 112.0
 """How much longer a GPU computes while 20 of its 132 processors exchange tokens (arXiv:2412.19437)."""
 
-STEP_BYTES = 30.0
-"""Of a weight in the optimizer step: 16 are read, 14 written."""
+STEP_BYTES, CLEARED_BYTES = 30.0, 6.0
+"""Of a weight in the optimizer step: 16 are read, 14 written; of its gradient on each rank that has it."""
 
 MAX_CASES = 1_000_000
 """Ranks that layers are dealt to together."""
@@ -198,8 +198,7 @@ def activations_of(problem: LlmTrainingProblem, r: Records) -> Floats:
 def hop_of(problem: LlmTrainingProblem, r: Records, rates: DimensionRates) -> tuple[Floats, Floats]:
     """Return the bytes to the next stage, and their seconds."""
     sent = activations_of(problem, r) / np.where(r.split > 0, r.t, 1.0)
-    seconds = problem.device.reached.hop * sent / rates.pipeline
-    return sent, np.where(r.p > 1, seconds + latency(problem, rates.pipeline_hops), 0.0)
+    return sent, np.where(r.p > 1, sent / rates.pipeline + latency(problem, rates.pipeline_hops), 0.0)
 
 
 def transfers_of(problem: LlmTrainingProblem, r: Records, kind: LayerKind, rates: DimensionRates) -> Transfers:
@@ -214,17 +213,29 @@ def transfers_of(problem: LlmTrainingProblem, r: Records, kind: LayerKind, rates
     elements = r.b * problem.batch.length / r.c * mixing.passed + r.b * mixing.passed_once
     passed = HALF_PRECISION * (r.c - 1) * elements
     wait = 2.0 * np.ceil(np.log2(r.c)) * latency(problem, rates.context_hops)
-    context = tuple((passed > 0) * (sent / rates.context + wait) for sent in (passed, 2.0 * passed))
+    share = problem.device.reached.context * (passed > 0)
+    context = tuple(share * (sent / rates.context + wait) for sent in (passed, 2.0 * passed))
     expert, tokens, crossing = _exchange(problem, r, kind, activations, rates)
+    gathered = _split_experts(problem, r, kind, activations)
+    both = forward + gathered / reaching
     return Transfers(
-        (forward, forward, again),
+        (both, both, again),
         (context[0], context[1]),
         expert,
         {
-            "tensor": 4 * ring + np.where(split, ring, 0.0) + repeated, "context": 3.0 * passed,
+            "tensor": 4 * ring + np.where(split, ring, 0.0) + repeated + 2 * gathered, "context": 3.0 * passed,
             "expert": tokens, "crossing": crossing,
         },
     )  # fmt: skip
+
+
+def _split_experts(problem: LlmTrainingProblem, r: Records, kind: LayerKind, activations: Floats) -> Floats:
+    """Return the bytes of a pass that ranks with parts of an expert gather, and add up of what they made."""
+    experts = experts_of(kind)
+    if experts is None:
+        return np.zeros_like(r.t)
+    rows = experts.per_token * activations / r.t * ((experts.latent or problem.model.hidden) / problem.model.hidden)
+    return np.asarray(2.0 * rows * (r.y - 1.0))
 
 
 def _exchange(
@@ -308,7 +319,7 @@ def stage_rows(problem: LlmTrainingProblem, r: Records, layers: Floats, rates: D
     early = np.zeros((len(layers), 1))
     early[0] = 1.0
     kinds = kinds_of_stages(problem.model, layers)
-    return _rows(problem, r, kinds, (early, early[::-1]), rates)
+    return _rows(problem, r, kinds, (early, early[::-1]), rates, 1)
 
 
 def inner_rank(problem: LlmTrainingProblem, r: Records, layers: Floats, rates: DimensionRates) -> StageRows:
@@ -325,7 +336,7 @@ def inner_rank(problem: LlmTrainingProblem, r: Records, layers: Floats, rates: D
     rank = max(inner, key=lambda k: (loads[k], -k))
     kinds = kinds_of_stages(problem.model, layers)[:, rank::p].sum(axis=1, keepdims=True)
     only = np.array([[float(p == 1)]])
-    return _rows(problem, r, kinds, (only, only), rates)
+    return _rows(problem, r, kinds, (only, only), rates, len(layers) // p)
 
 
 def _rows(
@@ -334,14 +345,16 @@ def _rows(
     kinds: Floats,
     ends: tuple[Floats, Floats],
     rates: DimensionRates,
+    chunks: int,
 ) -> StageRows:
-    """Return stages by layers of each kind, and whether embedding and head are there."""
+    """Return stages of so many chunks by layers of each kind, and whether embedding and head are there."""
     model, gpu = problem.model, GpuSeconds(problem, r)
     slow, (early, late) = problem.cluster.slowdown, ends
     kinds = kinds.copy()
     kinds[model.order[-1]] = kinds[model.order[-1]] + late * model.mtp_layers
     embedding, head = gpu.ends()
     took = embedding[:, None] * early + head[:, None] * late * (1.0 + model.mtp_layers)
+    took = took + chunks * gpu.handing_over(hop_of(problem, r, rates)[0])[:, None]
     sent = {name: np.zeros_like(kinds[0]) for name in ("ahead", "back", "here", "there", "exchange")}
     front, vocabulary, behind = ends_on_rank(model, r.t)
     dense = early * front + late * (behind + np.where((r.p == 1) & model.tied, 0.0, vocabulary))
@@ -359,9 +372,20 @@ def _rows(
     exchange = exchange - np.where(bidirectional, np.minimum(exchange, (forward + inputs + weights) / 2.0), 0.0)
     group, of_experts = r.sharers
     both = gradient_bytes(problem, dense, group, r.zero), gradient_bytes(problem, experts, of_experts, r.zero)
-    part = slow / np.where(r.zero == 3, problem.device.reached.gather, problem.device.reached.data)
-    reduced, gathered = (part * (a / rates.data + b / rates.expert_data) for a, b in zip(*both, strict=True))
-    one_by_one = early * group * problem.device.reached.replica_ms / 1e3
+    reached = problem.device.reached
+    part = slow / np.where(r.zero == 3, reached.gather, reached.data if problem.overlap.data else 1.0)
+    # All replicas pass a layer round in every pass, a message each.
+    waits = (
+        slow * np.where(r.zero == 3, group - 1.0, 0.0) * problem.cluster.message_latency_us / 1e6 * kinds.sum(axis=0)
+    )
+    reduced, gathered = (
+        part * (a / rates.data + b / rates.expert_data) + times * waits
+        for times, (a, b) in zip((1.0, 2.0), zip(*both, strict=True), strict=True)
+    )
+    one_by_one = early * group * reached.replica_ms / 1e3
+    cleared = CLEARED_BYTES * (
+        dense / np.where(r.zero == 3, group, 1.0) + experts / np.where(r.zero == 3, np.maximum(1.0, of_experts), 1.0)
+    )
     held = dense / np.where(r.zero > 0, group, 1.0) + experts / np.where(r.zero > 0, np.maximum(1.0, of_experts), 1.0)
     return StageRows(
         forward + sent["ahead"] + sent["here"] + exchange,
@@ -371,7 +395,7 @@ def _rows(
         kinds,
         reduced,
         gathered,
-        slow * (held * STEP_BYTES / memory_rate(problem) + one_by_one),
+        slow * ((held * STEP_BYTES + cleared) / memory_rate(problem) + one_by_one),
         slow * hop_of(problem, r, rates)[1],
         {
             "forward": forward, "backward": inputs + weights, "recompute": again,
@@ -450,6 +474,8 @@ def _rank_seconds(problem: LlmTrainingProblem, r: Records, p: int) -> tuple[Floa
     dense, routed = _lead_and_others(model, seconds)
     embedding, head = gpu.ends()
     around = np.zeros((p, len(r.t)))
+    chunks = r.v * gpu.handing_over(hop_of(problem, r, ideal)[0]).sum(axis=0)
+    around += slow * chunks
     around[0] += slow * embedding.sum(axis=0)
     around[-1] += (1.0 + model.mtp_layers) * slow * head.sum(axis=0) + model.mtp_layers * seconds[model.order[-1]]
     return around, dense, routed

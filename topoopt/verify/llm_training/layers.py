@@ -547,8 +547,11 @@ class GpuSeconds:
     ) -> Floats:
         """Return the seconds of one product of matrices; `speed`: operations a second, and those that are added."""
         rate, half = speed
-        reading = np.zeros_like(rows) + 2.0 * inner * columns / self.memory
-        return np.asarray(np.maximum((2.0 * rows * inner * columns + half) / rate, reading))
+        # Weights are read in three passes; gradients are added once, read and written.
+        moved = (3 * 2.0 + 2 * self.problem.formats.gradient_bytes) / 3.0
+        reading = np.zeros_like(rows) + moved * inner * columns / self.memory
+        squares = ((2.0 * rows * inner * columns + half) / rate) ** 2, reading**2
+        return np.asarray(np.sqrt(np.hypot(*squares)))
 
     def layer(self, kind: LayerKind) -> Floats:
         """Return the seconds of a layer."""
@@ -597,6 +600,15 @@ class GpuSeconds:
         loss = TOKEN_BYTES["word"] * self.reached.between * self.tokens * words / self.memory
         head = np.stack([matrix + FIRST_PASS * loss, matrix + (1.0 - FIRST_PASS) * loss, matrix, none])
         return np.stack([rows, none, 2 * rows, none]), self.reached.computing * head
+
+    def handing_over(self, sent: Floats) -> Floats:
+        """Return the seconds of a stage besides those that so many bytes are on their way."""
+        cluster = self.problem.cluster
+        gbps = cluster.degree * cluster.link_gbps / cluster.gpus_per_server
+        if cluster.gpus_per_server > 8:  # its links span racks
+            gbps = cluster.intra_server_gbps * self.reached.scale_up_2
+        waited = np.where(self.r.p > 1, self.reached.hop * sent * 8 / (gbps * 1e9), 0.0)
+        return np.stack([waited, waited, 0.0 * waited, 0.0 * waited])
 
     def _sum(self, sizes: Iterable[Product]) -> Floats:
         seconds = [self.product(self.tokens, inner, outer, self.low) for inner, outer in sizes]

@@ -277,7 +277,7 @@ def _pod_rows(hidden: LlmTrainingProblem, r: Records, layers: Floats) -> costs.S
     assert pods is not None
     all_ports = pods.ports * pods.circuit_gbps * 1e9 / 8
     reached = hidden.device.reached
-    taken = np.where(r.zero == 3, reached.gather, reached.data)  # of rates of groups; circuits carry at theirs
+    taken = np.where(r.zero == 3, reached.gather, reached.data)  # hidden, of rates of groups; circuits carry at theirs
 
     def rate(ranks: Floats, holders: Floats) -> Floats:
         others = of_stage / np.maximum(holders, pods.gpus)  # pods that pass these round
