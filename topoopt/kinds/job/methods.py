@@ -316,10 +316,10 @@ def program_of(laws: StrategyLaws, *, slices: bool = True) -> StrategyChoice:
     numbers: dict[tuple[str, int], int] = {}
     quantities: list[Quantity] = []
     event_laws = []
-    stated = [law for law in laws.laws if slices or not law.name.startswith(OF_SLICES)]
-    ends = {0, len(laws.events) - 1, *(law.tail for law in stated), *(law.head for law in stated)}
+    listed = [law for law in laws.laws if slices or not law.name.startswith(OF_SLICES)]
+    ends = {0, len(laws.events) - 1, *(law.tail for law in listed), *(law.head for law in listed)}
     event = {old: new for new, old in enumerate(sorted(ends))}
-    for law in stated:
+    for law in listed:
         terms: dict[int, float] = {}
         for tables, needs in ((laws.operators, law.operators), (laws.between, law.pairs)):
             for name, indices in needs:
