@@ -32,6 +32,7 @@ from topoopt.core.proofs import Argument, Status
 from topoopt.kinds.files import read_instance
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
+from topoopt.kinds.placement import methods
 from topoopt.kinds.placement.methods import cut_proof
 from topoopt.verify.placement import exhaustive, pipelines
 from topoopt.verify.placement.bounds import work_bound
@@ -237,3 +238,19 @@ def test_a_walk_that_a_certificate_asks_for_is_no_larger_than_allowed() -> None:
     for size in (WalkSize(rows=10**9), WalkSize(rows=0), WalkSize(doll_tasks=65), WalkSize(doll_rows=10**6)):
         with pytest.raises(ValueError, match="a walk of"):
             derive(problem, [certificate(73.0, size)])
+
+
+def test_what_is_too_much_for_a_search_is_left_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each search is tried in turn; where none can do it there is no proof."""
+
+    def refused(limit: float, share: float) -> float:
+        raise ValueError
+
+    tried = {Argument.ALL_PIPELINES: refused, Argument.ALL_ASSIGNMENTS: lambda limit, share: 0.5 * limit}
+    monkeypatch.setattr(methods, "searches", lambda problem: tried)
+    case = read_instance(INSTANCES / "placement/branches-3.yaml")
+    (bound,), (certificate,) = methods.exhaustive_proof(case, 8.0, (), Stop())
+    assert (bound.value, bound.argument) == (4.0, Argument.ALL_ASSIGNMENTS)
+    assert certificate.argument is Argument.ALL_ASSIGNMENTS
+    tried[Argument.ALL_ASSIGNMENTS] = refused
+    assert methods.exhaustive_proof(case, 8.0, (), Stop()) == ((), ())
