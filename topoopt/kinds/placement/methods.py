@@ -434,9 +434,9 @@ def beam(search: LatencySearch) -> None:
                 start = end - walk.tasks.time[np.arange(len(end)), device]
                 if backwards:
                     start, device = end.max() - end[::-1], device[::-1]
-                place, starts = np.empty(len(order), dtype=np.int64), np.empty(len(order))
-                place[order], starts[order] = device, start * walk.unit_ms
-                search.offer_place(place[a.group_member[a.group_ptr[:-1]]], starts)
+                homes, starts = np.empty(len(order), dtype=np.int64), np.empty(len(order))
+                homes[order], starts[order] = device, start * walk.unit_ms
+                search.offer_place(homes[a.group_member[a.group_ptr[:-1]]], starts)
 
 
 def proven(search: LatencySearch, effort: SearchSettings) -> None:

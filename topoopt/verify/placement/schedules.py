@@ -792,8 +792,6 @@ class ScheduleWalk:
         ValueError
             A level has too many partial schedules.
         """
-        if limit_ms <= 0:
-            return limit_ms
         limit = int(limit_ms * (1 - Tolerance.ROUNDING.relative) / self.unit_ms)
         walk = LevelWalk(self.tasks, self.tail)
         spans, exceeded = walk.least(max_rows, walk.first(np.array([limit], dtype=self.tail.dtype)))
