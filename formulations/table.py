@@ -10,7 +10,6 @@ from typing import Any
 from formulations import (
     bandwidth_allocation,
     circuit_matching,
-    collective_rates,
     dag_topology,
     flow_routing,
     joint_topology,
@@ -61,7 +60,7 @@ FORMULATIONS: Mapping[str, Formulation] = {
     "all_to_all_rate": Formulation(
         "what every rank of a network sends the others at once, split over paths, at the largest equal rate",
         ("collective",),
-        collective_rates.all_to_all_rate_from_collective,
+        flow_routing.all_to_all_rate_from_collective,
     ),
     "allreduce_mix": Formulation(
         "ring orders of an AllReduce and all routing on a fixed topology, least largest link load",
@@ -76,7 +75,7 @@ FORMULATIONS: Mapping[str, Formulation] = {
     "allreduce_roots": Formulation(
         "loads of trees up and down for an AllReduce and the shares of their roots, largest rate (all cuts, 12 nodes)",
         ("collective",),
-        collective_rates.allreduce_roots_from_collective,
+        flow_routing.allreduce_roots_from_collective,
     ),
     "allreduce_topology": Formulation(
         "links, ring orders of an AllReduce and all routing together (mixed-integer); a relaxation above 6 servers",
@@ -88,6 +87,15 @@ FORMULATIONS: Mapping[str, Formulation] = {
         "rates of transfers that share links: all rise together (the first step of fair rates), or the largest total",
         ("allocation",),
         bandwidth_allocation.from_allocation,
+    ),
+    "block_cut": Formulation(
+        "what a device that holds a block sends and receives at least, if its load is limited (free sets, a bound)",
+        ("placement",),
+        placed_graphs.block_cut_from_placement,
+        {
+            "block": Option("which co-located group", 0, most=20_000),
+            "limit_ms": Option("of the load; 0: the mean work", 0.0, most=1e30, whole=False),
+        },
     ),
     "circulant_flow": Formulation(
         "routing on a circulant, one load per class of arcs; routings for a grid of lengths (an upper bound)",
@@ -180,7 +188,7 @@ FORMULATIONS: Mapping[str, Formulation] = {
     "step_schedule": Formulation(
         "an AllGather of whole chunks step by step, least sum of the fullest links (mixed-integer)",
         ("collective",),
-        collective_rates.step_schedule_from_collective,
+        flow_routing.step_schedule_from_collective,
         {"steps": Option("number of steps", 2, least=1, most=64)},
     ),
     "stage_order": Formulation(

@@ -40,7 +40,7 @@ EXCHANGES = 3
 RUINED = 10
 """Configurations that a round drops at most."""
 
-WORSE = 1e-3
+WORSE = 3e-4
 """Part of the best makespan by which a worse plan is accepted, in the mean."""
 
 NEAR = 1.005

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -20,7 +20,7 @@ from topoopt.core.parallelism import ParallelStrategy
 from topoopt.core.rated_network import RatedNetwork
 from topoopt.core.result import AllReduceChoice
 from topoopt.core.workload import PathTable
-from topoopt.simulate.llm_training.costs import GroupHops, GroupRates, iteration_traffic
+from topoopt.simulate.llm_training.costs import GroupRates, iteration_traffic
 from topoopt.simulate.llm_training.links import (
     FamilyGroups,
     FamilyLoad,
@@ -93,7 +93,7 @@ def evaluated(
 def no_faster(rates: GroupRates, than: GroupRates) -> bool:
     """Whether no group has more than at other rates, nor fewer hops, so that no iteration takes less."""
     slower = all(bool(np.all(getattr(rates, name) <= getattr(than, name))) for name in set(RATE_OF.values()))
-    farther = all(getattr(rates.hops, hops.name) >= getattr(than.hops, hops.name) for hops in fields(GroupHops))
+    farther = all(hops >= other for hops, other in zip(rates.hops, than.hops, strict=True))
     return slower and farther
 
 

@@ -12,7 +12,7 @@ Work is counted in proposals, so that a seed gives the same graphs on every mach
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from math import gcd, inf
@@ -233,11 +233,18 @@ class Lift:
 
 # The race.
 
-TRIES = (2, 4, 4, 4)
-"""Least number of annealings of a group in each of the rounds, which take equal work."""
+ROUNDS = ((0.5, 8), (0.2, 16), (0.15, 32), (0.15, 64))
+"""Of each round the part of the work, and the most annealings of a group.
+
+The best graph of a group may come of one annealing in four, so that the first round, after which most groups are out,
+has to repeat them. What groups of few ports need not goes to those of many.
+"""
 
 ENOUGH = 300
-"""Proposals of one annealing, by the square of the number of ports: where there is work for more, it starts anew."""
+"""Proposals of one annealing, by the square of the number of ports: where there is work for more, it starts anew.
+
+With less work there is one annealing: several short ones would judge large spaces by graphs that are not annealed.
+"""
 
 SHARE, FEW = 3, 6
 """One group in `SHARE` goes on to the next round, at least `FEW`."""
@@ -258,9 +265,9 @@ MAX_TRIVIAL = 128
 """Servers up to which annealing without a group takes part: where n has few divisors it is the best there is."""
 
 
-def temperatures(degree: int) -> tuple[float, float]:
+def temperatures(degree: int) -> tuple[float, ...]:
     """Temperatures to start from, in turn: few links need more."""
-    return (3.0, 10.0) if degree <= 4 else (3.0, 6.0)
+    return (10.0,) if degree <= 4 else (3.0, 6.0)
 
 
 def competitors(n: int, d: int) -> list[Group]:
@@ -291,11 +298,15 @@ def race(n: int, d: int, links: LinkDirection, work_s: float, seed: int, stop: S
     running = competitors(n, d)
     best: list[Lift] = []
     number, start = seed << 20, temperatures(d)
-    for least in TRIES:
+    for part, most in ROUNDS:
+        cost = [nanoseconds(n, d, group, levels) for group in running]
+        enough = [ENOUGH * (n // group.order * d) ** 2 for group in running]
+        wanted = [most * count * each for count, each in zip(enough, cost, strict=True)]
+        granted = divided(part * work_s * 1e9, wanted)
         scored: list[tuple[float, int]] = []
         for index, group in enumerate(running):
-            proposals = work_s * 1e9 / len(TRIES) / len(running) / nanoseconds(n, d, group, levels)
-            tries = max(least, int(proposals / (ENOUGH * (n // group.order * d) ** 2)))
+            proposals = granted[index] / cost[index]
+            tries = max(1, int(proposals / enough[index] + 1e-9))
             lifts: list[Lift] = []
             for _ in range(tries):
                 if (best or lifts) and stop.reason() is not None:
@@ -311,6 +322,15 @@ def race(n: int, d: int, links: LinkDirection, work_s: float, seed: int, stop: S
         yield best
         if stop.reason() is not None:
             return
+
+
+def divided(total: float, wanted: Sequence[float]) -> list[float]:
+    """Equal parts of a total, except that what some do not want goes to the others."""
+    parts, left = [0.0] * len(wanted), total
+    for rank, index in enumerate(sorted(range(len(wanted)), key=lambda index: wanted[index])):
+        parts[index] = min(wanted[index], left / (len(wanted) - rank))
+        left -= parts[index]
+    return parts
 
 
 def _retained(lifts: list[Lift]) -> list[Lift]:

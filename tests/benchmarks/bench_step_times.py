@@ -17,8 +17,7 @@ from rich.table import Table
 
 from tests.benchmarks.figures import Figure
 from tests.support.paths import SHARED_DATA
-from topoopt.analyses.calibrate import LinearFit, fitted, log_seconds, run_weights, shipped
-from topoopt.analyses.measured_runs import TableRun, read_runs
+from topoopt.analyses.calibrate import LinearFit, TableRun, fitted, log_seconds, read_runs, run_weights, shipped
 from topoopt.core.arrays import Floats, Ints
 from topoopt.workloads.step_efficiencies import STEP_EFFICIENCIES, half_width_sets
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from functools import partial
 
+import networkx as nx
 import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import shortest_path
@@ -47,6 +48,7 @@ def measured(
     *,
     one_way: bool = False,
     seed: int = 0,
+    drawn: bool = False,
 ) -> Sequence[Figure]:
     """Solve, check, and compare.
 
@@ -58,6 +60,7 @@ def measured(
         load: percent of theta above (n - 1) hops / d.
         one_way: single fibres; theta is to be no more than that of the generalized Kautz graph.
         seed: of the search.
+        drawn: whether theta is to be below what the hops of a random regular graph allow.
     """
     links = LinkDirection.UNIDIRECTIONAL if one_way else LinkDirection.BIDIRECTIONAL
     demand = np.ones((n, n)) - np.eye(n)
@@ -76,6 +79,9 @@ def measured(
     if one_way:
         kautz = topoopt.solve(problem, method="kautz").objective.value
         figures = [Figure(f"{name}: theta, that of generalized Kautz as goal", theta, "", kautz)]
+    if drawn:
+        random = nx.average_shortest_path_length(nx.random_regular_graph(d, n, seed=seed)) * (n - 1) / d
+        figures.append(Figure(f"{name}: theta, the least of a random regular graph as goal", theta, "", random))
     return [
         *figures,
         Figure(f"{name}: theta above (n-1) hops / d", 100 * (theta * d / ((n - 1) * hops) - 1), "%", load),
@@ -84,11 +90,11 @@ def measured(
     ]
 
 
-def _row(n: int, d: int, *figures: float | None, one_way: bool = False, seed: int = 0) -> Record:
+def _row(n: int, d: int, *figures: float | None, one_way: bool = False, seed: int = 0, drawn: bool = False) -> Record:
     way = "unidirectional" if one_way else "bidirectional"
     name = f"uniform-{n}-{d}{'-one-way' if one_way else ''}" + (f"-seed-{seed}" if seed else "")
     command = f"topoopt solve (servers: {n}, degree: {d}, links: {way}, demand: uniform, seed: {seed})"
-    return Record(name, command, partial(measured, n, d, *figures, one_way=one_way, seed=seed))  # type: ignore[arg-type]
+    return Record(name, command, partial(measured, n, d, *figures, one_way=one_way, seed=seed, drawn=drawn))  # type: ignore[arg-type]
 
 
 UNIFORM: tuple[Record, ...] = (
@@ -99,8 +105,9 @@ UNIFORM: tuple[Record, ...] = (
     _row(512, 8, 3.111, 0.3, 40.0, 0.1),
     _row(1024, 8, 3.505, 0.1, 10.0, 0.1),
     _row(4096, 12, None, 0.9, 60.0, 0.1),
-    _row(64, 8, None, 1.5, 60.0, 1.5, one_way=True),
-    _row(256, 8, None, 1.5, 60.0, 1.5, one_way=True),
-    _row(127, 8, None, 5.0, 60.0, 2.0),
-    _row(257, 8, None, 5.0, 60.0, 2.0),
+    *(
+        _row(n, d, None, 1.5, 90.0, 1.5, one_way=True)
+        for n, d in ((16, 2), (30, 3), (64, 4), (64, 8), (100, 5), (256, 8))
+    ),
+    *(_row(n, 8, None, 1.0, 60.0, 0.1, drawn=True) for n in (127, 257)),
 )

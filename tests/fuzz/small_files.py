@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.support.paths import INSTANCES
 from tests.support.read_back.plan_files import read_ns3_topology
-from topoopt.analyses.measured_runs import read_runs
+from topoopt.analyses.calibrate import read_runs
 from topoopt.files.graph_files import read_graph
 from topoopt.formats.chakra.read import read_comm_groups
 from topoopt.formats.dnn_partitioning import read_expert_split

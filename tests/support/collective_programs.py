@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from formulations import collective_rates
+from formulations import flow_routing
 from formulations.programs import LpArrays, with_names
 from tests.support import pyomo_networks
 from tests.support.collective_networks import network
@@ -19,13 +19,13 @@ RATE, OWNERS = SWITCHED.gbytes_per_s, np.array([0, 1])
 
 
 def _all_to_all(*, relaying: bool) -> LpArrays:
-    names = collective_rates.all_to_all_rate_names(SWITCHED, relaying=relaying)
-    return with_names(collective_rates.all_to_all_rate_arrays(SWITCHED, RATE, relaying=relaying)[0], *names)
+    names = flow_routing.all_to_all_rate_names(SWITCHED, relaying=relaying)
+    return with_names(flow_routing.all_to_all_rate_arrays(SWITCHED, RATE, relaying=relaying)[0], *names)
 
 
 def _steps(*, multicast: bool) -> LpArrays:
-    names = collective_rates.step_schedule_names(SWITCHED, 2, 1, multicast=multicast)
-    return with_names(collective_rates.step_schedule_arrays(SWITCHED, OWNERS, RATE, 1, multicast=multicast)[0], *names)
+    names = flow_routing.step_schedule_names(SWITCHED, 2, 1, multicast=multicast)
+    return with_names(flow_routing.step_schedule_arrays(SWITCHED, OWNERS, RATE, 1, multicast=multicast)[0], *names)
 
 
 COLLECTIVE: dict[str, tuple[Callable[[], LpArrays], Callable[[], Any]]] = {
@@ -38,7 +38,7 @@ COLLECTIVE: dict[str, tuple[Callable[[], LpArrays], Callable[[], Any]]] = {
         lambda: pyomo_networks.all_to_all_rate_pyomo(SWITCHED, RATE, relaying=False),
     ),
     "allreduce_roots": (
-        lambda: collective_rates.build_whole(SWITCHED, RATE),
+        lambda: flow_routing.build_whole(SWITCHED, RATE),
         lambda: pyomo_networks.allreduce_roots_pyomo(SWITCHED, RATE),
     ),
     **{

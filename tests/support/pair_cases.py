@@ -26,7 +26,7 @@ from tests.support.network_reader_cases import (
     Pair,
 )
 from tests.support.reader_cases import Read, plain
-from topoopt.analyses.measured_runs import read_runs
+from topoopt.analyses.calibrate import read_runs
 from topoopt.core.errors import InputError
 from topoopt.core.shared_cluster import JobClass
 from topoopt.files.demand_files import read_csv_matrix

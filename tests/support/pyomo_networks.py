@@ -10,8 +10,7 @@ import pyomo.environ as pyo
 
 from formulations.bandwidth_allocation import BandwidthAllocation, _rate_names
 from formulations.circuit_matching import CircuitMatching
-from formulations.collective_rates import Arc, sets_of
-from formulations.flow_routing import CommonRoutingProgram, ConcurrentFlow
+from formulations.flow_routing import Arc, CommonRoutingProgram, ConcurrentFlow, sets_of
 from formulations.hierarchical_bandwidth import BandwidthProgram, Path
 from formulations.job_plans import JointPlan
 from formulations.joint_topology import HopLp, joint_topology_pyomo

@@ -82,7 +82,7 @@ READERS: Mapping[str, FieldTable] = PlugIns(
     {
         "ASTRA-sim: analytical network": "topoopt.formats.astrasim:FIELDS",
         "ASTRA-sim: custom collective (Chakra)": "topoopt.formats.chakra:COLLECTIVE_FIELDS",
-        "Calibration: measured runs": "topoopt.analyses.measured_runs:FIELDS",
+        "Calibration: measured runs": "topoopt.analyses.calibrate:FIELDS",
         "Cables: NetBox, SONiC, LLDP": "topoopt.formats.inventories:FIELDS",
         "Chakra: traces of a job": "topoopt.formats.chakra:FIELDS",
         "Chakra: process groups": "topoopt.formats.chakra.read:GROUP_FIELDS",

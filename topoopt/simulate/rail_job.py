@@ -66,7 +66,7 @@ def rail_job(problem: LlmTrainingProblem, strategy: ParallelStrategy, settings: 
     reduced, gathered, layers = layer_sync(problem, strategy, stages, rates)
     ends = 0.0 if strategy.zero >= 3 else slow
     cluster, several = problem.cluster, strategy.pipeline > 1
-    start = (cluster.message_latency_us + rates.hops.pipeline * cluster.hop_latency_us) * 1e-6 if several else 0.0
+    start = (cluster.message_latency_us + rates.hops[3] * cluster.hop_latency_us) * 1e-6 if several else 0.0
     there, back = (stages.tensor[i] + stages.context[i] + own * stages.expert for i in range(2))
     forward, inputs, weights, again = stages.passes
     rate = settings.port_gbps or cluster.gpu_gbps
@@ -143,7 +143,7 @@ def _tokens(
     shown = slow * (1.0 - problem.overlap.expert)
     with_experts = [index for index, kind in enumerate(kinds) if kind.experts is not None]
     layers = {index: layer_traffic(problem, columns, kinds[index]) for index in with_experts}
-    fixed = shown * 2.0 * (cluster.message_latency_us + rates.hops.expert * cluster.hop_latency_us) * 1e-6
+    fixed = shown * 2.0 * (cluster.message_latency_us + rates.hops[2] * cluster.hop_latency_us) * 1e-6
     before, behind = LayerTimes(problem, columns).attention(kinds[with_experts[-1]])
 
     def exchange(counts: list[int]) -> RailExchange:

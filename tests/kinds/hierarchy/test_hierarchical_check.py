@@ -15,7 +15,7 @@ from tests.support.hierarchical_cases import problem_of, random_instance, solved
 from topoopt.core.hierarchy import Collective, GroupShare, HierarchicalPlan, HierarchicalProblem, PathWeight
 from topoopt.core.proofs import Argument, Bound, Status
 from topoopt.core.result import Objective, Result
-from topoopt.kinds.hierarchy.figures import marginal_ns
+from topoopt.kinds.hierarchy.page import marginal_ns
 from topoopt.verify.checker import FULL
 from topoopt.verify.hierarchy import BandwidthProof, certified_bound, check, formula_bound
 

@@ -239,13 +239,26 @@ def failed_interfaces(
     left = (gpus - failed) / gpus
     places = (EVERY_STAGE, *range(job.ranks))
     figures = tuple(failed_figures(job, rails.orders, step, rank, left) for rank in places)
-    limit = max(1, most_checked // (8 * job.ranks * job.micro_batches * job.chunks))
-    worst = sorted(figures, key=lambda rank_figures: -rank_figures.step_s)[:limit]
-    wrong = [line for rank_figures in worst for line in check_failed(job, step, gpus, failed, rank_figures)]
-    if wrong:
-        raise CheckError("the checker rejects a step after a failure:\n" + "\n".join(wrong))
+    checked = _checked_again(
+        rails, figures, lambda worst: check_failed(job, step, gpus, failed, worst), most_checked, "after a failure"
+    )
     assumed = "a GPU whose interface failed sends over those of the others in its server, through the network inside it"
-    return figures, [assumed, f"failures checked again: {len(worst)} of {len(figures)}"]
+    return figures, [assumed, f"failures checked again: {checked}"]
+
+
+def _checked_again(
+    rails: RailSteps,
+    figures: Sequence[ImpairedStep],
+    check: Callable[[ImpairedStep], tuple[str, ...]],
+    most_checked: int,
+    what: str,
+) -> str:
+    """How many figures the checker followed again, the worst first."""
+    limit = max(1, most_checked // (8 * rails.job.ranks * rails.job.micro_batches * rails.job.chunks))
+    worst = sorted(figures, key=lambda rank_figures: -rank_figures.step_s)[:limit]
+    if wrong := [line for rank_figures in worst for line in check(rank_figures)]:
+        raise CheckError(f"the checker rejects a step {what}:\n" + "\n".join(wrong))
+    return f"{len(worst)} of {len(figures)}"
 
 
 def stragglers(
@@ -264,12 +277,10 @@ def stragglers(
         return (), []
     job = rails.job
     figures = tuple(straggler_figures(job, rails.orders, step, rank, slowdown) for rank in range(job.ranks))
-    limit = max(1, most_checked // (8 * job.ranks * job.micro_batches * job.chunks))
-    worst = sorted(figures, key=lambda rank_figures: -rank_figures.step_s)[:limit]
-    wrong = [line for rank_figures in worst for line in check_straggler(job, step, slowdown, rank_figures)]
-    if wrong:
-        raise CheckError("the checker rejects a step with a slow stage:\n" + "\n".join(wrong))
-    return figures, [f"slow stages checked again: {len(worst)} of {len(figures)}"]
+    checked = _checked_again(
+        rails, figures, lambda worst: check_straggler(job, step, slowdown, worst), most_checked, "with a slow stage"
+    )
+    return figures, [f"slow stages checked again: {checked}"]
 
 
 USUAL = SwitchSettings(0.010)

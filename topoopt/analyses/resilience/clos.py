@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ import numpy as np
 from rich.console import Console
 
 from solvers.collective.limits import ratio_cut
-from topoopt.core.clos import BlastRadius, clos_fabric
+from topoopt.core.clos import clos_fabric
 from topoopt.core.collective import CollectiveProblem
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.rated_network import RatedNetwork
@@ -49,40 +49,12 @@ def clos_problem(file: Path) -> CollectiveProblem | None:
     return problem if isinstance(problem, CollectiveProblem) else None
 
 
-@dataclass(frozen=True)
-class SwitchFailure:
-    """A failure, and the best rate of an AllGather after it.
+def blast_study(problem: CollectiveProblem) -> dict[str, Any]:
+    """The document of a fabric and its failures: of the fullest leaf, spine and core, and of a plane.
 
-    Attributes:
-        radius: what it takes away.
-        gbytes_per_s: of the whole vector, which trees reach; None: some rank cannot be reached.
-        slowdown: the rate before over that.
+    Each has what it takes away, the best rate of an AllGather after it (null: some rank is out of reach), and the rate
+    before over that. Rates are those of cuts, counted again in rationals: a collective runs at its slowest member.
     """
-
-    radius: BlastRadius
-    gbytes_per_s: float | None
-    slowdown: float | None
-
-
-@dataclass(frozen=True)
-class BlastStudy:
-    """A fabric and its failures.
-
-    Attributes:
-        name: of the instance.
-        fabric: in words.
-        gbytes_per_s: best rate of an AllGather without failure.
-        failures: of the fullest leaf, spine and core, and of a plane.
-    """
-
-    name: str
-    fabric: str
-    gbytes_per_s: float
-    failures: tuple[SwitchFailure, ...]
-
-
-def blast_study(problem: CollectiveProblem) -> BlastStudy:
-    """Rates are those of cuts, counted again in rationals: a collective runs at its slowest member."""
     assert problem.fabric is not None
     fabric = clos_fabric(problem.fabric)
     before = _rate(fabric.network(problem.server_gbytes_per_s))
@@ -90,9 +62,16 @@ def blast_study(problem: CollectiveProblem) -> BlastStudy:
     failures = []
     for radius in fabric.blast_radii():
         rate = _rate(fabric.network(problem.server_gbytes_per_s, radius.part))
-        slowdown = None if rate is None else float(before / rate)
-        failures.append(SwitchFailure(radius, None if rate is None else float(rate), slowdown))
-    return BlastStudy(problem.name, fabric.text, float(before), tuple(failures))
+        after = (None, None) if rate is None else (float(rate), float(before / rate))
+        rates = dict(zip(("allgather_gbytes_per_s", "slowdown"), after, strict=True))
+        failures.append({**asdict(radius), "kept": float(radius.kept), **rates})
+    return {
+        "kind": "blast-radius",
+        "name": problem.name,
+        "fabric": fabric.text,
+        "allgather_gbytes_per_s": float(before),
+        "failures": failures,
+    }
 
 
 def _rate(network: RatedNetwork) -> Fraction | None:
@@ -118,68 +97,38 @@ def answer_blast(output: Output, problem: CollectiveProblem, options: Mapping[st
     wrong = [Problem(text, path=name, allowed=allowed) for name, value in options.items() if value not in (None, [])]
     if wrong:
         raise InputError(wrong)
-    study = blast_study(problem)
-    rows = [_row(failure) for failure in study.failures]
+    document = blast_study(problem)
+    rows = document["failures"]
     if csv is not None:
         write_text_atomically(csv, csv_text(tuple(rows[0]), (tuple(row.values()) for row in rows)))
-    document = {
-        "kind": "blast-radius",
-        "name": study.name,
-        "fabric": study.fabric,
-        "allgather_gbytes_per_s": study.gbytes_per_s,
-        "failures": rows,
-        "written": [] if csv is None else [str(csv)],
-    }
-    output.result(document, lambda console: _show(console, study), _said(study))
+    document["written"] = [] if csv is None else [str(csv)]
+    output.result(document, lambda console: _show(console, document), _said(document))
     return 0
 
 
-def _row(failure: SwitchFailure) -> dict[str, Any]:
-    names = [item.name for item in fields(BlastRadius)]
-    radius = {name: asdict(failure.radius)[name] for name in names}
-    return {
-        **radius,
-        "kept": float(failure.radius.kept),
-        "allgather_gbytes_per_s": failure.gbytes_per_s,
-        "slowdown": failure.slowdown,
-    }
-
-
-def _said(study: BlastStudy) -> str:
+def _said(document: Mapping[str, Any]) -> str:
     parts = []
-    for failure in study.failures:
-        radius = failure.radius
-        effect = "ranks are cut off" if failure.slowdown is None else f"an AllGather takes {ratio(failure.slowdown)}"
-        parts.append(f"a failed {radius.part} touches {counted(radius.servers, 'server')}, {effect}")
-    return f"{study.fabric}: {'; '.join(parts)}."
+    for row in document["failures"]:
+        effect = "ranks are cut off" if row["slowdown"] is None else f"an AllGather takes {ratio(row['slowdown'])}"
+        parts.append(f"a failed {row['part']} touches {counted(row['servers'], 'server')}, {effect}")
+    return f"{document['fabric']}: {'; '.join(parts)}."
 
 
-def _show(console: Console, study: BlastStudy) -> None:
-    table = TerminalTable(title=f"{study.name}: one failure at a time", dense=True)
-    columns = (
-        "failure",
-        "of",
-        "interfaces",
-        "servers",
-        "cut off",
-        "rate kept",
-        "out of a",
-        "AllGather GB/s",
-        "slow-down",
-    )
-    for name in columns:
+COLUMNS = ("failure", "of", "interfaces", "servers", "cut off", "rate kept", "out of a", "AllGather GB/s", "slow-down")
+
+
+def _show(console: Console, document: Mapping[str, Any]) -> None:
+    table = TerminalTable(title=f"{document['name']}: one failure at a time", dense=True)
+    for name in COLUMNS:
         table.add_column(stacked(name), justify="left" if name in ("failure", "out of a") else "right")
-    for failure in study.failures:
-        radius = failure.radius
+    for row in document["failures"]:
+        rate, slowdown = row["allgather_gbytes_per_s"], row["slowdown"]
         table.add_row(
-            radius.part,
-            str(radius.parts),
-            str(radius.interfaces),
-            str(radius.servers),
-            str(radius.cut_off),
-            percent(float(radius.kept)),
-            radius.of,
-            "-" if failure.gbytes_per_s is None else number(failure.gbytes_per_s),
-            "nothing delivered" if failure.slowdown is None else ratio(failure.slowdown),
+            row["part"],
+            *(str(row[name]) for name in ("parts", "interfaces", "servers", "cut_off")),
+            percent(row["kept"]),
+            row["of"],
+            "-" if rate is None else number(rate),
+            "nothing delivered" if slowdown is None else ratio(slowdown),
         )
     console.print(table)

@@ -16,7 +16,7 @@ RECORDS = (
         files=KindFiles(HierarchicalInstance, resolve, "topoopt.kinds.hierarchy"),
         check=called_later("topoopt.verify.hierarchy", "check"),
         solver=at_first_use("topoopt.kinds.hierarchy.methods", "SOLVER"),
-        figures_class=at_first_use("topoopt.kinds.hierarchy.figures", "HierarchicalFigures"),
+        figures_class=at_first_use("topoopt.kinds.hierarchy.page", "HierarchicalFigures"),
         pages=pages_of(at_first_use("topoopt.kinds.hierarchy.page", "page")),
         format_2=at_first_use("topoopt.kinds.hierarchy.methods", "from_format_2"),
     ),

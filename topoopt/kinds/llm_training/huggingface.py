@@ -20,7 +20,8 @@ from topoopt.core.llm_training import LanguageModel, LayerKind, Mixer, Mlp
 from topoopt.files.documents import Document, parse_document
 from topoopt.files.issues import Issue, key_text, value_text
 from topoopt.files.reader_fields import ANY_OTHER, FieldTable, Findings, named
-from topoopt.kinds.llm_training.families import DENSE_FAMILIES, HYBRID_FAMILIES, MIXTURE_FAMILIES, Choice, Family
+from topoopt.kinds.llm_training.families import DENSE_FAMILIES, Choice, Family
+from topoopt.kinds.llm_training.mixed_families import HYBRID_FAMILIES, MIXTURE_FAMILIES
 from topoopt.workloads.language_models import further_parameters
 
 _BINARY: Mapping[type[ast.AST], Callable[[Any, Any], Any]] = {

@@ -103,29 +103,14 @@ ALL_SHARED = 3
 """ZeRO of weights that are gathered in every pass."""
 
 
-@dataclass(frozen=True, eq=False)
-class LayerTransfers:
-    """Exposed seconds of a layer and micro-batch, one value a strategy.
-
-    Attributes:
-        tensor: of tensor groups forward, backward and in recomputation.
-        context: of context groups forward and backward.
-        expert: of tokens to experts in each direction, before another micro-batch hides them.
-    """
-
-    tensor: tuple[Column, Column, Column]
-    context: tuple[Column, Column]
-    expert: Column
+LayerTransfers = tuple[Column, Column, Column, Column, Column]
+"""Exposed seconds of a layer and micro-batch, one value a strategy: of tensor groups forward, and backward with what is
+recomputed; of context groups forward and backward; of tokens to experts in each direction, before another micro-batch
+hides them."""
 
 
-@dataclass(frozen=True)
-class GroupHops:
-    """Hops on the longest way between ranks of a group; a switch is one."""
-
-    tensor: int = 1
-    context: int = 1
-    expert: int = 1
-    pipeline: int = 1
+Hops = tuple[int, int, int, int]
+"""On the longest way between ranks of a group: tensor, context, expert, pipeline; a switch is one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +132,7 @@ class GroupRates:
     data: Column
     expert_data: Column
     inside: float
-    hops: GroupHops = GroupHops()
+    hops: Hops = (1, 1, 1, 1)
 
     @staticmethod
     def of(problem: LlmTrainingProblem, columns: StrategyColumns) -> GroupRates:
@@ -202,20 +187,21 @@ def layer_transfers(
 
     reached = problem.device.reached
     tensor = rates.tensor * reached.tensor
-    of_context, both = 2.0 * start(rates.hops.context), columns.scheduled(*BOTH_ENDS)
+    start_tensor, start_context, start_expert, start_hop = map(start, rates.hops)
+    of_context, both = 2.0 * start_context, columns.scheduled(*BOTH_ENDS)
     transfers = list[LayerTransfers]()
     for kind in problem.model.kinds:
-        traffic, of_tensor = layer_traffic(problem, columns, kind), 2.0 * blocks_of(kind) * start(rates.hops.tensor)
+        traffic, of_tensor = layer_traffic(problem, columns, kind), 2.0 * blocks_of(kind) * start_tensor
         forward, backward, again = (
             (1.0 - overlap.tensor) * collective(sent, tensor, columns.tensor, of_tensor) for sent in traffic.tensor
         )
         here, there = (collective(sent, rates.context, columns.context, of_context) for sent in traffic.context)
         exchange = np.maximum(traffic.expert_crossing / rates.expert, traffic.expert / rates.inside)
-        exchange = exchange + 2.0 * start(rates.hops.expert)
+        exchange = exchange + 2.0 * start_expert
         exchange = np.where((columns.expert > 1) & (kind.experts is not None), exchange, 0.0)
         exchange = np.where(both, 1.0, 1.0 - overlap.expert) * exchange
-        transfers.append(LayerTransfers((forward, backward, again), (here, there), exchange))
-    hop = reached.hop * hop_bytes(problem, columns) / rates.hop + start(rates.hops.pipeline)
+        transfers.append((forward, backward + again, here, there, exchange))
+    hop = reached.hop * hop_bytes(problem, columns) / rates.hop + start_hop
     return transfers, np.where(columns.pipeline > 1, hop, 0.0)
 
 

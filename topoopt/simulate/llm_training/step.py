@@ -21,8 +21,8 @@ from topoopt.core.parallelism import PipelineSchedule as S
 from topoopt.core.result import AllReduceChoice
 from topoopt.simulate.llm_training.costs import (
     ELEMENT,
-    GroupHops,
     GroupRates,
+    Hops,
     all_matrix_weights,
     data_bytes,
     data_share,
@@ -377,7 +377,7 @@ def group_rates(alone: Mapping[F, float], loads: Mapping[F, FamilyLoad], ideal: 
         data=rate(F.DATA, ideal.data),
         expert_data=rate(F.EXPERT_DATA, ideal.expert_data),
         inside=ideal.inside,
-        hops=GroupHops(hops(F.TENSOR), hops(F.CONTEXT), hops(F.EXPERT), hops(F.PIPELINE)),
+        hops=(hops(F.TENSOR), hops(F.CONTEXT), hops(F.EXPERT), hops(F.PIPELINE)),
     )
 
 
@@ -452,7 +452,7 @@ def _factors(
 
 @lru_cache(maxsize=256)
 def _busy(
-    problem: LlmTrainingProblem, strategy: ParallelStrategy, alone: tuple[float, ...], inside: float, hops: GroupHops
+    problem: LlmTrainingProblem, strategy: ParallelStrategy, alone: tuple[float, ...], inside: float, hops: Hops
 ) -> tuple[Mapping[F, float], float, float]:
     """Of an inner rank: how much of its time each family sends, and seconds of a backward pass and of reducing
     gradients. Most maps of ranks that are tried give the rates of one before."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -22,7 +22,6 @@ from topoopt.simulate.llm_training.costs import (
     HEAD,
     GroupRates,
     Layers,
-    LayerTransfers,
     data_share,
     in_flight,
     layer_activations,
@@ -89,19 +88,10 @@ def pass_times(
     passes = passes * np.where(hidden, 1.0 / (1.0 - EXCHANGE_SHARE), 1.0)
     layers = list(zip(counts, transfers, strict=False))
 
-    def of_all(part: Callable[[LayerTransfers], Column]) -> Floats:
-        return np.asarray(sum(count * part(own) for count, own in layers))
-
-    exchange = of_all(lambda own: own.expert)
+    ahead, back, here, there, exchange = (np.asarray(sum(count * own[k] for count, own in layers)) for k in range(5))
     computing = passes[FORWARD] + (passes[INPUTS] + passes[WEIGHTS])
     exchange = exchange - np.where(hidden, np.minimum(2.0 * exchange, computing), 0.0) / 2.0
-    return RankPasses(
-        passes,
-        (of_all(lambda own: own.tensor[0]), of_all(lambda own: own.tensor[1] + own.tensor[2])),
-        (of_all(lambda own: own.context[0]), of_all(lambda own: own.context[1])),
-        exchange,
-        hop,
-    )
+    return RankPasses(passes, (ahead, back), (here, there), exchange, hop)
 
 
 def inner_rank_times(
@@ -222,12 +212,12 @@ def stage_parts(problem: LlmTrainingProblem, columns: StrategyColumns, rates: Gr
         seconds[:, kind, INPUTS] = scale * (inputs + again)
         seconds[:, kind, WEIGHTS] = scale * weights
         seconds[:, kind, COMPUTE] = scale * (forward + (inputs + weights))
-    for kind, own in enumerate(transfers):
-        seconds[:, kind, FORWARD] += slow * (own.tensor[0] + own.context[0])
-        seconds[:, kind, INPUTS] += slow * (own.tensor[1] + own.tensor[2] + own.context[1])
+    for kind, (ahead, back, here, there, _) in enumerate(transfers):
+        seconds[:, kind, FORWARD] += slow * (ahead + here)
+        seconds[:, kind, INPUTS] += slow * (back + there)
     _of_weights(problem, columns, rates, seconds)
     fixed = slow * problem.device.reached.iteration_ms * 1e-3
-    exchange = np.stack([slow * own.expert for own in transfers], axis=1)
+    exchange = np.stack([slow * expert for *_, expert in transfers], axis=1)
     return StageParts(seconds, exchange, hidden, slow * hop, fixed)
 
 

@@ -348,11 +348,11 @@ def _rows(
     experts, routed = np.zeros_like(kinds[0]), np.zeros_like(kinds[0])
     for kind, count in zip(model.kinds, kinds, strict=True):
         took = took + gpu.layer(kind)[:, None] * count
-        moved, own = transfers_of(problem, r, kind, rates), layer_on_rank(kind, model.hidden, r.t)
+        moved, (_, own, routed_own) = transfers_of(problem, r, kind, rates), layer_on_rank(kind, model.hidden, r.t)
         seconds = moved.tensor[0], moved.tensor[1] + moved.tensor[2], *moved.context, moved.expert
         for name, value in zip(sent, seconds, strict=True):
             sent[name] = sent[name] + slow * count * value
-        dense, experts = dense + count * own.all_but_experts, experts + count * (own.experts / (r.x * r.y))
+        dense, experts = dense + count * own, experts + count * (routed_own / (r.x * r.y))
         routed = routed + count * (experts_of(kind) is not None)
     bidirectional, exchange = r.runs(*BIDIRECTIONAL) & (r.x > 1), sent["exchange"]
     forward, inputs, weights, again = took * slow * np.where(bidirectional, HIDDEN_COST, 1.0)
@@ -581,8 +581,8 @@ def _fullest(
 
 def _weights_of_layer(model: LanguageModel, kind: LayerKind, r: Records) -> tuple[Floats, Floats]:
     """Return what a rank holds of a layer: all but routed experts, and these."""
-    own = layer_on_rank(kind, model.hidden, r.t)
-    return own.all_but_experts, own.experts / (r.x * r.y)
+    _, weights, experts = layer_on_rank(kind, model.hidden, r.t)
+    return weights, experts / (r.x * r.y)
 
 
 def _state(problem: LlmTrainingProblem, r: Records, dense: Floats, experts: Floats) -> tuple[Floats, Floats, Floats]:

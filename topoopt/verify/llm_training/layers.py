@@ -474,24 +474,10 @@ def parts_of(kind: LayerKind) -> int:
     return sum(part is not None for part in (kind.mixer, kind.mlp))
 
 
-@dataclass(frozen=True, eq=False)
-class RankLayer:
-    """Weights of a layer on a rank, float64[R]; `experts`: of all routed experts together, on all ranks.
+def layer_on_rank(kind: LayerKind, h: int, t: Floats) -> tuple[Floats, Floats, int]:
+    """Return the weights of a layer on one of t ranks, of all but routed experts: matrices, and all; and of experts.
 
-    Attributes
-    ----------
-    matrices : without routed experts.
-    all_but_experts : the same with norms, biases and other small weights.
-    """
-
-    matrices: Floats
-    all_but_experts: Floats
-    experts: int
-
-
-def layer_on_rank(kind: LayerKind, h: int, t: Floats) -> RankLayer:
-    """Return the weights of a layer on one of t ranks.
-
+    The first two are float64[R], the last is of all routed experts together, on all ranks.
     Nothing cuts norms, routers, gates, biases behind a sum over ranks, projections to low ranks.
     """
     mixing, mlp, routed = mixing_of(kind, h, t), kind.mlp, 0
@@ -507,7 +493,7 @@ def layer_on_rank(kind: LayerKind, h: int, t: Floats) -> RankLayer:
         small = small + mlp.count * (mlp.router_biases + mlp.balanced)
         small = small + (mlp.biases and shared > 0) * ((rows - 1) * shared / t + h)
         routed = mlp.count * (rows * width * mlp.hidden + mlp.biases * ((rows - 1) * mlp.hidden + width))
-    return RankLayer(np.asarray(matrices), np.asarray(matrices + small), routed)
+    return np.asarray(matrices), np.asarray(matrices + small), routed
 
 
 def kept_elements(kind: LayerKind, h: int, t: Floats, split: Floats, once: Floats) -> Floats:

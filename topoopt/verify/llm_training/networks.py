@@ -542,10 +542,12 @@ def _vector(problem: LlmTrainingProblem, s: ParallelStrategy, family: F) -> Vect
         return whole, s.sequence, 2 * (s.tensor - 1).bit_length()
     t, order = np.array([float(s.tensor)]), model.order
     layers = [layer_on_rank(kind, model.hidden, t) for kind in model.kinds]
-    routed = [layers[kind].experts for kind in order if layers[kind].experts]
+    routed = [experts for kind in order if (experts := layers[kind][2])]
     weights = sum(routed) / max(len(routed), 1) / (s.expert * s.expert_tensor)
     if family is F.DATA:
-        weights = sum(order.count(kind) * float(own.matrices[0]) for kind, own in enumerate(layers)) / len(order)
+        weights = sum(order.count(kind) * float(matrices[0]) for kind, (matrices, _, _) in enumerate(layers)) / len(
+            order
+        )
     return weights * (min(size, 2) if s.zero else size), s.zero > 0, 0
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import topoopt
 from solvers.network.annealing import arcs_of, topology_of
-from solvers.network.lifts import Lift, groups, race
+from solvers.network.lifts import Lift, divided, groups, race
 from solvers.network.routing import route
 from solvers.network.seeds import kautz_seed
 from solvers.network.uniform import is_uniform, removed, search_uniform
@@ -182,6 +182,22 @@ def test_servers_are_removed(links: LinkDirection) -> None:
     assert len(arcs) >= before - 2
     if links is TWO_WAY:
         assert sorted(map(tuple, arcs.tolist())) == sorted(map(tuple, arcs[:, ::-1].tolist()))
+
+
+@pytest.mark.parametrize(
+    ("total", "wanted", "parts"),
+    [
+        (12.0, [9.0, 9.0, 9.0], [4.0, 4.0, 4.0]),
+        (12.0, [9.0, 2.0, 9.0], [5.0, 2.0, 5.0]),
+        (12.0, [1.0, 2.0, 20.0, 4.0], [1.0, 2.0, 5.0, 4.0]),
+        (12.0, [1.0, 2.0], [1.0, 2.0]),
+    ],
+)
+def test_what_small_spaces_do_not_need_goes_to_large_ones(
+    total: float, wanted: list[float], parts: list[float]
+) -> None:
+    """By hand; nobody has more than it wants, and nothing is left where somebody wants more."""
+    assert divided(total, wanted) == pytest.approx(parts)
 
 
 def test_what_is_uniform() -> None:
