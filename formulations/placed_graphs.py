@@ -1,4 +1,21 @@
-"""Small programs of placed graphs: favourite children, physical links, least makespan, and static rates.
+"""Small programs of placed graphs: cuts, favourite children, physical links, least makespan, and static rates.
+
+block_cut
+---------
+The least cut around a block: what any device that holds it sends and receives at least, if its load is limited.
+
+A set of blocks may be fractional. The prices of its rows are the proof of a bound on the load of the busiest device,
+whatever sets the devices hold (`topoopt.verify.placement.bounds`).
+
+Sets: BLOCKS b; TENSORS e with the blocks b in e that they touch.  Parameters: v, a block; work[b], cost[e], limit, ms;
+    price of what is over the limit, so that there always is a solution.
+Variables: 0 <= inside[b] <= 1, inside[v] = 1; 0 <= low[e], high[e] <= 1; over >= 0.
+minimise sum_e cost[e] (high[e] - low[e]) + price over
+1. above[e,b]:  high[e] >= inside[b]
+   below[e,b]:  inside[b] >= low[e]
+2. within:      sum_b work[b] inside[b] + sum_e cost[e] (high[e] - low[e]) - over <= limit
+
+Size: |BLOCKS| + 2 |TENSORS| + 1 columns, two rows for each end of a tensor. Derived here.
 
 favourite_children
 ------------------
@@ -85,7 +102,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
 from typing import TYPE_CHECKING
 
@@ -100,6 +117,63 @@ from topoopt.core.placement import Latency, PlacementProblem
 
 if TYPE_CHECKING:
     import networkx as nx
+
+
+OVER_PRICE = 1000.0
+"""Of a millisecond over the limit of a load."""
+
+
+@dataclass(frozen=True, eq=False)
+class BlockCut:
+    """See the module: float64[blocks] work, cost of tensors by the blocks they touch, limit, ms; a block."""
+
+    work_ms: Floats
+    cost_ms: Mapping[tuple[int, ...], float]
+    limit_ms: float
+    block: int
+
+    @staticmethod
+    def of(problem: PlacementProblem, limit_ms: float, block: int) -> BlockCut:
+        """Return the program of a co-located group: least times and transfers of all devices."""
+        groups, devices = problem.colocated(), range(len(problem.devices))
+        group_of = {i: g for g, members in enumerate(groups) for i in members}
+        work = [min(sum(problem.time_ms(i, d) for i in members) for d in devices) for members in groups]
+        cost: dict[tuple[int, ...], float] = {}
+        for tensor in problem.tensors:
+            ends = tuple(sorted({group_of[i] for i in (tensor.producer, *tensor.consumers)}))
+            if len(ends) > 1:
+                sent = (problem.send_ms(tensor.size_bytes, d, e) for d in devices for e in devices if d != e)
+                cost[ends] = cost.get(ends, 0.0) + min(sent, default=0.0)
+        return BlockCut(np.array(work), dict(sorted(cost.items())), limit_ms, block)
+
+
+def block_cut_arrays(data: BlockCut) -> LpArrays:
+    """The program; rows: two for each end of a tensor, in order, then the load."""
+    rows = Rows()
+    for b in range(len(data.work_ms)):
+        rows.column("inside", b, lower=float(b == data.block), upper=1.0)
+    for e in range(len(data.cost_ms)):
+        rows.column("high", e, upper=1.0)
+        rows.column("low", e, upper=1.0)
+    rows.column("over")
+    load = [(rows.at("inside", b), work) for b, work in enumerate(data.work_ms.tolist())]
+    objective: dict[tuple[object, ...], float] = {("over",): OVER_PRICE}
+    for e, (ends, cost) in enumerate(data.cost_ms.items()):
+        for b in ends:
+            rows.row(f"above_{e}_{b}", 0.0, np.inf, [(rows.at("high", e), 1.0), (rows.at("inside", b), -1.0)])
+            rows.row(f"below_{e}_{b}", 0.0, np.inf, [(rows.at("inside", b), 1.0), (rows.at("low", e), -1.0)])
+        load += [(rows.at("high", e), cost), (rows.at("low", e), -cost)]
+        objective |= {("high", e): cost, ("low", e): -cost}
+    rows.row("within", -np.inf, data.limit_ms, [*load, (rows.at("over"), -1.0)])
+    return rows.program(objective)
+
+
+def block_cut_from_placement(problem: PlacementProblem, options: Mapping[str, float]) -> LpArrays:
+    """The program of a block of an instance, by default within the mean work of the devices."""
+    block = min(int(options["block"]), len(problem.colocated()) - 1)
+    data = BlockCut.of(problem, options["limit_ms"], block)
+    mean = max(float(data.work_ms.sum()) / len(problem.devices), float(data.work_ms.max()))
+    return block_cut_arrays(replace(data, limit_ms=data.limit_ms or mean))
 
 
 Edge = tuple[int, int]

@@ -88,6 +88,15 @@ FORMULATIONS: Mapping[str, Formulation] = {
         ("allocation",),
         bandwidth_allocation.from_allocation,
     ),
+    "block_cut": Formulation(
+        "what a device that holds a block sends and receives at least, if its load is limited (free sets, a bound)",
+        ("placement",),
+        placed_graphs.block_cut_from_placement,
+        {
+            "block": Option("which co-located group", 0, most=20_000),
+            "limit_ms": Option("of the load; 0: the mean work", 0.0, most=1e30, whole=False),
+        },
+    ),
     "circulant_flow": Formulation(
         "routing on a circulant, one load per class of arcs; routings for a grid of lengths (an upper bound)",
         ("routing",),

@@ -63,7 +63,7 @@ class BestRate:
 
     Attributes:
         units: rate of every root (AllGather, ReduceScatter), of the vector (AllReduce), or of every ordered pair
-            (All-to-All), in units of the network.
+            (All-to-All), in units of the network; of several process groups, those of the first.
         certificates: of the upper bound.
         schedule: makes the schedule that reaches the rate.
         stopped_by: CONVERGED where the rate is as near to the bound as the method gets.
@@ -110,7 +110,7 @@ def reduced(problem: CollectiveProblem, network: RatedNetwork, *, divided: bool 
     """
     merged = merge_twins(network) if divided and not problem.multicast else unmerged(network)
     members = tuple(merged.index[own] for own in problem.members)
-    return _Reduced(merged, symmetry_of(merged.network, members))
+    return _Reduced(merged, symmetry_of(merged.network, members, problem.vectors))
 
 
 def best_rate(problem: CollectiveProblem, stop: Stop, *, divided: bool = True) -> BestRate:
@@ -148,7 +148,8 @@ def _allgather(problem: CollectiveProblem, network: RatedNetwork, stop: Stop, *,
             return _of_columns(own, packed, proof)
     try:
         sent = np.full(len(merged.network.ranks), rate)
-        trees = fine_forest(merged.network, merged.network.units.astype(np.float64), sent)
+        flat = problem.objective != "throughput"
+        trees = fine_forest(merged.network, merged.network.units.astype(np.float64), sent, flat=flat)
     except TreesDoNotFitError:
         return _of_columns(own, packing(symmetry, stop, bound=rate), proof)
     return BestRate(rate, proof, lambda: _of_forest(merged, trees), StopReason.CONVERGED)
@@ -216,9 +217,9 @@ def _allreduce(problem: CollectiveProblem, stop: Stop, *, divided: bool = True) 
     split = None
     if cut is not None and not own.few_orbits:
         shares = allreduce_rate(network, side, stop)
-        split = _split_allreduce(merged, shares)
+        split = _split_allreduce(merged, shares, flat=problem.objective != "throughput")
         if split is not None:
-            alone = _Reduced(merged, no_symmetry(network, symmetry.members))
+            alone = _Reduced(merged, no_symmetry(network, symmetry.members, symmetry.vectors))
             proof = _proof(alone, shares.lengths.astype(np.float64), problem.network, backward=False)
             return BestRate(split[0], (proof, cut), split[1], shares.stopped_by)
     packed = packing(symmetry, stop, unequal=True, starts=[*starts, volume])
@@ -228,7 +229,7 @@ def _allreduce(problem: CollectiveProblem, stop: Stop, *, divided: bool = True) 
 
 
 def _split_allreduce(
-    merged: MergedNetwork, shares: AllReduceRate
+    merged: MergedNetwork, shares: AllReduceRate, *, flat: bool
 ) -> tuple[float, Callable[[], CollectiveSchedule]] | None:
     """Trees up and down by the shares of the program over cuts, or a ReduceScatter and an AllGather, if better."""
     network, turned = merged.network, merged.network.transposed()
@@ -240,7 +241,10 @@ def _split_allreduce(
     if shares.units > rate:
         rate, loads, roots = shares.units, [shares.reduce[order], shares.broadcast], [shares.roots] * 2
     try:
-        up, down = fine_forest(turned, loads[0], roots[0]), fine_forest(network, loads[1], roots[1])
+        up, down = (
+            fine_forest(base, load, root, flat=flat)
+            for base, load, root in zip((turned, network), loads, roots, strict=True)
+        )
     except TreesDoNotFitError:
         return None
 

@@ -1,9 +1,12 @@
 """Trees (AllGather, AllReduce) and bundles of paths (All-to-All) by column generation over orbits of links.
 
     maximise  X
-    s.t.      sum over columns of w load_a <= rate_a                 every orbit a of links
-              sum of w of the columns of o >= share of o             every orbit o of ranks, every direction
-              sum over the orbits o of a group of n_o share_o >= X   where roots are used unequally; else share = X
+    s.t.      sum over columns of w load_a <= rate_a                   every orbit a of links
+              sum of w of the columns of o >= share of o               every orbit o of ranks, every direction
+              sum over the orbits o of a group of n_o share_o >= s X   where roots are used unequally; else share = d X
+
+With several process groups, s is the vector of a group over that of the first, d what a rank sends over what one of the
+first group does.
 
 A column is a tree of a rank of an orbit, or its paths to all others. All images under the symmetries are used alike, so
 a tree with c links of an orbit of m links loads each by w (ranks of its orbit) c / m. A tree is priced by a least
@@ -12,7 +15,7 @@ shortest paths. Prices halfway to the best ones so far need fewer rounds (Wentge
 
 The prices are lengths of links that prove a bound (linear-programming duality). With D the least arborescence from a
 root and U the least one to it, every rate is at most the sum of rates times lengths over: the sum of D of all roots
-(AllGather), the sum of distances of all pairs (All-to-All), the least D + U of a root (AllReduce).
+(AllGather), the sum of distances of all pairs (All-to-All), the least D + U of a root (AllReduce); d or s times each.
 """
 
 from __future__ import annotations
@@ -79,7 +82,7 @@ class Packing:
         down: trees from roots, or bundles.
         up: trees to roots, on the transposed network; of an AllReduce alone.
         shares: float64[orbits of ranks], how much a rank of each is the root of.
-        rate: of every group's vector, or of every ordered pair.
+        rate: of a root, of the vector, or of every ordered pair; those of the first process group.
         bound: upper bound on the rate that the lengths prove, up to rounding.
         lengths: float64[m], of links.
         stopped_by: CONVERGED where rate and bound met.
@@ -119,26 +122,34 @@ class _Master:
             self._row(0.0, self.infinite)
         first, groups = len(rate), len(rate) + directions * len(self.orbits)
         if not unequal:
-            self._column(-1.0, {first + row: -1.0 for row in range(directions * len(self.orbits))})
+            self._column(-1.0, {first + row: -self.sent[row] for row in range(len(self.orbits))})
             return
-        self._column(-1.0, {groups + number: -1.0 for number in range(len(self.classes))})
+        self._column(-1.0, {groups + number: -vector for number, (_, vector, _) in enumerate(self.classes)})
         for orbit in range(len(self.orbits)):
             rows = {first + direction * len(self.orbits) + orbit: -1.0 for direction in range(directions)}
-            rows |= {groups + number: float(own[orbit]) for number, (own, _) in enumerate(self.classes) if own[orbit]}
+            rows |= {
+                groups + number: float(own[orbit]) for number, (own, _, _) in enumerate(self.classes) if own[orbit]
+            }
             self._column(0.0, rows)
 
     @cached_property
-    def classes(self) -> list[tuple[Counter[int], int]]:
-        """Ranks by orbit of groups that have them alike, and how many such groups there are."""
+    def sent(self) -> list[float]:
+        """What a rank of every orbit sends over what one of the first process group does."""
+        parts = self.symmetry.parts
+        return [float(parts[rank] / parts[self.symmetry.members[0][0]]) for rank, _ in self.orbits]
+
+    @cached_property
+    def classes(self) -> list[tuple[Counter[int], float, int]]:
+        """Ranks by orbit of groups alike, the vector of each over that of the first, and how many there are."""
         number = {
             int(self.symmetry.node_orbit[rank]): orbit for orbit, (rank, _) in enumerate(self.symmetry.rank_orbits)
         }
-        kinds: dict[tuple[tuple[int, int], ...], int] = {}
-        for members in self.symmetry.members:
+        kinds: Counter[tuple[tuple[tuple[int, int], ...], int]] = Counter()
+        for members, vector in zip(self.symmetry.members, self.symmetry.vectors, strict=True):
             count = Counter(number[orbit] for orbit in self.symmetry.node_orbit[members].tolist())
-            kind = tuple(sorted(count.items()))
-            kinds[kind] = kinds.get(kind, 0) + 1
-        return [(Counter(dict(kind)), count) for kind, count in kinds.items()]
+            kinds[tuple(sorted(count.items())), vector] += 1
+        first = self.symmetry.vectors[0]
+        return [(Counter(dict(kind)), vector / first, count) for (kind, vector), count in kinds.items()]
 
     def _row(self, low: float, high: float) -> None:
         self.lp.addRow(low, high, 0, np.array([], dtype=np.int32), np.array([]))
@@ -335,9 +346,9 @@ def _priced(master: _Master, columns: list[list[Column]], price: Floats, *, uneq
     """What a rate of 1 costs at least."""
     costs = [sum(float(column.load @ price) for column in own) for own in columns]
     if not unequal:
-        return sum(costs)
+        return sum(cost * sent for cost, sent in zip(costs, master.sent, strict=True))
     per_rank = [cost / count for cost, (_, count) in zip(costs, master.orbits, strict=True)]
-    return sum(groups * min(per_rank[orbit] for orbit in ranks) for ranks, groups in master.classes)
+    return sum(groups * vector * min(per_rank[orbit] for orbit in ranks) for ranks, vector, groups in master.classes)
 
 
 def _result(
@@ -345,7 +356,7 @@ def _result(
 ) -> Packing:
     values = np.array(master.lp.getSolution().col_value)
     orbits = len(master.orbits)
-    shares = values[1 : 1 + orbits] * master.unit if unequal else np.full(orbits, reached)
+    shares = values[1 : 1 + orbits] * master.unit if unequal else reached * np.array(master.sent)
     for (_, column), weight in zip(master.columns, values[1 + (orbits if unequal else 0) :], strict=True):
         column.weight = max(float(weight), 0.0)
     used = [(direction, column) for direction, column in master.columns if column.weight > 1e-12]

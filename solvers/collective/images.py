@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
@@ -27,19 +28,27 @@ CLOSE = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class _Images:
-    """Trees or bundles of all roots, T of them, in nodes of the network; k messages each.
+    """Trees or bundles of all roots, T of them, in nodes of the network; k messages together.
 
     Attributes:
         root: int64[T], ascending.
         share: float64[T], part of what the root sends.
-        step: int64[T, k].
-        paths: int64[T, k, longest], padded with -1.
+        tree: int64[k], of every message, ascending.
+        step: int64[k].
+        paths: int64[k, longest], padded with -1.
     """
 
     root: Ints
     share: Floats
+    tree: Ints
     step: Ints
     paths: Ints
+
+    def used(self, units: Ints) -> tuple[Ints, Ints, Ints, Ints, Ints]:
+        """Units and roots of the trees that have some; tree, step and path of their messages."""
+        kept = units > 0
+        mine = kept[self.tree]
+        return units[kept], self.root[kept], (np.cumsum(kept) - 1)[self.tree[mine]], self.step[mine], self.paths[mine]
 
 
 def _images(merged: MergedNetwork, symmetry: Symmetry, columns: Sequence[Column]) -> _Images:
@@ -66,12 +75,14 @@ def _images(merged: MergedNetwork, symmetry: Symmetry, columns: Sequence[Column]
                 shares.append(share / len(elements))
                 steps.append(column.step)
                 paths.append(number[np.append(element, -1)[base]])
-    order = np.argsort(merged.numbers[roots], kind="stable")
+    order = np.argsort(merged.numbers[roots], kind="stable").tolist()
+    sizes = [len(steps[tree]) for tree in order]
     return _Images(
         merged.numbers[roots][order],
         np.array(shares)[order],
-        np.array(steps)[order],
-        np.array(paths)[order],
+        np.repeat(np.arange(len(order)), sizes),
+        np.concatenate([steps[tree] for tree in order]),
+        np.concatenate([paths[tree] for tree in order]),
     )
 
 
@@ -106,12 +117,16 @@ def _sums(root: Ints, units: Ints) -> dict[int, int]:
     return dict(zip(ranks.tolist(), sums.tolist(), strict=True))
 
 
-def _equal_units(images: _Images) -> Ints:
-    """Whole parts of every tree, as many of all roots."""
-    exact = whole_parts([images.share])
-    if exact is not None and len(set(_sums(images.root, exact[0]).values())) == 1:
-        return exact[0]
-    return _units(images.root, images.share, dict.fromkeys(images.root.tolist(), PARTS))
+def _sent_units(images: _Images, merged: MergedNetwork, symmetry: Symmetry) -> Ints:
+    """Whole parts of every tree, as many of all roots of a process group, in proportion to what they send."""
+    sent = dict(zip(merged.numbers.tolist(), symmetry.parts.tolist(), strict=True))
+    exact = whole_parts([images.share * np.array([sent[root] for root in images.root.tolist()])])
+    if exact is not None:
+        sums = _sums(images.root, exact[0])
+        if len({Fraction(units, sent[root]) for root, units in sums.items()}) == 1:
+            return exact[0]
+    parts = max(PARTS // max(sent.values()), 1)
+    return _units(images.root, images.share, {root: sent[root] * parts for root in images.root.tolist()})
 
 
 def _units(root: Ints, share: Floats, parts: dict[int, int]) -> Ints:
@@ -124,37 +139,45 @@ def _units(root: Ints, share: Floats, parts: dict[int, int]) -> Ints:
 def gather_schedule(merged: MergedNetwork, symmetry: Symmetry, columns: Sequence[Column]) -> CollectiveSchedule:
     """Return the AllGather of trees, with equal shards."""
     images = _images(merged, symmetry, columns)
-    return _of_trees(images, _equal_units(images), merged)
+    return _of_trees(images, _sent_units(images, merged, symmetry), merged)
 
 
 def allreduce_schedule(merged: MergedNetwork, symmetry: Symmetry, packed: Packing) -> CollectiveSchedule:
     """Return the AllReduce of trees up and down; roots have shares of their own."""
-    largest, ranks = float(packed.shares.max()), np.concatenate(symmetry.members)
+    largest = float(packed.shares.max())
     by_orbit = np.zeros(int(symmetry.node_orbit.max()) + 1)
-    by_orbit[symmetry.node_orbit[[rank for rank, _ in symmetry.rank_orbits]]] = packed.shares / largest
-    part = dict(zip(merged.numbers[ranks].tolist(), by_orbit[symmetry.node_orbit[ranks]].tolist(), strict=True))
-    used = set(np.flatnonzero(packed.shares > CLOSE * largest).tolist())
+    shares = np.where(packed.shares > CLOSE * largest, packed.shares / largest, 0.0)
+    by_orbit[symmetry.node_orbit[[rank for rank, _ in symmetry.rank_orbits]]] = shares
+    part = by_orbit[symmetry.node_orbit]
+    node = {int(number): index for index, number in enumerate(merged.numbers)}
+    used = set(np.flatnonzero(shares).tolist())
     up, down = (
         _images(merged, symmetry, [column for column in columns if column.orbit in used])
         for columns in (packed.up, packed.down)
     )
-    amounts = [own.share * np.array([part[rank] for rank in own.root.tolist()]) for own in (up, down)]
+    amounts = [own.share * part[[node[rank] for rank in own.root.tolist()]] for own in (up, down)]
     exact = whole_parts(amounts)
-    if exact is None or _sums(up.root, exact[0]) != _sums(down.root, exact[1]):
-        parts = {rank: int(PARTS * own) for rank, own in part.items()}
-        exact = [_units(own.root, own.share, parts) for own in (up, down)]
+    if exact is None or not _vectors_fit(merged, symmetry, *map(_sums, (up.root, down.root), exact)):
+        whole: dict[int, int] = {}
+        for members, vector in zip(symmetry.members, symmetry.vectors, strict=True):
+            own_parts = whole_shares(part[members].tolist(), PARTS // max(symmetry.vectors) * vector)
+            whole |= dict(zip(merged.numbers[members].tolist(), own_parts, strict=True))
+        exact = [_units(own.root, own.share, whole) for own in (up, down)]
     schedule = joined(backward(_of_trees(up, exact[0], merged)), _of_trees(down, exact[1], merged))
     assert schedule is not None
     return schedule
 
 
+def _vectors_fit(merged: MergedNetwork, symmetry: Symmetry, up: dict[int, int], down: dict[int, int]) -> bool:
+    """Whether as much is summed at every root as leaves it, and the vectors of process groups are in proportion."""
+    sums = [sum(up.get(rank, 0) for rank in merged.numbers[own].tolist()) for own in symmetry.members]
+    return up == down and len({Fraction(*own) for own in zip(sums, symmetry.vectors, strict=True)}) == 1
+
+
 def _of_trees(images: _Images, units: Ints, merged: MergedNetwork) -> CollectiveSchedule:
-    used = np.flatnonzero(units)
-    paths = images.paths[used]
-    trees, messages, longest = paths.shape
-    blocks = VectorBlocks(units[used], images.root[used].astype(np.int32), np.full(trees, -1, dtype=np.int32))
-    step = images.step[used].ravel()
-    return routed(blocks, np.repeat(np.arange(trees), messages), step, paths.reshape(-1, longest), merged)
+    own, roots, tree, step, paths = images.used(units)
+    blocks = VectorBlocks(own, roots.astype(np.int32), np.full(len(own), -1, dtype=np.int32))
+    return routed(blocks, tree, step, paths, merged)
 
 
 def routed(blocks: VectorBlocks, block: Ints, step: Ints, paths: Ints, merged: MergedNetwork) -> CollectiveSchedule:
@@ -175,18 +198,14 @@ def routed(blocks: VectorBlocks, block: Ints, step: Ints, paths: Ints, merged: M
 def bundle_schedule(merged: MergedNetwork, symmetry: Symmetry, columns: Sequence[Column]) -> CollectiveSchedule:
     """Return the All-to-All of bundles; a path is cut at the ranks on it, and what a rank sends itself stays."""
     images = _images(merged, symmetry, columns)
-    units = _equal_units(images)
-    used = np.flatnonzero(units)
-    units, roots, paths = units[used], images.root[used], images.paths[used]
-    _, pairs, longest = paths.shape
-    paths = paths.reshape(-1, longest)
+    units, roots, bundle, _, paths = images.used(_sent_units(images, merged, symmetry))
     length = (paths >= 0).sum(axis=1)
     target = paths[np.arange(len(paths)), length - 1]
-    ranks = np.unique(roots)
-    total = int(units[roots == ranks[0]].sum())
-    owner = np.concatenate((np.repeat(roots, pairs), ranks))
+    sums = _sums(roots, units)
+    ranks = np.array(list(sums))
+    owner = np.concatenate((roots[bundle], ranks))
     blocks = VectorBlocks(
-        np.concatenate((np.repeat(units, pairs), np.full(len(ranks), total))),
+        np.concatenate((units[bundle], list(sums.values()))),
         owner.astype(np.int32),
         np.concatenate((target, ranks)).astype(np.int32),
     )

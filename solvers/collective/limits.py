@@ -158,13 +158,27 @@ def descended_lengths(network: RatedNetwork, stop: Stop) -> tuple[float, float, 
         The bound on the rate of every ordered pair, in units of the network; the rate that flows on the way reach; and
         float64[m], the lengths that prove the bound.
     """
+    descent = _descended(network, stop)
+    return descent.bound, descent.reached, descent.best
+
+
+def descended_rate(network: RatedNetwork, stop: Stop) -> tuple[AllToAllRate, float]:
+    """Return the rate and the flows of the best descent, and the bound that its lengths prove, in units."""
+    descent = _descended(network, stop)
+    reason = stop.reason() or StopReason.CONVERGED
+    return AllToAllRate(descent.reached, descent.flow(), whole_lengths(-descent.best), reason), descent.bound
+
+
+def _descended(network: RatedNetwork, stop: Stop) -> _Descent:
     from threadpoolctl import threadpool_limits
 
+    descent = _Descent(network)
     with threadpool_limits(limits=1):  # threads of matrix products only wait for each other on a busy machine
-        return _descended(_Descent(network), stop)
+        _descend(descent, stop)
+    return descent
 
 
-def _descended(descent: _Descent, stop: Stop) -> tuple[float, float, Floats]:
+def _descend(descent: _Descent, stop: Stop) -> None:
     beta, earlier = float(FIRST_BETA * np.log(descent.most_out + 1) / descent.distances(descent.lengths()).mean()), None
     while True:
         descent.least_at(beta, stop)
@@ -172,12 +186,11 @@ def _descended(descent: _Descent, stop: Stop) -> tuple[float, float, Floats]:
         descent.offer(now)
         if earlier is not None:
             descent.offer(np.maximum(2 * now - earlier, 0.0))
-        best = descent.bound, descent.reached, descent.best
         if stop.reason() is not None or descent.bound <= descent.reached * (1 + CLOSE):
-            return best
+            return
         earlier, beta = now, 2 * beta
         if beta * descent.farthest(now) > 600.0:  # Z above the least float64
-            return best
+            return
 
 
 class _Descent:
@@ -196,11 +209,26 @@ class _Descent:
         self.chance = STAY / np.bincount(self.tails, minlength=n)[self.tails]
         self.parts = np.full(len(self.capacity), 1.0 / len(self.capacity))
         self.bound, self.reached, self.best = np.inf, 0.0, self.lengths()
+        self.walks: tuple[Floats, Floats] | None = None
         self.offer(self.best)
 
     def lengths(self) -> Floats:
         """float64[m], such that capacities times lengths sum to 1."""
         return np.asarray(self.parts / self.parts.sum() / self.capacity, dtype=np.float64)
+
+    def flow(self) -> Floats:
+        """float64[N, m], units that every rank has on each arc at the rate that was reached."""
+        ranks = self.network.ranks
+        if self.walks is None:
+            return np.zeros((len(ranks), len(self.tails)))
+        visits, weight = self.walks
+        own = np.diag(visits)[ranks]
+        over = np.where(self.pairs, 1.0 / np.where(self.pairs, visits, 1.0), 0.0)[ranks]
+        onward = (over @ visits.T)[:, self.heads]  # to all others, each walk from here being one
+        back = np.einsum("it,jt->ij", visits[ranks].T, visits[:, ranks] / own)[self.tails, self.heads]
+        home = visits[ranks][:, self.tails] * visits[:, ranks].T[:, self.heads] / own[:, None]
+        flow: Floats = (visits[ranks][:, self.tails] * onward - back + home) * weight * self.reached
+        return np.maximum(flow, 0.0)
 
     def distances(self, lengths: Floats) -> Floats:
         """float64[pairs], of ordered pairs of ranks."""
@@ -252,7 +280,9 @@ class _Descent:
         over = np.where(self.pairs, 1.0 / np.where(self.pairs, visits, 1.0), 0.0)
         passes = visits.T @ (over @ visits.T) - visits.T @ ((self.sources / own)[:, None] * visits.T)
         load = passes[self.tails, self.heads] * weight
-        self.reached = max(self.reached, float(self.unit / (load / self.capacity).max()))
+        reached = float(self.unit / (load / self.capacity).max())
+        if reached > self.reached:
+            self.reached, self.walks = reached, (np.asarray(visits, dtype=np.float64), weight)
         slope = -load / self.capacity / total
         return -float(np.log(total)), (slope - slope @ parts / whole) / whole
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -24,9 +25,9 @@ import numpy as np
 
 from formulations.flow_routing import step_schedule_arrays
 from solvers.backends import SOLVERS, SolverLimits
-from solvers.collective.best_rates import best_rate, few_pairs
+from solvers.collective.best_rates import FAR, best_rate, few_pairs
 from solvers.collective.breadth_first import breadth_first_schedule, step_loads
-from solvers.collective.limits import AllToAllRate, TreesDoNotFitError, all_to_all_rate, rank_cuts
+from solvers.collective.limits import AllToAllRate, TreesDoNotFitError, all_to_all_rate, descended_rate, rank_cuts
 from solvers.collective.schedules import (
     Row,
     fewest_steps,
@@ -49,6 +50,7 @@ from topoopt.core.collective import (
     Path,
     Sends,
     VectorBlocks,
+    lengths_certificate,
 )
 from topoopt.core.errors import InfeasibleError
 from topoopt.core.proofs import StopReason
@@ -105,69 +107,63 @@ TOLERANCE = 1e-9
 def paths_of(network: RatedNetwork, source: int, flow: Floats, rate: float) -> dict[int, list[tuple[Path, float]]]:
     """Paths from a rank to every other, with the rate over each; shortest first. Cycles are left out.
 
+    What comes to a node is divided over the arcs out of it, from the source on, in pieces that have a path each.
+
     Args:
-        flow: float64[m], what the rank sends on each arc; changed.
+        flow: float64[m], what the rank sends on each arc.
         rate: due at every other rank.
     """
-    into: dict[int, list[tuple[int, int]]] = {}
-    for arc in np.flatnonzero(flow > TOLERANCE * rate).tolist():
+    least, out = TOLERANCE * rate, dict[int, dict[int, float]]()
+    for arc in np.flatnonzero(flow > least).tolist():
         tail, head = network.arcs[arc].tolist()
-        into.setdefault(head, []).append((tail, arc))
-    paths: dict[int, list[tuple[Path, float]]] = {}
-    for target in _by_distance(network, source, flow, rate):
-        left, own = rate, []
-        while left > TOLERANCE * rate:
-            path = _shortest(into, flow, source, target, TOLERANCE * rate)
-            if path is None:
-                break
-            amount = min(left, *(float(flow[arc]) for arc in path))
-            flow[list(path)] -= amount
-            left -= amount
-            own.append(((source, *(int(network.arcs[arc, 1]) for arc in path)), amount))
-        paths[target] = own
+        out.setdefault(tail, {})[head] = float(flow[arc])
+    pieces: dict[int, list[tuple[Path, float]]] = {source: [((source,), math.inf)]}
+    paths: dict[int, list[tuple[Path, float]]] = {rank: [] for rank in network.ranks.tolist() if rank != source}
+    for node in _without_cycles(out, least):
+        own = sorted(pieces.pop(node, ()), key=lambda piece: -len(piece[0]))
+        if node in paths:
+            paths[node] = _taken(own, rate, least)
+        for head, amount in sorted(out.get(node, {}).items(), key=lambda arc: (-arc[1], arc[0])):
+            onward = (((*path, head), some) for path, some in _taken(own, amount, least))
+            pieces.setdefault(head, []).extend(onward)
     return paths
 
 
-def _by_distance(network: RatedNetwork, source: int, flow: Floats, rate: float) -> list[int]:
-    """Other ranks, the farthest over arcs in use first: what is left of them feeds the nearer ones."""
-    depth, frontier = {source: 0}, [source]
-    out: dict[int, list[int]] = {}
-    for arc in np.flatnonzero(flow > TOLERANCE * rate).tolist():
-        out.setdefault(int(network.arcs[arc, 0]), []).append(int(network.arcs[arc, 1]))
-    while frontier:
-        following = []
-        for node in frontier:
-            for head in out.get(node, ()):
-                if head not in depth:
-                    depth[head] = depth[node] + 1
-                    following.append(head)
-        frontier = following
-    others = [rank for rank in network.ranks.tolist() if rank != source]
-    return sorted(others, key=lambda rank: (-depth.get(rank, 0), rank))
+def _taken(pieces: list[tuple[Path, float]], amount: float, least: float) -> list[tuple[Path, float]]:
+    """Take so much from the end of a list."""
+    taken = []
+    while pieces and amount > least:
+        path, some = pieces.pop()
+        part = min(some, amount)
+        taken.append((path, part))
+        amount -= part
+        if some - part > least:
+            pieces.append((path, some - part))
+    return taken
 
 
-def _shortest(
-    into: dict[int, list[tuple[int, int]]], flow: Floats, source: int, target: int, least: float
-) -> list[int] | None:
-    """Arcs of a path of fewest arcs that all carry more than `least`, found backward."""
-    onward: dict[int, tuple[int, int]] = {}
-    frontier, seen = [target], {target}
-    while frontier and source not in seen:
-        following = []
-        for node in frontier:
-            for tail, arc in into.get(node, ()):
-                if tail not in seen and flow[arc] > least:
-                    seen.add(tail)
-                    onward[tail] = node, arc
-                    following.append(tail)
-        frontier = following
-    if source not in seen:
-        return None
-    path, node = [], source
-    while node != target:
-        node, arc = onward[node]
-        path.append(arc)
-    return path
+def _without_cycles(out: dict[int, dict[int, float]], least: float) -> list[int]:
+    """Take the cycles out of a flow, and return its nodes, tails before heads."""
+    ended: dict[int, None] = {}
+    for start in sorted(out):
+        along = [] if start in ended else [start]
+        while along:
+            node = along[-1]
+            head = next((head for head in out.get(node, ()) if head not in ended), None)
+            if head is None:
+                ended[along.pop()] = None
+            elif head not in along:
+                along.append(head)
+            else:
+                cycle = along[along.index(head) :]
+                hops = [*itertools.pairwise(cycle), (node, head)]
+                fewest = min(out[tail][end] for tail, end in hops)
+                for tail, end in hops:
+                    out[tail][end] -= fewest
+                    if out[tail][end] <= least:
+                        del out[tail][end]
+                del along[len(along) - len(cycle) + 1 :]
+    return list(ended)[::-1]
 
 
 def path_schedule(network: RatedNetwork, rate: AllToAllRate) -> CollectiveSchedule:
@@ -181,7 +177,7 @@ def path_schedule(network: RatedNetwork, rate: AllToAllRate) -> CollectiveSchedu
     rows: list[tuple[int, int, int, int, int]] = []
     routes: dict[Path, int] = {}
     for index, source in enumerate(network.ranks.tolist()):
-        paths = paths_of(network, source, rate.flow[index].copy(), rate.units)
+        paths = paths_of(network, source, rate.flow[index], rate.units)
         for other in network.ranks.tolist():
             weighted = paths.get(other) or [((source,), 1.0)]
             for (path, _), share in zip(weighted, whole_shares((amount for _, amount in weighted), PARTS), strict=True):
@@ -216,7 +212,7 @@ def straight_gather(network: RatedNetwork, rate: AllToAllRate, root: int | None 
     rows: list[Row] = []
     routes: dict[Path, int] = {}
     for index, source in enumerate(sources):
-        paths = paths_of(network, source, rate.flow[index].copy(), rate.units)
+        paths = paths_of(network, source, rate.flow[index], rate.units)
         ends: dict[int, list[tuple[int, Path]]] = {}
         for target, weighted in paths.items():
             shares = np.cumsum(whole_shares((amount for _, amount in weighted), PARTS)).tolist()
@@ -429,6 +425,16 @@ def by_paths(problem: CollectiveProblem, stop: Stop) -> Plans:
     if problem.relaying and (problem.groups or few_pairs(problem)):
         best = best_rate(problem, stop)
         yield PlannedSchedule(best.schedule(), True, best.stopped_by, best.certificates)
+        return
+    if problem.relaying:
+        rate, bound = descended_rate(network, stop)
+        if rate.units > 0:
+            yield PlannedSchedule(
+                path_schedule(network, rate), True, rate.stopped_by, (lengths_certificate(rate.lengths),)
+            )
+        if rate.units < bound * (1 - FAR):
+            best = best_rate(problem, stop)
+            yield PlannedSchedule(best.schedule(), True, best.stopped_by, best.certificates)
         return
     forward = network.transposed() if wanted is CollectiveOp.REDUCE else network
     rate = all_to_all_rate(forward, stop, relaying=problem.relaying, source=only_root(problem))

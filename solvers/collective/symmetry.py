@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
 import numpy as np
@@ -275,12 +275,14 @@ class Symmetry:
     Attributes:
         network: V nodes, m arcs.
         members: tuple of int64, ranks of every process group.
+        vectors: how large the vector of each is, as a multiple.
         generators: permutations of the nodes.
         elements: int64[elements, V], the whole group, the identity first.
     """
 
     network: RatedNetwork
     members: tuple[Ints, ...]
+    vectors: tuple[int, ...]
     generators: tuple[Ints, ...] = ()
     elements: Ints = field(default_factory=lambda: np.zeros((0, 0), dtype=np.int64))
 
@@ -308,35 +310,47 @@ class Symmetry:
         _, first, counts = np.unique(self.node_orbit[ranks], return_index=True, return_counts=True)
         return [(int(ranks[index]), int(count)) for index, count in zip(first, counts, strict=True)]
 
+    @cached_property
+    def parts(self) -> Ints:
+        """int64[V], least whole numbers in proportion to what a rank sends in an AllGather, or each other rank gets."""
+        scale = int(np.lcm.reduce([len(own) for own in self.members]))
+        parts = np.zeros(self.network.nodes, dtype=np.int64)
+        for own, vector in zip(self.members, self.vectors, strict=True):
+            parts[own] = vector * scale // len(own)
+        return np.asarray(parts // np.gcd.reduce(parts), dtype=np.int64)
 
-def no_symmetry(network: RatedNetwork, members: tuple[Ints, ...]) -> Symmetry:
+
+def no_symmetry(network: RatedNetwork, members: tuple[Ints, ...], vectors: tuple[int, ...]) -> Symmetry:
     """Return the group of the identity alone."""
-    return Symmetry(network, members, (), np.arange(network.nodes)[None])
+    return Symmetry(network, members, vectors, (), np.arange(network.nodes)[None])
 
 
-def symmetry_of(network: RatedNetwork, members: tuple[Ints, ...]) -> Symmetry:
+def symmetry_of(network: RatedNetwork, members: tuple[Ints, ...], vectors: tuple[int, ...] = (1,)) -> Symmetry:
     """Return a small group that moves much: shifts of the numbers of ranks, or of numbers made from blocks.
 
     Parameters
     ----------
     network : whose rates count.
     members : ranks of every process group, which the group keeps as sets.
+    vectors : multiples that the vectors of the process groups are, which it keeps too.
     """
-    graph, ranks = _graph(network, members), np.concatenate(members)
+    plain = no_symmetry(network, members, vectors)
+    graph, ranks = _graph(plain), np.concatenate(members)
     colour = _refined(graph, graph.colour)
     classes = [ranks[colour[ranks] == own] for own in dict.fromkeys(colour[ranks].tolist())]
-    best = _shifts(graph, network, members, classes)
+    best = _shifts(graph, plain, classes)
     if len(best.rank_orbits) > len(classes):
         ordered = [_by_blocks(graph, colour, own) for own in classes]
         if any((a != b).any() for a, b in zip(classes, ordered, strict=True)):
-            other = _shifts(graph, network, members, ordered)
+            other = _shifts(graph, plain, ordered)
             if len(other.arc_count) < len(best.arc_count):
                 return other
     return best
 
 
-def _graph(network: RatedNetwork, members: tuple[Ints, ...]) -> _Graph:
+def _graph(plain: Symmetry) -> _Graph:
     """The network; where there are several process groups, with a node more for each, joined to its members."""
+    network, members = plain.network, plain.members
     colour = np.zeros(network.nodes, dtype=np.uint64)
     colour[np.concatenate(members)] = _ODD
     tail, head = network.arcs.T.astype(np.int64)
@@ -345,7 +359,7 @@ def _graph(network: RatedNetwork, members: tuple[Ints, ...]) -> _Graph:
         hubs = np.repeat(network.nodes + np.arange(len(members)), [len(own) for own in members])
         tail, head = np.concatenate((tail, np.concatenate(members))), np.concatenate((head, hubs))
         label = np.concatenate((label, np.full(len(hubs), _MARK)))
-        colour = np.concatenate((colour, np.full(len(members), _MARK)))
+        colour = np.concatenate((colour, _MARK * np.array(plain.vectors, dtype=np.uint64)))
     return _Graph(len(colour), tail, head, label, colour)
 
 
@@ -416,8 +430,8 @@ def _trials(classes: list[Ints]) -> Iterator[tuple[int, ...]]:
                 yield length, *strides_of
 
 
-def _shifts(graph: _Graph, network: RatedNetwork, members: tuple[Ints, ...], classes: list[Ints]) -> Symmetry:
-    best, ranks, nodes = no_symmetry(network, members), np.concatenate(classes), network.nodes
+def _shifts(graph: _Graph, plain: Symmetry, classes: list[Ints]) -> Symmetry:
+    best, ranks, nodes = plain, np.concatenate(classes), plain.network.nodes
     for length, *strides in itertools.islice(_trials(classes), MOST_TRIALS):
         images = np.concatenate(
             [
@@ -435,7 +449,7 @@ def _shifts(graph: _Graph, network: RatedNetwork, members: tuple[Ints, ...], cla
             continue
         elements = _closure(nodes, generators)
         if elements is not None:
-            wider = Symmetry(network, members, generators, elements)
+            wider = replace(plain, generators=generators, elements=elements)
             if len(wider.arc_count) < len(best.arc_count):
                 best = wider
     return best

@@ -35,6 +35,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from formulations.placed_graphs import BlockCut, block_cut_arrays
 from formulations.stage_order import (
     Net,
     StageGraph,
@@ -50,7 +51,7 @@ from formulations.stage_order import (
     stage_graph,
     start_values,
 )
-from solvers.backends import LpResult, SolverLimits, solve_guarded
+from solvers.backends import SOLVERS, LpResult, SolverLimits, solve_guarded
 from solvers.placement.slices import COARSE, THRESHOLDS, Positions, improved, late_sources, random_order, slice_order
 from solvers.stop import Stop
 from topoopt.core.arrays import Bools, Floats, Int32s, Ints
@@ -641,3 +642,23 @@ def enumerate_assignments(search: Search, stop: Stop, most_rows: int = MOST_ROWS
         part = part.rows(np.argsort(-part.bound, kind="stable"))
         left += [part.rows(slice(i, i + PIECE)) for i in range(0, len(part.bound), PIECE)]
     return search.value, StopReason.CONVERGED
+
+
+def block_prices(problem: PlacementProblem, limit_ms: float, stop: Stop) -> tuple[Floats, Floats] | None:
+    """Return prices that bound the cut around every co-located group, by linear programs; None if time is over.
+
+    Returns
+    -------
+    Of the load, float64[groups], and of the ends of tensors, float64[groups, ends]; 0 for groups without work.
+    """
+    data = BlockCut.of(problem, limit_ms, 0)
+    load = np.zeros(len(data.work_ms))
+    ends = np.zeros((len(load), sum(map(len, data.cost_ms))))
+    for block in np.flatnonzero(data.work_ms).tolist():
+        result = SOLVERS["highs"](block_cut_arrays(replace(data, block=block)), SolverLimits(time_s=stop.remaining_s()))
+        if result.row_dual is None or stop.reason() is not None:
+            return None
+        *high_and_low, price = result.row_dual.tolist()
+        load[block] = -price
+        ends[block] = np.array(high_and_low[::2]) - np.array(high_and_low[1::2])
+    return load, ends

@@ -288,3 +288,56 @@ def test_refusals(tmp_path: Path) -> None:
     ):
         found = audited(file, form, *more, code=2)
         assert found["problems"], form
+
+
+def test_ranks_that_add_in_other_orders_get_a_note(tmp_path: Path) -> None:
+    """Every rank adds the others to its own by number: rank 2 begins with 2 + 0, the others with 0 + 1."""
+
+    def block(number: int, peer: int, steps: str) -> str:
+        return f'<tb id="{number}" send="{peer}" recv="{peer}" chan="0">{steps}</tb>'
+
+    def step(number: int, kind: str, source: str, target: str, after: tuple[int, int], hasdep: int) -> str:
+        places = f'srcbuf="{source}" srcoff="0" dstbuf="{target}" dstoff="0" cnt="1"'
+        return f'<step s="{number}" type="{kind}" {places} depid="{after[0]}" deps="{after[1]}" hasdep="{hasdep}"/>'
+
+    gpus = []
+    for rank in range(3):
+        first = block(0, -1, step(0, "cpy", "i", "o", (-1, -1), 1))
+        others = [
+            block(
+                number,
+                peer,
+                step(0, "s", "i", "o", (-1, -1), 0) + step(1, "rrc", "o", "o", (number - 1, number - 1), number == 1),
+            )
+            for number, peer in enumerate((other for other in range(3) if other != rank), start=1)
+        ]
+        gpus.append(f'<gpu id="{rank}" i_chunks="1" o_chunks="1" s_chunks="0">{first}{"".join(others)}</gpu>')
+    head = '<algo name="direct" ngpus="3" nchunksperloop="1" nchannels="1" proto="Simple" coll="allreduce" inplace="0">'
+    file = tmp_path / "direct.xml"
+    file.write_text(head + "".join(gpus).replace("True", "1").replace("False", "0") + "</algo>")
+    found = audited(file, "msccl")
+    assert found["verdict"] == "valid", found["reasons"]
+    assert any("1 part of the vector in different orders" in note for note in found["notes"]), found["notes"]
+    assert found["extent"] == "semantics only"
+
+
+@pytest.mark.parametrize(
+    ("parts", "verdict"),
+    [
+        (("0.000001", "0.999999"), "valid"),
+        (("0.333333", "0.333333", "0.333333"), "valid"),
+        (("0.30001", "0.176183", "0.523807"), "valid"),  # near to no fractions with a small common denominator
+        (("0.30001", "0.176183", "0.523806"), "invalid"),
+    ],
+)
+def test_fractions_of_a_chunk(parts: tuple[str, ...], verdict: str, tmp_path: Path) -> None:
+    lines = [f"Chunk 0 from 0 traveled over 0->1 with volume {part} in epoch 0" for part in parts]
+    document = {
+        "1-Epoch_Duration": 1e-6,
+        "7-Flows": [*lines, "Chunk 0 from 1 traveled over 1->0 in epoch 0"],
+        "8-Chunk paths": {f"Demand at {1 - node} for chunk 0 from {node} met by epoch 0": [] for node in (0, 1)},
+    }
+    file = tmp_path / "parts.json"
+    file.write_text(json.dumps(document))
+    found = audited(file, "teccl", "--collective", "allgather", code=0 if verdict == "valid" else 6)
+    assert found["verdict"] == verdict, found["reasons"]

@@ -67,10 +67,13 @@ NETWORKS: dict[str, tuple[Callable[[], RatedNetwork], dict[str, float]]] = {
         partial(nets.rails, 64, failed="uplink"), dict.fromkeys(("allgather", "allreduce", "all-to-all"), 10.0),
     ),
     "rails-1024": (partial(nets.rails, 128), dict.fromkeys(("allgather", "allreduce", "all-to-all"), 10.0)),
-    "drawn-64": (nets.even, {"allgather": 5.0, "allreduce": 20.0}),
+    "drawn-64": (nets.even, {"allgather": 5.0, "allreduce": 20.0, "all-to-all": 5.0}),
     "unequal-planes-64": (nets.unequal_planes, {"allgather": 5.0, "allreduce": 20.0}),
-    "drawn-128": (partial(nets.even, 128, 60, 3), {"allgather": 15.0, "allreduce": 60.0}),
-    "fat-tree-512-20-cables-gone": (lambda: nets.with_failures(nets.fat_tree(), 20), {"allgather": 60.0}),
+    "drawn-128": (partial(nets.even, 128, 60, 3), {"allgather": 15.0, "allreduce": 60.0, "all-to-all": 60.0}),
+    "rails-128-12-cables-gone": (lambda: nets.with_failures(nets.rails(16), 12), {"all-to-all": 60.0}),
+    "fat-tree-512-20-cables-gone": (
+        lambda: nets.with_failures(nets.fat_tree(), 20), {"allgather": 60.0, "all-to-all": 60.0},
+    ),
 }  # fmt: skip
 
 COLLECTIVES: tuple[tuple[str, str, Measure], ...] = tuple(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from functools import partial
 
 import topoopt
@@ -11,6 +10,7 @@ from tests.benchmarks.figures import Figure
 from tests.benchmarks.records import Record
 from tests.support.paths import INSTANCES
 from topoopt.core.cluster import LinkSharing
+from topoopt.files.documents import parse_document
 from topoopt.kinds.files import read_instance
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import solve
@@ -21,8 +21,9 @@ Goals = tuple[float, float, float]
 
 def solved(path: str, servers: int, degree: int, sharing: LinkSharing, goals: Goals) -> list[Figure]:
     """A job on so many servers with so many interfaces each, by default settings."""
-    problem = read_instance(INSTANCES / path, [("cluster.servers", servers, "servers")])
-    problem = replace(problem, cluster=replace(problem.cluster, degree=degree, link_sharing=sharing))
+    cluster = parse_document(INSTANCES / path).data["cluster"]
+    cluster = {**cluster, "servers": servers, "degree": degree, "link_sharing": sharing.value}
+    problem = read_instance(INSTANCES / path, [("cluster", cluster, "the row")])
     start = time.process_time()
     result = solve(problem, SolveOptions(objective_only=True))
     seconds = time.process_time() - start

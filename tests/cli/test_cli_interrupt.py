@@ -297,7 +297,7 @@ def test_no_interrupt_is_raised_inside_an_import(tmp_path: Path) -> None:
         "import signal, sys, time\n"
         f"sys.path.insert(0, {str(tmp_path)!r})\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "from topoopt.page.process import hold_interrupts, leave_on_interrupt, raise_on_interrupt\n"
+        "from topoopt.core.process import hold_interrupts, leave_on_interrupt, raise_on_interrupt\n"
         "leave_on_interrupt()\n"
         "raise_on_interrupt()\n"
         "try:\n"

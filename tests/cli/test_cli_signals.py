@@ -12,7 +12,7 @@ WAITING = """
 import signal, sys, time
 ignored = sys.argv[1] == "ignored"
 signal.signal(signal.SIGHUP, signal.SIG_IGN if ignored else signal.SIG_DFL)  # `nohup` around the tests has it ignored
-from topoopt.page.process import hold_interrupts, leave_on_interrupt, raise_on_interrupt
+from topoopt.core.process import hold_interrupts, leave_on_interrupt, raise_on_interrupt
 leave_on_interrupt()
 if sys.argv[1] == "saving":
     raise_on_interrupt()
@@ -43,7 +43,7 @@ def test_each_signal_ends_a_command(number: signal.Signals) -> None:
 
 LOST = """
 import os, signal, time
-from topoopt.page.process import hold_interrupts, leave_on_interrupt, raise_on_interrupt
+from topoopt.core.process import hold_interrupts, leave_on_interrupt, raise_on_interrupt
 class Closing:
     def __del__(self):
         os.kill(os.getpid(), signal.SIGINT)

@@ -108,7 +108,7 @@ def test_every_formulation_has_a_page(hooks: dict[str, ModuleType]) -> None:
     pages = hooks["programs"].pages()
     for module, name in (
         ("flow_routing", "concurrent_flow"),
-        ("allreduce_rings", "allreduce_mix"),
+        ("mixtures", "allreduce_mix"),
         ("stage_order", "stage_order"),
         ("shard_assignment", "shard_assignment"),
     ):

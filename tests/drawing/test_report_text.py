@@ -18,11 +18,11 @@ from tests.support.make_solution import with_one_arc
 from topoopt.core.cluster import LinkSharing
 from topoopt.core.job import Baseline, OperatorChoice, Span
 from topoopt.core.price_book import FabricPrices
+from topoopt.core.process import be_verbose
 from topoopt.core.proofs import Argument, Bound, Status
 from topoopt.core.result import CheckResult, Objective
 from topoopt.kinds import kind_named
 from topoopt.kinds.job import page
-from topoopt.page.process import be_verbose
 
 Builder = Callable[..., HandmadeResult]
 

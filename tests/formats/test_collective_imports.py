@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from tests.support import written_schedules as written
 from tests.support.cli_cases import run
 from tests.support.paths import SHARED_DATA
 from topoopt.core.collective import CollectiveProblem
+from topoopt.formats.teccl import _volume
 from topoopt.kinds.files import read_instance
 
 DATA = SHARED_DATA / "collectives" / "teccl"
@@ -110,3 +112,9 @@ def test_what_is_exported_is_imported(tmp_path: Path) -> None:
         topology = "family: ring, servers: 5, link_gbytes_per_s: 12.5"
         found = audited(out / file, form, "--topology", topology, "--bytes", "1MB")
         assert found["verdict"] == "valid"
+
+
+def test_parts_of_chunks_up_to_a_million() -> None:
+    """More is no part of a chunk, nor is nothing; a third is one with as many digits as files have."""
+    assert (_volume("1000000"), _volume("1000001"), _volume("0")) == (1_000_000, None, None)
+    assert _volume("0.333333333333") == Fraction(1, 3)

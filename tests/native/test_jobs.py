@@ -194,3 +194,25 @@ def test_wrong_strategies_and_networks_are_refused() -> None:
     fewer = net._replace(group_size=net.group_size[:1])
     with pytest.raises(ValueError, match="group_ptr"):
         jobs.Annealing(w, fewer, case.shape, split, offset, np.inf, 0)
+
+
+def test_fair_rates_by_hand() -> None:
+    """Link 0 of 6: job 0 stops at 1, job 1 and twice job 2 share the rest evenly; job 3 has what is left of link 1."""
+    low, high, link = np.array([0, 1, 2, 4]), np.array([1, 2, 4, 5]), np.array([0, 0, 0, 1, 1])
+    part, limit = np.array([1.0, 1.0, 2.0, 1.0, 1.0]), np.array([1.0, 99.0, 99.0, 99.0])
+    rates = jobs.fair_rates(np.arange(4), low, high, link, part, np.array([6.0, 9.0]), limit)
+    assert rates == pytest.approx([1.0, 5 / 3, 5 / 3, 9.0 - 5 / 3])
+
+
+def test_transfers_between_stages_wait_for_each_other() -> None:
+    """Two passes of 1 s on rank 0, each sent for 5 s to rank 1: the second transfer begins when the first is over."""
+    links, none, never = np.array([[-1, -1, 0, 1], [1, 1, -1, -1]]), np.zeros(4), np.full(2, -1.0)
+    times, _, done = jobs.follow_passes(
+        np.array([0, 2, 4]), links, np.ones(4), np.zeros(4, dtype=np.int64), np.zeros((2, 4)), none,
+        np.array([[0.0, 5.0], [5.0, 0.0]]), np.zeros(2), never, never, np.zeros((2, 2)), np.zeros(2, dtype=np.int64),
+        False, False,
+    )  # fmt: skip
+    begin, end, sent, arrived = times[:4]
+    assert done
+    assert (sent[:2].tolist(), arrived[:2].tolist()) == ([1.0, 6.0], [6.0, 11.0])
+    assert (begin.tolist(), end.tolist()) == ([0.0, 1.0, 6.0, 11.0], [1.0, 2.0, 7.0, 12.0])

@@ -12,10 +12,11 @@ import pytest
 from solvers.placement.makespan_search import group_graph
 from tests.native.calls_placement import CALLS, random_arrays
 from tests.support.dag_jobs import drawn
+from tests.support.placed_graphs import problem
 from topoopt.core.arrays import Floats, Ints
 from topoopt.native import StopFlag, Stopped, placement
 from topoopt.simulate.dag import StepGraph
-from topoopt.simulate.placement import ALONE, FAIR, STATIC, PlacementArrays, uniform_rates
+from topoopt.simulate.placement import ALONE, FAIR, STATIC, PlacementArrays, placement_arrays, uniform_rates
 from topoopt.verify.dag_topology import Box, Boxes
 from topoopt.verify.placement.check import fair_rates
 
@@ -293,6 +294,14 @@ def test_annealing_of_placements(sharing: str) -> None:
         assert values[runs[0][1]] == runs[0][0] == min(values.values())
 
 
+def test_full_devices_exchange_groups() -> None:
+    """Two chains of two operators, each cut: no device has room for one more, so only an exchange joins them."""
+    a = placement_arrays(problem([1.0] * 4, [(0, [2], 5.0), (1, [3], 5.0)], [1, 1], memory=[1] * 4, room=2))
+    annealing = placement.PlacementAnnealing(a, group_graph(a), np.array([0, 0, 1, 1]), uniform_rates(a), False, 0)
+    annealing.run(1000, 0.5, 0.01)
+    assert annealing.value() == 2.0
+
+
 def test_annealing_of_priorities() -> None:
     """Never worse than the start; the priorities give the value."""
     for a, device, rates, priority in instances("fifo", 12):
@@ -339,6 +348,12 @@ def test_longest_paths() -> None:
         assert value == end.max() == pytest.approx(length[path].sum())
         for node, later in itertools.pairwise(path.tolist()):
             assert later in graph.successor[graph.first[node] : graph.first[node + 1]]
+
+
+def test_of_equally_long_paths_the_first_is_told() -> None:
+    """Two steps side by side."""
+    steps = placement.Steps(np.zeros(3, dtype=np.int64), np.zeros(0, dtype=np.int64), np.array([1, 0]))
+    assert [part if isinstance(part, float) else list(part) for part in steps.longest_path(np.ones(2))] == [1.0, [1]]
 
 
 def test_wrong_input_is_refused() -> None:

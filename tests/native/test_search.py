@@ -17,6 +17,7 @@ from tests.native.calls_search import (
     dual_arguments,
     price_arguments,
     prices_of,
+    random_demand,
     rewire_arguments,
 )
 from topoopt.core.arrays import Floats, Ints
@@ -204,6 +205,15 @@ def test_prices_prove_what_they_say(seed: int) -> None:
     assert used < 200
 
 
+@pytest.mark.parametrize("seed", SEEDS)
+def test_more_sweeps_prove_no_less(seed: int) -> None:
+    """What is proven once is kept."""
+    out, demand, _, _, weight, *start = price_arguments(np.random.default_rng(seed))
+    fresh = ([part.copy() for part in start] for _ in range(6))
+    bounds = [search.price_links(out, demand, np.inf, 50 * k, weight, *own)[0] for k, own in enumerate(fresh)]
+    assert bounds == sorted(bounds)
+
+
 def around(given: tuple[Any, ...], at: tuple[Floats, Floats, Floats], theta: float, k: int) -> float:
     """The most that the links around k can be worth, by looking at all sets of places before and after it."""
     d, demand, _, _, least, most, _ = given
@@ -243,6 +253,18 @@ def around(given: tuple[Any, ...], at: tuple[Floats, Floats, Floats], theta: flo
         for after in combinations(afters, q)
     )
     return float(d * sum(idle) + best - premium * (least[:, k].sum() + least[k].sum()))
+
+
+def test_relay_blocks_of_six_servers() -> None:
+    """So many that no block is worth what the first sets that are tried are."""
+    draw = np.random.default_rng(0)
+    demand = random_demand(draw, 6)
+    split = draw.random((36, 6)) * np.tile(demand, (6, 1))
+    theta = max(0.05, float(demand.sum()) / 12)
+    given = (2, demand, 0.1, theta, np.zeros((6, 6), dtype=np.int64), np.full((6, 6), 2), split)
+    at = prices_of(draw, 6)
+    worth = search.RelayDual(*given).value(*at, theta, 6, True)[2]
+    np.testing.assert_allclose(worth, [around(given, at, theta, k) for k in range(6)], rtol=1e-7, atol=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(12))

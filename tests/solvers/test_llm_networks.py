@@ -12,7 +12,7 @@ import pytest
 
 from solvers.llm_training.direct_connect import best_split, box_cycles, circulant_routes, direct_network, group_routes
 from solvers.llm_training.evaluation import evaluated
-from solvers.llm_training.plan import best_network, best_on_fabric, fabric_problems, optimistic_rates
+from solvers.llm_training.plan import _tori, best_network, best_on_fabric, fabric_problems, optimistic_rates
 from solvers.stop import Stop
 from tests.support.followed_iteration import followed_s
 from tests.support.llm_cases import plain, ranked, strategy, training
@@ -336,3 +336,11 @@ def test_of_equal_numbers_of_rounds_the_least_is_taken() -> None:
     graph = LinkGraph(5, 5, tail, head, np.ones(5, dtype=np.int64), 1.0)
     table = spread_routes(graph, np.array([0]), np.array([4]), np.array([1.0]), rounds=3, seed=0)
     assert table.share.tolist() == [1.0]
+
+
+def test_tori_are_offered_twisted_too() -> None:
+    """Sides of 2, 2 and 4 in each order, and once with the twist that they allow."""
+    problem, one = plain(training("llama3-70b", 128, 16, 2048), degree=6), strategy(tensor=8, data=16)
+    notes = [network.note for network in _tori(problem, one, family_groups(one, 8))]
+    assert [note for note in notes if "twisted" in note] == ["2 x 2 x 4 torus, twisted"]
+    assert {"2 x 2 x 4 torus", "2 x 4 x 2 torus", "4 x 2 x 2 torus"} <= set(notes)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from formulations import placed_graphs, placement_joint
-from formulations.placed_graphs import FavouriteChildren, RateProblem
+from formulations.placed_graphs import BlockCut, FavouriteChildren, RateProblem
 from formulations.placement_joint import JointPlacement, JointTensor
 from formulations.programs import LpArrays
 from tests.support import pyomo_placements
@@ -71,12 +71,19 @@ def joined(server: tuple[int, int], volume: float) -> JointPlacement:
 FAMILY = FavouriteChildren(np.array([1.0, 2.0, 6.0]), {(0, 1): 3.0, (0, 2): 5.0, (1, 2): 4.0})
 """The first of three operators feeds both others, the second the third."""
 
+CHAIN = BlockCut(np.array([4.0, 1.0, 2.0]), {(0, 1): 3.0, (0, 1, 2): 1.0}, 6.0, 1)
+"""The middle of three blocks that share a tensor; another goes to it from the first."""
+
 Build = tuple[Callable[[], LpArrays], Callable[[], Any]]
 
 PLACED: dict[str, Build] = {
     "placement_makespan": (
         lambda: placed_graphs.placement_makespan_arrays(THREE, 10.0, three_ms),
         lambda: pyomo_placements.placement_makespan_pyomo(THREE, 10.0, three_ms),
+    ),
+    "block_cut": (
+        lambda: placed_graphs.block_cut_arrays(CHAIN),
+        lambda: pyomo_placements.block_cut_pyomo(CHAIN),
     ),
     "favourite_children": (
         lambda: placed_graphs.favourite_children_arrays(FAMILY),

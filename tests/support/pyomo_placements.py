@@ -10,7 +10,7 @@ import pyomo.environ as pyo
 
 from formulations.dag_topology import DagTopologyProgram
 from formulations.job_plans import StrategyChoice
-from formulations.placed_graphs import FavouriteChildren, Pair, RateProblem, shares, unordered
+from formulations.placed_graphs import OVER_PRICE, BlockCut, FavouriteChildren, Pair, RateProblem, shares, unordered
 from formulations.placement_joint import JointPlacement
 from formulations.stage_order import PHASES, StageOrder, first_slots, load_rows, most_load, most_memory
 from topoopt.core.arrays import Floats
@@ -132,6 +132,31 @@ def strategy_choice_pyomo(data: StrategyChoice) -> Any:
         for o, mask in enumerate(data.allowed):
             for s in np.flatnonzero(~mask).tolist():
                 model.z[o, s].fix(0)
+    return model
+
+
+def block_cut_pyomo(data: BlockCut) -> Any:
+    """The same as a Pyomo ConcreteModel, to be read."""
+    model = pyo.ConcreteModel("block_cut")
+    blocks, tensors = range(len(data.work_ms)), list(data.cost_ms)
+    ends = [(e, b) for e, touched in enumerate(tensors) for b in touched]
+    model.inside = pyo.Var(blocks, bounds=lambda _, b: (float(b == data.block), 1.0))
+    model.high = pyo.Var(range(len(tensors)), bounds=(0.0, 1.0))
+    model.low = pyo.Var(range(len(tensors)), bounds=(0.0, 1.0))
+    model.over = pyo.Var(bounds=(0.0, None))
+    cut = sum(data.cost_ms[touched] * (model.high[e] - model.low[e]) for e, touched in enumerate(tensors))
+    model.objective = pyo.Objective(expr=cut + OVER_PRICE * model.over)
+
+    @model.Constraint(ends)  # type: ignore[untyped-decorator]
+    def above(m: Any, e: int, b: int) -> Any:
+        return m.high[e] >= m.inside[b]
+
+    @model.Constraint(ends)  # type: ignore[untyped-decorator]
+    def below(m: Any, e: int, b: int) -> Any:
+        return m.inside[b] >= m.low[e]
+
+    work = sum(float(data.work_ms[b]) * model.inside[b] for b in blocks)
+    model.within = pyo.Constraint(expr=work + cut - model.over <= data.limit_ms)
     return model
 
 

@@ -27,7 +27,7 @@ from topoopt.core.workload import Operator, OperatorInput, Placement, Split, Str
 from topoopt.simulate.fabrics import direct_connect_network
 from topoopt.simulate.network import build_task_graph
 from topoopt.simulate.time_models.evaluate import evaluate
-from topoopt.verify.job.bounds import compute_bounds, instance_bounds
+from topoopt.verify.job.bounds import compute_bounds, instance_bounds, strategies_in_turn
 
 
 def values(bounds):
@@ -296,3 +296,37 @@ def test_names_of_splits_do_not_matter():
     assert split_index(layer, 4) != 0
     turned = replace(workload, operators=(workload.operators[0], replace(layer, splits=layer.splits[::-1])))
     assert values(instance_bounds(cluster, turned)) == pytest.approx(values(instance_bounds(cluster, workload)))
+
+
+def three_layers():
+    """A table on one of three servers, and two layers that read it and each other, whole or in three parts."""
+    table = dense("table", 300, (), sample_splits([1]), [400])
+    layer = dense("layer", 200, (0,), sample_splits([1, 3], 3.0, 6.0), [300_000])
+    return make_cluster(3, 2), Workload("three", 24, (table, layer, dense("head", 1, (0, 1), sample_splits([1, 3]))))
+
+
+def test_strategies_in_turn_are_the_least_of_all() -> None:
+    """The least over every strategy of the best of its own bounds, and never above a simulated one."""
+    cluster, workload = three_layers()
+    topology = circulant(cluster, [1])
+    own, simulated = [], []
+    for splits in product(*(range(len(operator.splits)) for operator in workload.operators)):
+        parts = [operator.splits[s].parts for operator, s in zip(workload.operators, splits, strict=True)]
+        for offsets in product(*(range(3 // k) for k in parts)):
+            chosen = strategy(*zip(splits, offsets, strict=True))
+            own.append(max(bound.value for bound in plan_bounds(cluster, workload, chosen)))
+            plan = make_plan(cluster, list(zip(splits, offsets, strict=True)), [1], strided_groups(3))
+            network = direct_connect_network(cluster, topology, plan.routes, plan.rings)
+            simulated.append(evaluate(build_task_graph(cluster, workload, chosen), network).iteration_time_ms)
+    bound = strategies_in_turn(cluster, workload, on_rings=True)
+    assert bound is not None
+    assert bound.value == pytest.approx(min(own), rel=1e-9)
+    assert best_bound(cluster, workload).value <= bound.value <= min(simulated)
+    assert len(own) == 3 * 4 * 4
+
+
+def test_no_strategies_in_turn_on_many_servers() -> None:
+    """Six servers are too many, and one has no traffic."""
+    _, workload = three_layers()
+    assert strategies_in_turn(make_cluster(6, 2), workload, on_rings=True) is None
+    assert strategies_in_turn(make_cluster(1, 2), workload, on_rings=True) is None

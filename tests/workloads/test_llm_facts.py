@@ -11,6 +11,7 @@ from topoopt.core.llm_training import Attention, LayerKind, Mlp
 from topoopt.workloads.language_models import (
     LANGUAGE_MODELS,
     active_parameters,
+    end_weights,
     keys_attended,
     layer_weights,
     parameters,
@@ -92,3 +93,11 @@ def test_a_window_of_attention() -> None:
     assert token_operations(mistral, 32768) / 1e9 == pytest.approx(48.7022, abs=5e-5)
     assert token_operations(whole, 32768) / 1e9 == pytest.approx(68.43, abs=5e-3)
     assert token_operations(mistral, 4096) == token_operations(whole, 4096)
+
+
+def test_a_head_with_biases_has_one_for_each_token() -> None:
+    """They are beside the head, also where it is tied to the embedding."""
+    model = LANGUAGE_MODELS["llama3-70b"]
+    for tied in (False, True):
+        without, with_them = (end_weights(replace(model, tied=tied, head_biases=biases)) for biases in (False, True))
+        assert (with_them[0] - without[0], with_them[1] - without[1]) == (0, model.vocabulary)

@@ -20,6 +20,7 @@ from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem
 from topoopt.core.llm_training import LanguageModel, LlmTrainingProblem, StepEstimate, TrainingBatch
 from topoopt.core.llm_training_plan import PHOTONIC_RAILS, POD_CIRCUITS, RankedStrategy
 from topoopt.core.parallelism import MAX_GPUS, ParallelStrategy, PipelineSchedule, Recompute, StrategySpace
+from topoopt.core.process import verbose
 from topoopt.files.documents import Document, parse_document, parse_json
 from topoopt.formats.launch import Launch, read_launch
 from topoopt.formats.launch_rules import (
@@ -34,7 +35,6 @@ from topoopt.formats.launch_rules import (
 from topoopt.kinds.llm_training.words import interval_of, outside_measured
 from topoopt.page import options
 from topoopt.page.output import Output
-from topoopt.page.process import verbose
 from topoopt.page.text import counted, percent, ratio
 from topoopt.simulate.llm_training.strategies import stage_layers, strategy_problems
 from topoopt.workloads.language_models import active_parameters, parameters

@@ -13,8 +13,8 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 
 from topoopt.core.errors import InputError
+from topoopt.core.process import be_quiet, be_verbose
 from topoopt.page.output import Output, shown
-from topoopt.page.process import be_quiet, be_verbose
 
 
 class Line(NamedTuple):
@@ -414,7 +414,7 @@ app = typer.Typer(
 
 def command_line(arguments: list[str]) -> int:
     """`topoopt` with these arguments; the exit code."""
-    from topoopt.page.process import begin
+    from topoopt.core.process import begin
 
     begin()
     sys.argv = ["topoopt", *arguments]

@@ -18,14 +18,13 @@ from topoopt.analyses.costs import given_book
 from topoopt.analyses.fabrics import compare_fabrics
 from topoopt.core.errors import CheckError, InputError, Problem, TopooptError
 from topoopt.core.outcomes import Best, Comparison, best_of
-from topoopt.core.process import take
+from topoopt.core.process import INTERRUPTED, take
 from topoopt.core.proofs import StopReason
 from topoopt.kinds import kind_named
 from topoopt.kinds.kind import SolveOptions
 from topoopt.page import options
 from topoopt.page.options import counting_bar, memory_bytes
 from topoopt.page.output import Output
-from topoopt.page.process import INTERRUPTED
 from topoopt.page.render import TerminalTable
 
 if TYPE_CHECKING:

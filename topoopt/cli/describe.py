@@ -17,11 +17,11 @@ from rich.padding import Padding
 from rich.text import Text
 
 from topoopt.core.errors import InputError, Problem
+from topoopt.core.process import verbose
 from topoopt.files.codec import FieldWords, SectionWords, sections_of
 from topoopt.files.issues import nearest_text, value_text
 from topoopt.page import options
 from topoopt.page.output import Output
-from topoopt.page.process import verbose
 from topoopt.page.render import TerminalTable
 
 TOPOLOGY = "topology"

@@ -13,13 +13,13 @@ from rich.console import Console
 from rich.markup import escape
 
 from topoopt.core.errors import CheckError, InputError, Problem
+from topoopt.core.process import verbose
 from topoopt.core.regional_circuits import SwitchedSteps
 from topoopt.files.atomic import require_new, sole_target
 from topoopt.formats.table import Export
 from topoopt.kinds import kind_named
 from topoopt.page import options
 from topoopt.page.output import Output
-from topoopt.page.process import verbose
 from topoopt.page.render import TerminalTable
 from topoopt.page.text import counted
 from topoopt.verify.regional_circuits import check_switched_steps

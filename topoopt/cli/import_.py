@@ -13,13 +13,13 @@ from annotated_types import Ge, Le
 from rich.console import Console
 
 from topoopt.core.errors import InputError, Problem
+from topoopt.core.process import verbose
 from topoopt.files.atomic import require_new, sole_target
 from topoopt.files.issues import nearest_text, value_text
 from topoopt.files.results import check_document
 from topoopt.formats.table import IMPORTERS, Imported, NameOption, imported_placement, name_of, require_choice
 from topoopt.page import options
 from topoopt.page.output import Output
-from topoopt.page.process import verbose
 from topoopt.page.render import TerminalTable
 
 

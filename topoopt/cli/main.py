@@ -9,7 +9,7 @@ import io
 import os
 import sys
 
-from topoopt.page.process import begin, ignore_from_now, leave_on_interrupt
+from topoopt.core.process import begin, ignore_from_now, leave_on_interrupt
 
 
 def main() -> None:

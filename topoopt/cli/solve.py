@@ -15,7 +15,7 @@ from rich.console import Console
 
 from topoopt.analyses.costs import given_book
 from topoopt.core.errors import CheckError, InfeasibleError, InputError, LimitError, Problem
-from topoopt.core.process import versions
+from topoopt.core.process import INTERRUPTED, versions
 from topoopt.core.result import SolutionHead
 from topoopt.files.atomic import require_new, sole_target
 from topoopt.files.results import bound_document, check_document
@@ -24,7 +24,6 @@ from topoopt.kinds.kind import Instance, Kind, Method, SolveOptions
 from topoopt.page import options
 from topoopt.page.options import AttendedRun, attended, memory_bytes, solving_bar
 from topoopt.page.output import Output
-from topoopt.page.process import INTERRUPTED
 from topoopt.page.text import full_answer
 from topoopt.verify.checker import FULL
 

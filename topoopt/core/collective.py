@@ -80,6 +80,7 @@ class CollectiveProblem(ProblemBase):
         objective: what is sought.
         groups: process groups that run the collective at once, each on a vector of its own, nodes of each; empty: all
             ranks are one. What is no member of a group forwards for it, as switches do.
+        shares: of every process group, how many times `vector_bytes` its vector has; empty: once.
         trees_per_root: most trees of each root; None: as many as the best rate needs.
         steps: most steps; None: any number.
         fabric: Clos fabric that the network is made of; None: another network.
@@ -96,6 +97,7 @@ class CollectiveProblem(ProblemBase):
     relaying: bool = True
     objective: CollectiveObjective = "time"
     groups: tuple[tuple[int, ...], ...] = ()
+    shares: tuple[int, ...] = ()
     trees_per_root: int | None = None
     steps: int | None = None
     search: SearchSettings = field(default_factory=SearchSettings)
@@ -110,6 +112,11 @@ class CollectiveProblem(ProblemBase):
     def members(self) -> tuple[Ints, ...]:
         """Nodes of the members of every process group, ascending."""
         return tuple(np.array(group, dtype=np.int64) for group in self.groups) or (self.network.ranks,)
+
+    @property
+    def vectors(self) -> tuple[int, ...]:
+        """Times that the vector of every process group has `vector_bytes`."""
+        return self.shares or (1,) * len(self.members)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -333,7 +340,8 @@ def bytes_per_unit(problem: CollectiveProblem, units: int) -> float:
 
     Every process group has a vector; in an All-to-All every rank has one.
     """
-    vectors = len(problem.network.ranks) if problem.collective is CollectiveOp.ALL_TO_ALL else len(problem.members)
+    own = [len(ranks) if problem.collective is CollectiveOp.ALL_TO_ALL else 1 for ranks in problem.members]
+    vectors = sum(count * share for count, share in zip(own, problem.vectors, strict=True))
     return vectors * problem.vector_bytes / units
 
 

@@ -226,11 +226,6 @@ class SourceFlow(Shown):
         np.fill_diagonal(stays, 0.0)
         return stays
 
-    def passing(self, topology: Topology) -> Floats:
-        """float64[n, n]: all that comes and all that leaves of each source's flow (row) at each server."""
-        ends = topology.arcs.T.ravel()
-        return np.array([np.bincount(ends, np.tile(row, 2), topology.servers) for row in self.rows(topology)])
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LengthCertificate(Shown):

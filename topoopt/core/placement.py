@@ -14,7 +14,7 @@ transfer. A transfer begins when its producer ends, but for those that queue at 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from typing import Annotated, Literal, get_args
 
 import numpy as np
@@ -175,7 +175,7 @@ class Latency:
     __pydantic_config__ = STRICT
 
     sharing: Annotated[Sharing, Names(get_args(Sharing))] = "fair"
-    """what transfers of one server do to each other: share equally, queue, have own rates, or nothing"""
+    """what transfers of one server do to each other: share equally, queue, have own rates, or nothing; published examples of list scheduling mostly mean `none`"""  # noqa: E501
     rates: Literal["uniform", "optimised"] = "optimised"
     """static rates of each pair of servers: all the same, or chosen with the placement"""
 
@@ -353,7 +353,27 @@ class WalkSize:
     doll_rows: int = 0
 
 
-def schedule_certificate(limit_ms: float, size: WalkSize) -> Certificate:
-    """Return the proof that a walk over all schedules without contention finds nothing below a limit."""
-    walk = np.array([size.backwards, size.rows, size.doll_tasks, size.doll_rows], dtype=np.int64)
-    return Certificate(Argument.ALL_SCHEDULES, {"limit_ms": np.array([limit_ms]), "walk": walk})
+def schedule_certificate(argument: Argument, limit_ms: float, size: WalkSize) -> Certificate:
+    """Return the proof that a walk over all schedules finds nothing below a limit.
+
+    Parameters
+    ----------
+    argument : `ALL_SCHEDULES` without contention, or `QUEUED_SCHEDULES`.
+    limit_ms : what is not below it is cut off; the objective of the plan, or less.
+    size : of the walk.
+    """
+    walk = np.array(astuple(size), dtype=np.int64)
+    return Certificate(argument, {"limit_ms": np.array([limit_ms]), "walk": walk})
+
+
+def cut_certificate(limit_ms: float, load_price: Floats, end_price: Floats) -> Certificate:
+    """Return the proof that no placement has all loads within a limit.
+
+    Parameters
+    ----------
+    limit_ms : of every load.
+    load_price : float64[groups], of the load of a set around each co-located group.
+    end_price : float64[groups, ends], of the ends of tensors between groups.
+    """
+    arrays = {"limit_ms": np.array([limit_ms]), "load_price": load_price, "end_price": end_price.ravel()}
+    return Certificate(Argument.BLOCK_CUTS, arrays)

@@ -71,9 +71,11 @@ class Argument(StrEnum):
     GROUP_EGRESS = "group-egress"
     GROUP_INGRESS = "group-ingress"
     MEMORY_CUTS = "memory-cuts"
+    BLOCK_CUTS = "block-cuts"
     ALL_ASSIGNMENTS = "all-assignments"
     ALL_PIPELINES = "all-pipelines"
     ALL_SCHEDULES = "all-schedules"
+    QUEUED_SCHEDULES = "queued-schedules"
     ASSIGNMENTS_LEFT = "assignments-left"
     STAGE_CP_SAT = "stage-cp-sat"
     STAGE_HIGHS = "stage-highs"
@@ -158,9 +160,11 @@ PHRASES: Mapping[Argument, str] = {
     Argument.GROUP_EGRESS: "egress of one group",
     Argument.GROUP_INGRESS: "ingress of one group",
     Argument.MEMORY_CUTS: "chain and cuts forced by memory",
+    Argument.BLOCK_CUTS: "work and the least cut around every block (weak duality)",
     Argument.ALL_ASSIGNMENTS: "all assignments, tried again",
     Argument.ALL_PIPELINES: "all contiguous pipelines, tried again",
     Argument.ALL_SCHEDULES: "all schedules without contention, tried again",
+    Argument.QUEUED_SCHEDULES: "all schedules and orders of queued transfers, tried again",
     Argument.ASSIGNMENTS_LEFT: "enumeration of assignments",
     Argument.STAGE_CP_SAT: "CP-SAT, stage-order program",
     Argument.STAGE_HIGHS: "HiGHS, stage-order program",

@@ -6,7 +6,7 @@ import itertools
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any
@@ -155,6 +155,8 @@ FINEST = 10**6
 """Parts of a chunk to which volumes are read."""
 
 MOST_PARTS = 10**9
+"""Parts of a chunk in which fractions near to volumes are counted."""
+
 WHAT = "a TE-CCL schedule (JSON with 7-Flows)"
 FIELDS: FieldTable = {
     "1-Epoch_Duration": ("used", "seconds of an epoch, as the file claims"),
@@ -217,8 +219,9 @@ def read_schedule(path: Path, options: ScheduleOptions) -> ChunkProgram:
     builder.notes.extend(file.notes)
     pieces = whole_pieces(flows)
     below = math.lcm(*{share.denominator for share in pieces.sizes})
-    if below > MOST_PARTS:
-        raise refusal("volumes without a common measure", str(path), value=below, allowed=f"parts of 1/{MOST_PARTS}")
+    if below > MOST_PARTS:  # decimals as they are written, not the fractions that they are near to
+        digits = tuple(Fraction(round(volume * FINEST), FINEST) for volume in flows.volumes)
+        pieces, below = whole_pieces(replace(flows, volumes=digits)), FINEST
     owner = np.repeat(np.searchsorted(names, pieces.source), np.diff(pieces.first)).tolist()
     whole = [Piece(int(share * below), (rank,)) for share, rank in zip(pieces.sizes, owner, strict=True)]
     first = add_sends(builder, whole, _sends(builder, flows, pieces, names), timed=True)

@@ -20,8 +20,8 @@ from solvers.stop import stop_on_signals
 from solvers.timing import LateError, Timing, step
 from topoopt.core.arrays import SIZES, bytes_of
 from topoopt.core.errors import InputError, LimitError, Problem
+from topoopt.core.process import Moment, began
 from topoopt.page.output import Output
-from topoopt.page.process import Moment, began
 
 MAX_SEED = 2**63 - 1
 

@@ -18,9 +18,16 @@ from rich.segment import Segment
 from rich.text import Text
 
 from topoopt.core.errors import CheckError, InfeasibleError, InputError, MachineError, TopooptError, is_of_machine
-from topoopt.core.process import end_if_interrupted, is_pending
+from topoopt.core.process import (
+    INTERRUPTED,
+    end_if_interrupted,
+    hold_interrupts,
+    interrupted_document,
+    is_pending,
+    quiet,
+    raise_on_interrupt,
+)
 from topoopt.core.proofs import Status, StopReason
-from topoopt.page.process import INTERRUPTED, hold_interrupts, interrupted_document, quiet, raise_on_interrupt
 
 if TYPE_CHECKING:
     from topoopt.core.result import CheckResult

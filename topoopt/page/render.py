@@ -20,11 +20,11 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.markup import escape
 from rich.text import Text
 
+from topoopt.core.process import verbose
 from topoopt.core.proofs import Status
 from topoopt.core.result import CUT_OFF, CheckResult, Result, SolutionHead
 from topoopt.page.charts import use_style
 from topoopt.page.output import shown
-from topoopt.page.process import verbose
 from topoopt.page.text import ROUNDING, bound_text, counted, full_answer, objective_text, percent, quantity
 
 if TYPE_CHECKING:

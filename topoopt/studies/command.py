@@ -11,11 +11,11 @@ from rich.console import Console
 from rich.markup import escape
 
 from topoopt.core.errors import CheckError, InputError
+from topoopt.core.process import INTERRUPTED
 from topoopt.core.proofs import StopReason
 from topoopt.files.atomic import require_new, sole_target
 from topoopt.page import options
 from topoopt.page.output import EXIT_OF_STOP, Output
-from topoopt.page.process import INTERRUPTED
 from topoopt.page.render import TerminalTable
 
 StudyArgument = Annotated[Path, typer.Argument(help="Study file (YAML or JSON).")]

@@ -238,14 +238,16 @@ def bandwidth_us(problem: CollectiveProblem, certificates: Limits) -> Fraction:
     per_unit = Fraction(problem.vector_bytes) / network.unit_gbytes_per_s / 1000
     ranks, root = len(problem.members[0]), int(network.ranks[problem.root])
     if collective is CollectiveOp.ALL_TO_ALL:
-        rate = all_to_all_units(network, _lengths(certificate), relaying=problem.relaying, members=problem.members)
-        return per_unit / ranks / rate
+        lengths = _lengths(certificate)
+        if not problem.groups:
+            return per_unit / ranks / all_to_all_units(network, lengths, relaying=problem.relaying)
+        return per_unit / group_units(problem, lengths)
     if certificate.argument is Argument.TREE_LENGTHS:
         for other in certificates[1:]:  # the cut for people is one, too
             forward = network.transposed() if collective in TURNED else network
             allgather_ratio(forward, _cut(other))
         units = tree_units(problem, *map(tuple, _vectors(certificate, "lengths", "symmetries")))
-        return per_unit / units / (1 if collective is CollectiveOp.ALLREDUCE else ranks)
+        return per_unit / units
     if certificate.argument is Argument.PAIR_LENGTHS:
         return per_unit / straight_units(network, _lengths(certificate), collective, root)
     cut = _cut(certificate)
@@ -370,8 +372,9 @@ def tree_units(problem: CollectiveProblem, lengths: Sequence[int], symmetries: S
     """Upper bound on a rate, in units, that lengths of links prove.
 
     A tree of a root loads the links, times their lengths, by a least arborescence over the shortest paths between ranks
-    at least. The bound is on the rate of every root of an AllGather or a ReduceScatter, with trees of all roots, and on
-    that of the vector of an AllReduce, with a tree to and a tree from the root where both are shortest.
+    at least. The bound is on the rate of the vector: of an AllGather or a ReduceScatter with trees of all roots, of an
+    AllReduce with a tree to and a tree from the root where both are shortest. Vectors of process groups count as often
+    as they are larger.
 
     Parameters
     ----------
@@ -390,8 +393,8 @@ def tree_units(problem: CollectiveProblem, lengths: Sequence[int], symmetries: S
     capacity = sum(int(units) * int(length) for units, length in zip(network.units, lengths, strict=True))
     orbit = _orbits(problem, own, np.array(symmetries, dtype=np.int64))
     cost: dict[int, int] = {}
-    total = 0
-    for members in problem.members:
+    total = Fraction(0)
+    for members, vector in zip(problem.members, problem.vectors, strict=True):
         for root in dict(zip(orbit[members].tolist(), members.tolist(), strict=True)).values():
             number = int(orbit[root])
             if number in cost:
@@ -405,7 +408,8 @@ def tree_units(problem: CollectiveProblem, lengths: Sequence[int], symmetries: S
                 directions.append(distance.T)
             cost[number] = sum(least_arborescence(matrix, index) for matrix in directions)
         of_roots = [cost[number] for number in orbit[members].tolist()]
-        total += min(of_roots) if collective is CollectiveOp.ALLREDUCE else sum(of_roots)
+        same = collective is CollectiveOp.ALLREDUCE
+        total += vector * (Fraction(min(of_roots)) if same else Fraction(sum(of_roots), len(members)))
     if not 0 < total < OUT_OF_REACH:
         raise ValueError("no ranks are apart by these lengths, or a rank is out of reach")
     return Fraction(capacity, total)
@@ -439,6 +443,7 @@ def _orbits(problem: CollectiveProblem, lengths: Ints, symmetries: Ints) -> Ints
             raise ValueError("symmetries that do not keep links, their units and their lengths")
         groups = {(int(a), int(b)) for a, b in zip(number, number[image], strict=True)}
         alike = len(groups) == len({a for a, _ in groups}) and all((a < 0) == (b < 0) for a, b in groups)
+        alike = alike and all(problem.vectors[a] == problem.vectors[b] for a, b in groups if min(a, b) >= 0)
         if not alike or (network.is_switch[image] != network.is_switch).any():
             raise ValueError("symmetries that do not keep ranks and process groups")
     while True:
@@ -490,35 +495,47 @@ def least_arborescence(cost: Ints, root: int) -> int:
         cost, root = reduced, int(group[root])
 
 
-def all_to_all_units(
-    network: RatedNetwork, lengths: Sequence[int], *, relaying: bool, members: Sequence[Ints] = ()
-) -> Fraction:
+def group_units(problem: CollectiveProblem, lengths: Sequence[int]) -> Fraction:
+    """Upper bound on the rate of the vector of a rank in All-to-Alls of process groups at once; larger ones count so.
+
+    Raises:
+        ValueError: as `all_to_all_units`.
+    """
+    cost = Fraction(0)
+    for members, vector in zip(problem.members, problem.vectors, strict=True):
+        distance = _sum_of_distances(problem.network.with_members(members), lengths, relaying=problem.relaying)
+        cost += Fraction(vector * distance, len(members))
+    return _over(problem.network, lengths, cost)
+
+
+def all_to_all_units(network: RatedNetwork, lengths: Sequence[int], *, relaying: bool) -> Fraction:
     """Upper bound on the rate of every ordered pair, in units, that lengths of links prove.
 
     What all pairs send at rate lambda takes lambda times the sum of their distances, of the sum of units times lengths.
-    Pairs are those inside each process group; without groups, all.
 
     Raises:
         ValueError: negative lengths, another number of them than links, no distance at all.
     """
+    return _over(network, lengths, Fraction(_sum_of_distances(network, lengths, relaying=relaying)))
+
+
+def _over(network: RatedNetwork, lengths: Sequence[int], cost: Fraction) -> Fraction:
+    """Units times lengths of the links over what a rate of 1 costs."""
+    if cost <= 0:
+        raise ValueError("no ranks are apart by these lengths")
+    return sum(int(units) * int(length) for units, length in zip(network.units, lengths, strict=True)) / cost
+
+
+def _sum_of_distances(network: RatedNetwork, lengths: Sequence[int], *, relaying: bool) -> int:
     if len(lengths) != len(network.arcs) or min(lengths, default=0) < 0:
         raise ValueError("one length for each link expected, none below 0")
-    capacity = sum(int(units) * int(length) for units, length in zip(network.units, lengths, strict=True))
-    distance = 0
-    for own in members or (network.ranks,):
-        between = network.with_members(own)
-        if max(lengths, default=0) < LONGEST:
-            matrix = _distances(between, np.array(lengths, dtype=np.int64), own, relaying, infinite=OUT_OF_REACH)[own]
-            if matrix.max() >= OUT_OF_REACH:
-                raise ValueError("a rank out of reach")
-            distance += int(matrix.sum())
-        else:
-            distance += sum(
-                int(sum(distances(between, rank, lengths, relaying=relaying).values())) for rank in own.tolist()
-            )
-    if distance <= 0:
-        raise ValueError("no ranks are apart by these lengths")
-    return Fraction(capacity) / Fraction(distance)
+    ranks = network.ranks
+    if max(lengths, default=0) >= LONGEST:
+        return sum(int(sum(distances(network, rank, lengths, relaying=relaying).values())) for rank in ranks.tolist())
+    matrix = _distances(network, np.array(lengths, dtype=np.int64), ranks, relaying, infinite=OUT_OF_REACH)[ranks]
+    if matrix.max() >= OUT_OF_REACH:
+        raise ValueError("a rank out of reach")
+    return int(matrix.sum())
 
 
 def straight_units(network: RatedNetwork, lengths: Sequence[int], collective: CollectiveOp, root: int) -> Fraction:
@@ -736,8 +753,12 @@ def vectors_equal(problem: CollectiveProblem, plan: CollectivePlan) -> Iterator[
     if not np.isin(owner, np.concatenate(problem.members)).all():
         yield "a block of a node that is no member"
     sums = [int(np.asarray(plan.block_units)[np.isin(owner, members)].sum()) for members in problem.members]
-    if len(set(sums)) > 1:
-        yield f"vectors of {min(sums)} to {max(sums)} units"
+    ranks = problem.collective is CollectiveOp.ALL_TO_ALL  # every rank has a vector then
+    expected = [
+        vector * (len(own) if ranks else 1) for vector, own in zip(problem.vectors, problem.members, strict=True)
+    ]
+    if len({Fraction(*pair) for pair in zip(sums, expected, strict=True)}) > 1:
+        yield f"vectors of {', '.join(map(str, sums))} units, in proportion {':'.join(map(str, expected))} expected"
 
 
 CHECKER = Checker(

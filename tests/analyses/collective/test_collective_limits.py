@@ -116,3 +116,15 @@ def test_ranges_that_are_none_are_refused(sizes: str) -> None:
     result = CliRunner().invoke(app, ["collective", "bound", "dgx-a100", "--bytes", sizes])
     assert result.exit_code == 2
     assert "size" in result.output
+
+
+def test_what_bounds_leave_out_of_an_instance_is_noted(tmp_path: Path) -> None:
+    file = tmp_path / "star.yaml"
+    file.write_text(
+        "{schema_version: 1, kind: collective, name: s, collective: allgather, bytes: 1GB, groups: [[0, 1], [2, 3]],\n"
+        " latency_us: {message: 2}, topology: {nodes: 5, switches: [4], directed: false,\n"
+        " links: [[0, 4, 1], [1, 4, 1], [2, 4, 1], [3, 4, 1]]}}"
+    )
+    result = CliRunner().invoke(app, ["collective", "bound", str(file)])
+    assert result.exit_code == 0
+    assert "groups, latency_us.message" in " ".join(result.output.split())

@@ -88,6 +88,15 @@ def test_members_and_groups_of_a_file(tmp_path: Path) -> None:
     solution = solve(read_instance(instance(tmp_path, **torus, groups=rows)))
     assert solution.objective.value == pytest.approx(8 / 3)
     assert solution.check.ok, solution.check.violations
+    # On one switch everyone's link is its own: two thirds of three vectors come in over it, three quarters of two.
+    star = {
+        **torus,
+        "topology": {"directed": False, "nodes": 8, "switches": [7], "links": [[n, 7, 1] for n in range(7)]},
+    }
+    file = instance(tmp_path, **star, groups=[[0, 1, 2], [3, 4, 5, 6]], shares=[3, 2])
+    document = run("solve", file, "--output", tmp_path / "out", "--json").json
+    assert document["status"] == "optimal"
+    assert [group["algbw_gbytes_per_s"] for group in document["groups"]] == pytest.approx([3 / 2, 1])
 
 
 @pytest.mark.parametrize(
@@ -96,7 +105,8 @@ def test_members_and_groups_of_a_file(tmp_path: Path) -> None:
         ({"members": [0, 0]}, "not a group of ranks"),
         ({"members": [0, 9]}, "not a group of ranks"),
         ({"groups": [[0, 1], [1, 2]]}, "share a rank"),
-        ({"groups": [[0, 1], [2, 3, 4]]}, "different sizes"),
+        ({"groups": [[0, 1], [2, 3]], "shares": [1]}, "one for each of 2 groups"),
+        ({"shares": [1]}, "not the shares of groups"),
         ({"groups": [[0, 1], [2, 3]], "members": [0, 1]}, "does not go with groups"),
         ({"groups": [[0, 1], [2, 3]], "relaying": False}, "does not go with groups"),
     ],

@@ -114,6 +114,13 @@ def test_search_keeps_the_best_and_the_degree() -> None:
         assert sent.max() <= 3
 
 
+@pytest.mark.parametrize("goal", [np.inf, 0.0])
+def test_a_single_topology_is_sought_until_it_is_good_enough(goal: float) -> None:
+    """Of two shifts over all links of three servers a third goes over two: the first topology met, or the best."""
+    (best,) = worst_topologies(problem(shifts(3, 1, 2), "adapted"), seed=0, goal=goal, keep=1, stop=Stop())
+    assert best[0] == pytest.approx(2 / 3)
+
+
 def test_the_solver_and_the_checker_read_prices_alike() -> None:
     """What prices prove, by the solver's shortest paths and by the checker's own code."""
     net = Topology.from_edges([(i, (i + step) % 6) for i in range(6) for step in (1, 4)], links="unidirectional")

@@ -13,7 +13,9 @@ import pytest
 from scipy.optimize import linprog
 
 import topoopt
-from solvers.parallel_circuits import _exchange, coloured, greedy, partitions, spread
+from solvers.parallel_circuits import _exchange, coloured, greedy, partitions, spread, timed
+from solvers.parallel_proofs import Prices
+from solvers.stop import Stop
 from tests.support.cli_cases import run
 from tests.support.paths import INSTANCES
 from topoopt.core.arrays import Floats
@@ -183,6 +185,24 @@ def test_cycles_are_exchanged_for_a_gain_alone(second: tuple[float, float], dura
     _exchange(carried, targets, 0.0)
     assert tuple(float(one.max()) for one in carried) == durations
     assert targets[1].tolist() == ([0, 1, 3, 2] if gains else [0, 1, 2, 3])
+
+
+def test_prices_are_the_same_for_any_number_of_switches() -> None:
+    """What they prove is divided by the switches, so the same prices prove most."""
+    demand = drawn(5, 0)
+    prices = [Prices(demand, 0.5, demand.max()).best([], switches, np.inf, Stop()).arrays for switches in (1, 3)]
+    for name, array in prices[0].items():
+        np.testing.assert_array_equal(array, prices[1][name])
+
+
+@pytest.mark.parametrize("unit", [1e-12, 1e12])
+def test_durations_do_not_depend_on_the_unit_of_time(unit: float) -> None:
+    """Three shifts on two switches: as many steps, in proportion."""
+    demand = np.array(SHIFTS, dtype=np.float64)
+    usual = timed(demand, 0.5, 2, coloured(demand))
+    plan = timed(demand * unit, 0.5 * unit, 2, coloured(demand * unit))
+    assert plan.makespan == pytest.approx(usual.makespan * unit, rel=1e-9, abs=0.0)
+    assert len(plan.steps.durations) == len(plan.steps.targets) == len(usual.steps.targets)
 
 
 def test_pieces_of_a_group_add_up() -> None:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 
-from solvers.collective.limits import all_to_all_bound, all_to_all_rate, descended_lengths
+from solvers.collective.limits import all_to_all_bound, all_to_all_rate, descended_lengths, descended_rate
+from solvers.collective.plans import paths_of
 from solvers.stop import Stop
 from tests.support import collective_networks as nets
+from tests.support import switched_networks
+from topoopt.core.collective import CollectiveOp, CollectiveProblem
 from topoopt.core.rated_network import RatedNetwork
+from topoopt.kinds.pipeline import solve
 from topoopt.verify.collective import all_to_all_units
 
 
@@ -61,3 +66,44 @@ def test_stopped_at_once_it_is_a_bound() -> None:
     halted.interrupted.set()
     reached, bound = enclosed(nets.mesh(12, 12), halted)
     assert 0 <= reached <= 12 / 72**2 <= bound
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_flows_of_a_descent_and_their_paths(seed: int) -> None:
+    """Every other rank gets the rate, switches keep nothing, no link carries too much; paths use up no more."""
+    network = nets.random_network(np.random.default_rng(seed), switches=seed % 2 == 0)
+    rate, _ = descended_rate(network, Stop())
+    assert (rate.flow.sum(axis=0) <= network.units * (1 + 1e-9)).all()
+    arcs = {(tail, head): arc for arc, (tail, head) in enumerate(network.arcs.tolist())}
+    for source, flow in zip(network.ranks.tolist(), rate.flow, strict=True):
+        kept = np.bincount(network.arcs[:, 1], flow, network.nodes) - np.bincount(
+            network.arcs[:, 0], flow, network.nodes
+        )
+        due = np.where(network.is_switch, 0.0, rate.units)
+        due[source] -= due.sum()
+        assert kept == pytest.approx(due, abs=1e-9 * float(network.units.max()))
+        used = np.zeros(len(arcs))
+        for target, paths in paths_of(network, source, flow, rate.units).items():
+            assert sum(amount for _, amount in paths) == pytest.approx(rate.units, rel=1e-6)
+            assert [len(path) for path, _ in paths] == sorted(len(path) for path, _ in paths)
+            for path, amount in paths:
+                assert (path[0], path[-1], len(set(path))) == (source, target, len(path))
+                used[[arcs[hop] for hop in itertools.pairwise(path)]] += amount
+        assert (used <= flow + 1e-9 * rate.units).all()
+
+
+def test_cycles_of_a_flow_are_left_out() -> None:
+    """2 -> 3 -> 2 beside 0 -> 1 -> 2 -> 3, and 3 -> 0 -> 1 -> 2 -> 3 through the source: what is left is one path."""
+    network = nets.network(4, [(0, 1, 9), (1, 2, 9), (2, 3, 9), (3, 2, 9), (3, 0, 9)])
+    flow = np.array([4.0, 3.0, 4.0, 1.0, 2.0])  # 1 to every other, 2 -> 3 -> 2 twice, all round once
+    paths = paths_of(network, 0, flow, 1.0)
+    assert paths == {1: [((0, 1), 1.0)], 2: [((0, 1, 2), 1.0)], 3: [((0, 1, 2, 3), 1.0)]}
+
+
+def test_many_ranks_without_symmetry() -> None:
+    """66 ranks on switches drawn at random: more than columns are made for."""
+    network = switched_networks.even(66, 30, 2)
+    problem = CollectiveProblem("x", network, CollectiveOp.ALL_TO_ALL, 10**9, objective="throughput", sha256="0" * 64)
+    result = solve(problem)
+    assert result.check.ok, result.check.violations
+    assert result.objective.value >= result.bound.value * (1 - 1e-3)

@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 from solvers.collective.best_rates import best_rate, limiting
+from solvers.collective.limits import ratio_cut
 from solvers.collective.symmetry import merge_twins, symmetry_of
+from solvers.collective.trees import fine_forest
 from solvers.stop import Stop
 from tests.support import collective_networks as small
 from tests.support import switched_networks as nets
@@ -185,3 +187,51 @@ def test_process_groups_at_once(collective: str, rate: float) -> None:
     assert result.check.ok, result.check.violations
     assert result.objective.value == pytest.approx(rate, rel=1e-6)
     assert result.status == "optimal"
+
+
+# Two switches joined by 1 GB/s each way, ranks at 10. Over the joint cross one of the two shards of the pair and two of
+# the four others (AllGather), one pair of two and four of twelve (All-to-All), both vectors once (AllReduce).
+@pytest.mark.parametrize(
+    ("collective", "shares", "rate"),
+    [
+        ("allgather", (), 1.0), ("allgather", (3, 1), 1 / 2), ("reduce-scatter", (1, 3), 1 / 2),
+        ("allreduce", (3, 1), 1 / 4), ("all-to-all", (), 2 / 3), ("all-to-all", (3, 1), 2 / 5),
+    ],
+)  # fmt: skip
+def test_process_groups_of_unequal_sizes_and_vectors(collective: str, shares: tuple[int, ...], rate: float) -> None:
+    b = nets.Builder()
+    ranks, (left, right) = b.some(6, rank=True), b.some(2)
+    for rank in ranks:
+        b.cable(rank, left if rank < 3 else right, 10)
+    b.cable(left, right, 1)
+    problem = stated(b.done(), collective, groups=((0, 3), (1, 2, 4, 5)), shares=shares)
+    result = solve(problem)
+    assert result.check.ok, result.check.violations
+    assert result.objective.value == pytest.approx(rate, rel=1e-6)
+    assert result.status == "optimal"
+    larger = replace(problem, shares=(2, 7))
+    assert any("proportion" in text for _, law in CHECKER.constraints for text in law(larger, result.plan))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_groups_drawn_at_random_meet_their_bound(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    pairs = [(node, (node + step) % 11, int(draw.integers(1, 4))) for node in range(11) for step in (1, 3)]
+    network = small.two_way(11, pairs, switches=(4, 8))
+    ranks = draw.permutation(network.ranks).tolist()
+    groups = tuple(tuple(sorted(own)) for own in (ranks[:2], ranks[2:5], ranks[5:9]))
+    for collective in ("allgather", "allreduce", "all-to-all"):
+        result = solve(stated(network, collective, groups=groups, shares=(1, int(draw.integers(1, 4)), 2)))
+        assert result.check.ok, result.check.violations
+        assert result.objective.value >= result.bound.value * (1 - 1e-3)
+
+
+def test_low_trees_where_latencies_count() -> None:
+    """Nothing alike: 32 ranks reach each other over at most 3 log2 32 messages, at the rate of the higher trees."""
+    network = nets.even(32, 20)
+    rate = np.full(32, 1 / float(ratio_cut(network)[0]))
+    low, high = (fine_forest(network, network.units.astype(np.float64), rate, flat=flat) for flat in (True, False))
+    assert max(trees.height for trees in low) <= 15
+    assert max(trees.height for trees in low) < max(trees.height for trees in high)
+    counts = [sum(trees.count for trees in forest if trees.root == 0) for forest in (low, high)]
+    assert counts[0] == counts[1]

@@ -161,7 +161,7 @@ def starts_of_slices(graph, starts, workload, placements, n):
 
 
 @given(sliced(), st.data())
-@settings(max_examples=40)
+@settings(max_examples=20)
 def test_laws_of_slices_hold_in_simulations(job, data) -> None:
     """Every law of slices, with the mean, earliest and latest starts of a simulated iteration at its events."""
     cluster, workload, distances = job

@@ -71,6 +71,11 @@ def network_argument(text: str, note: Note, rate_attribute: str | None = None) -
         raise InputError([Problem("not an instance of kind collective", file=text)])
     for line in getattr(problem, "notes", ()):
         note(line)
+    fields = {"groups": "groups", "multicast": "switches.multicast", "message_us": "latency_us.message"}
+    given = [path for name, path in fields.items() if getattr(problem, name, None)]
+    given += ["relaying: false"] if not getattr(problem, "relaying", True) else []
+    if given:
+        note(f"of the instance the network and its members count alone; these play no part: {', '.join(given)}")
     return network
 
 

@@ -26,7 +26,7 @@ from topoopt.core.price_book import (
     PriceBook,
     iterations_per_s_per_million_usd,
 )
-from topoopt.core.process import versions_text
+from topoopt.core.process import verbose, versions_text
 from topoopt.core.topology import Topology
 from topoopt.costs import (
     DIRECT_CONNECT,
@@ -46,7 +46,6 @@ from topoopt.files.results import KIND_LIMITS, SUFFIX
 from topoopt.kinds import kind_named
 from topoopt.kinds.files import build_instance
 from topoopt.kinds.job import SOLUTION_FILE as PLAN_FILE
-from topoopt.page.process import verbose
 from topoopt.page.render import TerminalTable, render_page
 from topoopt.page.text import counted, number, ratio
 from topoopt.page.vega import MISSING, altair, installed, number_axis, svg, svg_text, xy_chart

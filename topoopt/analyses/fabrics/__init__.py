@@ -15,13 +15,12 @@ from topoopt.core.errors import InputError, LimitError, Problem
 from topoopt.core.job import CoOptimisation, FabricChoice
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.outcomes import FabricRow
-from topoopt.core.process import take
+from topoopt.core.process import INTERRUPTED, take
 from topoopt.core.proofs import StopReason
 from topoopt.core.switching import parse_delay
 from topoopt.kinds.kind import SolveOptions
 from topoopt.page.options import counting_bar
 from topoopt.page.output import EXIT_OF_STOP, Output
-from topoopt.page.process import INTERRUPTED
 from topoopt.page.render import TerminalTable
 
 if TYPE_CHECKING:

@@ -17,11 +17,11 @@ from rich.markup import escape
 
 from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.outcomes import Failure, FailureOutcome, Resilience
+from topoopt.core.process import verbose
 from topoopt.core.proofs import StopReason
 from topoopt.page import options
 from topoopt.page.options import memory_bytes, solving_bar
 from topoopt.page.output import EXIT_OF_STOP, Output
-from topoopt.page.process import verbose
 from topoopt.page.render import TerminalTable
 
 if TYPE_CHECKING:

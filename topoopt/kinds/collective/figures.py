@@ -89,8 +89,17 @@ class CollectiveFigures:
 
     @property
     def busbw_gbytes_per_s(self) -> float:
-        """The same times what a rank must send and receive of the vector at least (as benchmarks state it)."""
-        return self.algbw_gbytes_per_s * bus_factor(self.problem.collective, len(self.problem.members[0]))
+        """The same times what a rank must send and receive of the vector at least; of the first process group."""
+        return float(self.group_rates[0][1])
+
+    @property
+    def group_rates(self) -> list[tuple[float, float]]:
+        """Bytes of the vector of every process group over the time; and as benchmarks state it, GB/s."""
+        problem, rate = self.problem, self.algbw_gbytes_per_s
+        return [
+            (rate * vector, rate * vector * bus_factor(problem.collective, len(own)))
+            for own, vector in zip(problem.members, problem.vectors, strict=True)
+        ]
 
     @cached_property
     def objective(self) -> Objective:
@@ -203,7 +212,9 @@ def ranks_text(problem: CollectiveProblem) -> str:
     """Say how many ranks take part, in how many process groups."""
     if not problem.groups:
         return counted(len(problem.network.ranks), "rank")
-    return f"{counted(len(problem.groups), 'process group')} of {counted(len(problem.groups[0]), 'rank')}"
+    sizes = sorted(set(map(len, problem.groups)))
+    ranks = counted(sizes[0], "rank") if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]} ranks"
+    return f"{counted(len(problem.groups), 'process group')} of {ranks}"
 
 
 def time_text(microseconds: float) -> str:

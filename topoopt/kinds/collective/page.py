@@ -129,6 +129,8 @@ def facts(result: CollectiveResult, figures: CollectiveFigures) -> tuple[Fact, .
              "a message goes when its block is there; links keep the order of the plan",
              card=figures.makespan_us != figures.time_us),
         algbw,
+        *([Fact("throughput_gbytes_per_s", "without latencies", problem.vector_bytes / figures.busy_us / 1e3, gbytes,
+                "what large vectors come near to: the fullest link is always busy")] if objective != "algbw" else []),
         Fact("busbw_gbytes_per_s", "bus bandwidth", figures.busbw_gbytes_per_s, gbytes,
              "as benchmarks of collectives state it"),
     ]  # fmt: skip
@@ -140,9 +142,26 @@ def facts(result: CollectiveResult, figures: CollectiveFigures) -> tuple[Fact, .
         "messages": len(figures.schedule.sends),
         "limited_by": limit_sentence(problem, result.certificates),
         "cut": cut_of(result.certificates),
+        **(_groups(figures) if problem.groups else {}),
         **({"front": [vars(line) for line in figures.front]} if figures.front else {}),
     }
     return (first[objective], *others, *(Fact(key, "", value) for key, value in programs.items()))
+
+
+def _groups(figures: CollectiveFigures) -> dict[str, Any]:
+    """Ranks, bytes and bandwidths of every process group."""
+    problem = figures.problem
+    return {
+        "groups": [
+            {
+                "ranks": len(own),
+                "bytes": problem.vector_bytes * vector,
+                "algbw_gbytes_per_s": algbw,
+                "busbw_gbytes_per_s": busbw,
+            }
+            for own, vector, (algbw, busbw) in zip(problem.members, problem.vectors, figures.group_rates, strict=True)
+        ]
+    }
 
 
 def links_blocks(figures: CollectiveFigures, cut: Sequence[int]) -> list[Block]:

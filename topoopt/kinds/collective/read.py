@@ -26,6 +26,7 @@ UNITS = {"B": 1, **{f"{letter}B": 1000 ** (power + 1) for power, letter in enume
 UNITS |= {f"{letter}iB": 1024 ** (power + 1) for power, letter in enumerate("KMGT")} | {"kiB": 1024}
 
 LatencyUs = Annotated[float, Ge(0), Le(1e6)]
+GroupShare = Annotated[int, Ge(1), Le(1_000_000)]
 MemberRank = Annotated[int, Ge(0), Lt(MAX_SERVERS)]
 SizeText = Annotated[str, Pattern(r"^[0-9]+(\.[0-9]+)? ?(B|[kKMGT]i?B)$"), Len(0, 40)]
 
@@ -91,7 +92,9 @@ class CollectiveInstance:
     groups: (
         Annotated[tuple[Annotated[tuple[MemberRank, ...], Len(2, MAX_SERVERS)], ...], Len(1, MAX_SERVERS)] | None
     ) = None
-    """process groups that run the collective at once, each on a vector of its own: disjoint and of one size"""
+    """process groups that run the collective at once, each on a vector of its own: disjoint"""
+    shares: Annotated[tuple[GroupShare, ...], Len(1, MAX_SERVERS)] | None = None
+    """with `groups`: how many times `bytes` the vector of each group has; by default once"""
     objective: Literal["time", "throughput", "latency", "pareto"] = "time"
     """least time, most bytes a second without latencies, fewest steps, or least time by size"""
     limits: ScheduleLimits = ScheduleLimits()
@@ -157,6 +160,7 @@ def resolve(document: Document) -> CollectiveProblem:
         relaying=instance.relaying,
         objective=instance.objective,
         groups=groups,
+        shares=() if set(instance.shares or (1,)) == {1} else instance.shares or (),
         trees_per_root=instance.limits.trees_per_root,
         steps=instance.limits.steps,
         search=instance.search,
@@ -177,12 +181,15 @@ def _group_issues(instance: CollectiveInstance, ranks: int) -> list[Issue]:
         if len(members) < 2 or len(set(members)) < len(members) or max(members) >= ranks:
             allowed = f"two or more different ranks from 0 to {ranks - 1}"
             issues.append(Issue(where, "not a group of ranks", str(list(members)), allowed))
+    if instance.shares is not None and len(instance.shares) != len(instance.groups or ()):
+        allowed = f"one for each of {len(instance.groups or ())} groups"
+        issues.append(Issue(("shares",), "not the shares of groups", str(list(instance.shares)), allowed))
     if instance.groups is None:
         return issues
     everyone = [rank for group in instance.groups for rank in group]
-    if len(set(everyone)) < len(everyone) or len(set(map(len, instance.groups))) > 1:
-        text = "process groups that share a rank, or are of different sizes"
-        issues.append(Issue(("groups",), text, f"{len(instance.groups)} groups", "disjoint groups of one size"))
+    if len(set(everyone)) < len(everyone):
+        text = "process groups that share a rank"
+        issues.append(Issue(("groups",), text, f"{len(instance.groups)} groups", "disjoint groups"))
     barred = {
         "members": instance.members is not None,
         "collective": instance.collective in ROOTED,
@@ -213,7 +220,7 @@ def _with_groups(
 def _identity(instance: CollectiveInstance, network: RatedNetwork) -> str:
     """Return the hash of an instance with its defaults written out; files count by content, not by name."""
     document = codec.plain(instance)
-    for name in ("members", "groups"):
+    for name in ("members", "groups", "shares"):
         if document[name] is None:
             del document[name]
     if isinstance(instance.topology, FileNetwork):

@@ -23,6 +23,7 @@ from solvers.placement.makespan_search import LatencySearch, open_search, reason
 from solvers.placement.pipelines import (
     MOST_DEVICES,
     Search,
+    block_prices,
     enumerate_assignments,
     polish,
     program_columns,
@@ -40,6 +41,7 @@ from topoopt.core.placement import (
     PlacementProblem,
     Throughput,
     WalkSize,
+    cut_certificate,
     exhaustive_certificate,
     queued_transfers,
     schedule_certificate,
@@ -49,10 +51,10 @@ from topoopt.core.result import Certificate, Result, SearchResult, SearchSetting
 from topoopt.kinds.kind import Effort, Method, MethodTables, Solver, table
 from topoopt.kinds.pipeline import assembled, judged
 from topoopt.simulate.placement import STATIC, PlacedSchedule, simulated
-from topoopt.verify.placement.bounds import latency_floor, work_bound
+from topoopt.verify.placement.bounds import block_cuts, free_blocks, latency_floor, topological_order, work_bound
 from topoopt.verify.placement.check import checker_of
 from topoopt.verify.placement.exhaustive import searches
-from topoopt.verify.placement.schedules import least_makespan
+from topoopt.verify.placement.schedules import LevelWalk, PartialSchedules, ScheduleWalk
 
 Placed = SearchResult[PlacementPlan]
 
@@ -68,6 +70,9 @@ EXACT_COLUMNS = 60_000
 FEW_ASSIGNMENTS = 4**10
 """Assignments of co-located groups to devices that are searched through whatever the links and the claims are."""
 
+CUT_BLOCKS, CUT_HALVINGS = 64, 8
+"""Co-located groups up to which cuts around each are priced; steps between the work and the value."""
+
 FEW_OPERATORS = 64
 """Operators whose schedules are walked through whatever is claimed."""
 
@@ -78,8 +83,11 @@ WALKS = (
 )
 """Walks over schedules that are tried one after the other, each forwards and backwards."""
 
-HALVINGS = 6
-"""Of what is open between bound and value, where no walk at the value ends."""
+LARGE_WALK = 40
+"""Operators up to which the largest of them is tried."""
+
+HALVINGS, HALVED = 5, WALKS[1]
+"""Of what is open between bound and value, where no walk at the value ends; and the walk at each."""
 
 FULL_S = 10.0
 """Seconds remaining with which the whole effort of a check is spent; with less, as much less."""
@@ -108,7 +116,7 @@ def exhaustive_proof(
     else:
         few = len(problem.operators) <= FEW_OPERATORS
     if not (few or closed):
-        return (), ()
+        return cut_proof(problem, value, stop)
     remaining = stop.remaining_s()
     share = 1.0 if remaining is None else min(1.0, remaining / FULL_S)
     if not isinstance(problem.objective, Throughput):
@@ -119,13 +127,34 @@ def exhaustive_proof(
             return (Bound(search(value, share), argument),), (exhaustive_certificate(argument, value),)
         except ValueError:  # it is too much
             continue
-    return (), ()
+    return cut_proof(problem, value, stop)
+
+
+def cut_proof(problem: PlacementProblem, value: float, stop: Stop) -> tuple[tuple[Bound, ...], tuple[Certificate, ...]]:
+    """Return the largest load that the cuts around blocks refute, by halves below a value, with its certificate."""
+    settings = problem.objective
+    if not isinstance(settings, Throughput) or len(problem.colocated()) > CUT_BLOCKS:
+        return (), ()
+    low, high = work_bound(problem, settings), value
+    best: Certificate | None = None
+    with suppress(ValueError):  # loads are other sums
+        free_blocks(problem)
+        for _ in range(CUT_HALVINGS):
+            limit = (low + high) / 2
+            prices = block_prices(problem, limit, stop)
+            if prices is None:
+                break
+            if block_cuts(problem, limit, *prices) > 0:
+                low, best = limit, cut_certificate(limit, *prices)
+            else:
+                high = limit
+    return ((), ()) if best is None else ((Bound(low, Argument.BLOCK_CUTS),), (best,))
 
 
 def schedule_proof(
     problem: PlacementProblem, value: float, floor: float, share: float, stop: Stop
 ) -> tuple[tuple[Bound, ...], tuple[Certificate, ...]]:
-    """Return the largest makespan without contention that walks over schedules prove, with its certificate.
+    """Return the largest makespan that walks over schedules prove, without contention or with queues, its certificate.
 
     Parameters
     ----------
@@ -133,35 +162,44 @@ def schedule_proof(
     floor : that is proven already.
     share : of the rows of a walk that time is left for.
     """
+    walks: dict[tuple[Argument, WalkSize], ScheduleWalk] = {}
 
-    def walked(limit: float, size: WalkSize) -> tuple[float, WalkSize] | None:
+    def walked(argument: Argument, limit: float, size: WalkSize) -> tuple[float, WalkSize] | None:
         for backwards in (False, True):
-            if stop.reason() is None:
-                chosen = replace(size, backwards=backwards, rows=max(1, int(share * size.rows)))
+            selected = replace(size, backwards=backwards, rows=max(1, int(share * size.rows)))
+            if stop.reason() is None and value > 0:
                 with suppress(ValueError):  # it is too much
-                    return least_makespan(problem, limit, chosen), chosen
+                    if (argument, selected) not in walks:
+                        queues = argument is Argument.QUEUED_SCHEDULES
+                        walks[argument, selected] = ScheduleWalk(problem, value, selected, queues=queues)
+                    return walks[argument, selected].least(limit, selected.rows), selected
         return None
 
-    few = len(problem.operators) <= FEW_OPERATORS
-    for size in WALKS if few else WALKS[:1]:
-        proven = walked(value, size)
-        if proven is not None:
-            bound, chosen = proven
-            return (Bound(bound, Argument.ALL_SCHEDULES),), (schedule_certificate(value, chosen),)
-    low, high, best = floor, value, None
-    for _ in range(HALVINGS if few else 0):
-        middle = (low + high) / 2
-        proven = walked(middle, WALKS[1])
-        if proven is None:
-            high = middle
-            continue
-        best, low = (middle, proven), proven[0]
-        if proven[0] < middle:  # the least of all
-            break
-    if best is None:
-        return (), ()
-    limit, (bound, chosen) = best
-    return (Bound(bound, Argument.ALL_SCHEDULES),), (schedule_certificate(limit, chosen),)
+    def derived(argument: Argument, low: float) -> tuple[Bound, Certificate] | None:
+        count = len(problem.operators)
+        few = count <= FEW_OPERATORS
+        for size in WALKS[: 3 if count <= LARGE_WALK else 2 if few else 1]:
+            if (proven := walked(argument, value, size)) is not None:
+                return Bound(proven[0], argument), schedule_certificate(argument, value, proven[1])
+        best, high = None, value
+        for _ in range(HALVINGS if few else 0):
+            limit = (low + high) / 2
+            proven = walked(argument, limit, HALVED)
+            if proven is None:
+                high = limit
+                continue
+            low = proven[0]
+            best = Bound(low, argument), schedule_certificate(argument, limit, proven[1])
+            if low < limit:  # the least of all
+                break
+        return best
+
+    best = derived(Argument.ALL_SCHEDULES, floor)
+    low = floor if best is None else best[0].value
+    fifo = isinstance(problem.objective, Latency) and problem.objective.sharing == "fifo"
+    if fifo and not meets(value, low, Tolerance.TIMES_ROUNDED_DOWN):
+        best = derived(Argument.QUEUED_SCHEDULES, low) or best
+    return ((), ()) if best is None else ((best[0],), (best[1],))
 
 
 # Objective throughput.
@@ -299,6 +337,15 @@ JOINT_UP_TO, JOINT_AUTO = 400, 160
 JOINT_S = 60.0
 """Seconds for the joint program where no time limit is given; graphs for `auto` took a few."""
 
+BEAM_WIDTHS, BEAM_PIECE = (10, 30, 100), 1 << 12
+"""Rows of a beam that go on, and rows that are extended at once."""
+
+BEAM_STEP = 1 - 2.0**-8
+"""Of a schedule, the limit of the next beam."""
+
+BEAM_TAILS = WalkSize(), WalkSize(backwards=True)
+"""Tails that rank the rows of a beam, forwards and backwards."""
+
 Strategy = Callable[[LatencySearch, SearchSettings], str | None]
 """Searches, and returns a note for people."""
 
@@ -334,14 +381,75 @@ def annealed(search: LatencySearch, effort: SearchSettings) -> None:
     engines.finish(search, _moves(search, effort) // 10, _until(search, effort, 1.0))
 
 
+class _Beam(LevelWalk):
+    """A walk over schedules that goes on with a few rows of each level only: a schedule, and no proof."""
+
+    def within(self, limit: int, width: int) -> PartialSchedules | None:
+        """Return a schedule of at most a makespan, or None where there is none among the rows."""
+        rows = self.first(np.array([limit], dtype=self.tail.dtype))
+        self.cuts = self.root_cuts(rows)
+        while True:
+            parts = [self.children(rows.some(slice(i, i + BEAM_PIECE))) for i in range(0, len(rows.last), BEAM_PIECE)]
+            extended = [part for part in parts if part is not None]
+            if not extended:
+                return None
+            rows = PartialSchedules.joined(extended)
+            spans = np.where(rows.done.all(axis=0), rows.end.max(axis=0), self.far)
+            if spans.min() < self.far:
+                return rows.some(np.array([spans.argmin()]))
+            rows = self.undominated(rows)
+            if len(rows.last) > width:
+                rows = rows.some(np.argsort(self.scores(rows), kind="stable")[:width])
+
+    def scores(self, rows: PartialSchedules) -> Floats:
+        """float64[rows]: what no schedule of a row is below, and a part of the mean of heads and tails."""
+        head, good = self.heads(rows)
+        todo = ~rows.done
+        through = np.where(todo, (head + (self.tasks.time + self.tail)[:, :, None]).min(axis=1), 0)
+        bound = np.maximum(through.max(axis=0), rows.end.max(axis=0))
+        for after, work, starts in self.loads(rows, head):
+            level = after + (work + np.minimum(starts, rows.limit).sum(axis=0, dtype=np.float64)) / self.k
+            bound = np.maximum(bound, level)
+        mean = through.sum(axis=0, dtype=np.float64) / np.maximum(1, todo.sum(axis=0))
+        score = bound + 0.25 * mean + 1e-3 * rows.free.sum(axis=0, dtype=np.float64)
+        return np.where(good, score, np.inf)
+
+
+def beam(search: LatencySearch) -> None:
+    """Offer schedules of beams of growing width, forwards and backwards in time, each below the best so far."""
+    problem, a = search.problem, search.a
+    order = np.array(topological_order(problem))
+    queues = isinstance(problem.objective, Latency) and problem.objective.sharing == "fifo"
+    for backwards in (False, True):
+        try:
+            walk = ScheduleWalk(problem, search.value, BEAM_TAILS[backwards], queues=queues)
+        except ValueError:  # it does not run backwards
+            continue
+        level = _Beam(walk.tasks, walk.tail)
+        limit = int(search.value * (1 - Tolerance.ROUNDING.relative) / walk.unit_ms)
+        for width in BEAM_WIDTHS:
+            while search.stop.reason() is None and (rows := level.within(limit, width)) is not None:
+                end, device = rows.end[:, 0], rows.device[:, 0].astype(np.int64)
+                limit = int(end.max() * BEAM_STEP)
+                start = end - walk.tasks.time[np.arange(len(end)), device]
+                if backwards:
+                    start, device = end.max() - end[::-1], device[::-1]
+                place, starts = np.empty(len(order), dtype=np.int64), np.empty(len(order))
+                place[order], starts[order] = device, start * walk.unit_ms
+                search.offer_place(place[a.group_member[a.group_ptr[:-1]]], starts)
+
+
 def proven(search: LatencySearch, effort: SearchSettings) -> None:
     """Annealing, then CP-SAT on the whole graph, with contention if the model of it is exact."""
     incumbents = engines.start(search)
+    beamed = len(search.problem.operators) <= FEW_OPERATORS and not engines.devices_alike(search.a)
+    if beamed and not search.closed():
+        beam(search)
     # enough on small graphs; the rest of the time is for the proof
     moves = _moves(search, SearchSettings(budget=effort.budget))
     engines.improve(search, incumbents, moves, _until(search, effort, 0.3))
     engines.finish(search, moves // 10, _until(search, effort, 0.1))
-    budget = None if effort.time_limit_s is not None else CP_SAT_WORK
+    budget = None if effort.time_limit_s is not None else CP_SAT_WORK / 4 if beamed else CP_SAT_WORK
     contended = engines.exact_contention(search)
     for queues in (False, True) if contended else (False,):
         until = _until(search, effort, 0.4 if contended and not queues else 0.95)
@@ -594,7 +702,7 @@ def from_format_2(
         return plan, ()
     value = document["objective"]["value"]
     if argument is Argument.ALL_SCHEDULES:
-        return plan, (schedule_certificate(value, WalkSize()),)
+        return plan, (schedule_certificate(argument, value, WalkSize()),)
     return plan, (exhaustive_certificate(argument, value),)
 
 

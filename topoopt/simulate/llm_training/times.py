@@ -212,12 +212,12 @@ def stage_parts(problem: LlmTrainingProblem, columns: StrategyColumns, rates: Gr
         seconds[:, kind, INPUTS] = scale * (inputs + again)
         seconds[:, kind, WEIGHTS] = scale * weights
         seconds[:, kind, COMPUTE] = scale * (forward + (inputs + weights))
-    for kind, own in enumerate(transfers):
-        seconds[:, kind, FORWARD] += slow * (own.tensor[0] + own.context[0])
-        seconds[:, kind, INPUTS] += slow * (own.tensor[1] + own.tensor[2] + own.context[1])
+    for kind, (ahead, back, here, there, _) in enumerate(transfers):
+        seconds[:, kind, FORWARD] += slow * (ahead + here)
+        seconds[:, kind, INPUTS] += slow * (back + there)
     _of_weights(problem, columns, rates, seconds)
     fixed = slow * problem.device.reached.iteration_ms * 1e-3
-    exchange = np.stack([slow * own.expert for own in transfers], axis=1)
+    exchange = np.stack([slow * expert for *_, expert in transfers], axis=1)
     return StageParts(seconds, exchange, hidden, slow * hop, fixed)
 
 

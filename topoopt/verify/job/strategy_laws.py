@@ -605,8 +605,8 @@ def _of_slices(graph: EventGraph, anchors: list[int]) -> Iterable[Law]:
         return Law(OF_SLICES + name, tail, head, 0.0, operators, (("of a slice", tuple(waits)),) if waits else ())
 
     for o in range(graph.count):
-        for before, after in (("first", "mid"), ("mid", "last"), ("back", "midback"), ("midback", "turned")):
-            yield law(f"{before}-{after} {o}", at(before, o), at(after, o))
+        for kind, later in (("first", "mid"), ("mid", "last"), ("back", "midback"), ("midback", "turned")):
+            yield law(f"{kind}-{later} {o}", at(kind, o), at(later, o))
         yield law(f"mid-midback {o}", at("mid", o), at("midback", o), ("forward", (o,)))
     for e, (u, v) in enumerate(graph.pairs):
         if graph.bound[e]:
@@ -618,9 +618,9 @@ def _of_slices(graph: EventGraph, anchors: list[int]) -> Iterable[Law]:
         back_ends = at("midback", o), at("midback", u)
         yield law(f"back between {u} and {o}", *back_ends, ("backward", (o,)), (backward, inner))
     for o in anchors:
-        before, after = (tuple(x for x in bits(of[o]) if x != o) for of in (graph.before, graph.after))
-        yield law(f"before {o}", 0, at("mid", o), (forward, before))
-        yield law(f"until {o}", 0, at("midback", o), (forward, bits(graph.around[o])), (backward, after))
-        yield law(f"after {o}", at("midback", o), graph.end, (backward, (*before, o)))
-        both = ("forward", (o,)), (forward, after), (backward, after)
+        ahead, behind = (tuple(x for x in bits(of[o]) if x != o) for of in (graph.before, graph.after))
+        yield law(f"before {o}", 0, at("mid", o), (forward, ahead))
+        yield law(f"until {o}", 0, at("midback", o), (forward, bits(graph.around[o])), (backward, behind))
+        yield law(f"after {o}", at("midback", o), graph.end, (backward, (*ahead, o)))
+        both = ("forward", (o,)), (forward, behind), (backward, behind)
         yield law(f"around {o}", at("mid", o), at("midback", o), *both)

@@ -214,19 +214,10 @@ LAWS: tuple[tuple[str, Law], ...] = (
 # Traffic and times.
 
 
-def route_arcs(network: RatedNetwork, routes: Sequence[Sequence[int]]) -> list[Ints]:
-    """Return the arcs along every route; -1 where there is no link."""
-    index = {(tail, head): arc for arc, (tail, head) in enumerate(network.arcs.tolist())}
-    return [np.array([index.get(hop, -1) for hop in itertools.pairwise(route)], dtype=np.int64) for route in routes]
-
-
 def _route_hops(
     network: RatedNetwork, schedule: CollectiveSchedule
 ) -> tuple[Ints, Ints, list[list[tuple[int, float]]]]:
-    """Nodes of every route, and its hops, rows padded with -1; the arcs of every hop and the part over each.
-
-    The first hops are the arcs; -1 stands where there is no link, too.
-    """
+    """Nodes of every route and its hops, -1 behind them and for no link; arcs of every hop, and parts over each."""
     nodes, wide = padded(schedule.routes), network.nodes + len(schedule.groups)
     parts = [[(arc, 1.0)] for arc in range(len(network.arcs))]
     codes = np.concatenate((network.arcs[:, 0].astype(np.int64) * wide + network.arcs[:, 1], [1 << 62]))
@@ -235,31 +226,21 @@ def _route_hops(
     code = nodes[:, :-1][inside] * wide + nodes[:, 1:][inside]
     if schedule.groups:
         arcs = dict(zip(map(tuple, network.arcs.tolist()), range(len(parts)), strict=True))
-        total = [sum(weight for _, weight in group) for group in schedule.groups]
-
-        def switches(node: int) -> list[tuple[int, float]]:
-            group = node - network.nodes
-            if group < 0:
-                return [(node, 1.0)]
-            return [(switch, weight / total[group]) for switch, weight in schedule.groups[group]]
-
+        switches = [[(node, 1.0)] for node in range(network.nodes)]
+        for group in schedule.groups:
+            switches.append([(switch, weight / sum(own for _, own in group)) for switch, weight in group])
         more = []
-        for hop in distinct(code).tolist():
-            tail, head = divmod(hop, wide)
-            if max(tail, head) < network.nodes:
-                continue
-            own = [
-                (arcs.get((a, b), -1), first * second) for a, first in switches(tail) for b, second in switches(head)
-            ]
-            if min(arc for arc, _ in own) >= 0:
+        for hop in distinct(code[(code // wide >= network.nodes) | (code % wide >= network.nodes)]).tolist():
+            ends = itertools.product(switches[hop // wide], switches[hop % wide])
+            own = [(arcs.get((tail, head), -1), first * second) for (tail, first), (head, second) in ends]
+            if min(own)[0] >= 0:
                 more.append(hop)
                 parts.append(own)
         codes = np.concatenate((codes[:-1], more, codes[-1:]))
         order = np.argsort(codes)
         codes, number = codes[order], np.append(np.arange(len(parts)), -1)[order]
-    place = np.searchsorted(codes, code)
-    hops = np.full(inside.shape, -1, dtype=np.int64)
-    hops[inside] = np.where(codes[place] == code, number[place], -1)
+    index, hops = np.searchsorted(codes, code), np.full(inside.shape, -1, dtype=np.int64)
+    hops[inside] = np.where(codes[index] == code, number[index], -1)
     return nodes, hops, parts
 
 
@@ -782,7 +763,7 @@ def executed(findings: ViolationLog, where: str, schedule: GroupSchedule, links:
             findings.add(f"schedule-{code}", f"{where} of group {list(members)}: {message}")
         if messages:
             return None
-    return route_arcs(network, schedule.schedule.routes)
+    return [row[row >= 0] for row in _route_hops(network, schedule.schedule)[1]]
 
 
 def piece_units(schedule: GroupSchedule, arcs: Sequence[Ints], count: int, pieces: int) -> Ints:

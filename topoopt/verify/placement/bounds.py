@@ -1,5 +1,15 @@
 """What follows from an instance alone, for the checker: transfer times, order of stages, and lower bounds.
 
+Bounds on the load, whatever sets of operators the devices hold, from multipliers in a file (`block_cuts`). Let every
+load be at most T. A device that holds block v holds a set whose work and cut tensors take at most T together, and the
+least cut of a fractional such set, kappa[v], is a linear program. Devices pay for all their work and cuts,
+
+    k T >= sum_v p[v] + sum_d cut(d) >= sum_v p[v] (1 + kappa[v] / T),
+
+as the work of a device is at most T. A T that breaks this is below every objective. The multipliers of one block are a
+price of the load, and prices of its ends for every tensor, of sum zero, positive ones at most the cost times one plus
+the price of the load. By weak duality any of them bound kappa[v]; nothing is solved here.
+
 Bounds on the makespan, from arguments a reader can follow:
 
 * critical path: fastest times, and a transfer wherever two co-located groups fit no device together;
@@ -28,7 +38,7 @@ import numpy as np
 
 from topoopt.core.arrays import Floats
 from topoopt.core.placement import Latency, PlacementProblem, Throughput
-from topoopt.core.proofs import Argument, Bound
+from topoopt.core.proofs import Argument, Bound, Tolerance
 
 MOST_HEADS = 64
 """Least heads tried for one group; of more, every so many-th."""
@@ -110,6 +120,79 @@ def work_bound(problem: PlacementProblem, settings: Throughput) -> float:
     return total
 
 
+def free_blocks(problem: PlacementProblem) -> tuple[Floats, dict[tuple[int, ...], float]]:
+    """Return the least work of every co-located group, ms, and the least cost of tensors by the groups they touch.
+
+    Raises
+    ------
+    ValueError
+        Loads are no sums of work and transfers of all devices: `overlapped`, or CPUs of the pool, which pay nothing.
+    """
+    settings = problem.objective
+    hosts = any(entry.host for entry in problem.devices)
+    if not isinstance(settings, Throughput) or settings.communication != "added" or hosts or len(problem.devices) < 2:
+        raise ValueError("not sums of work and transfers on several devices that all pay")
+    table = np.array([operator.times_ms for operator in problem.operators])
+    usable = sorted({entry.class_index for entry in problem.devices})
+    groups = problem.colocated()
+    work = np.array([table[list(members)][:, usable].sum(axis=0).min() for members in groups])
+    if not np.isfinite(work).all():
+        raise ValueError("a group that no device can run")
+    group_of = {i: g for g, members in enumerate(groups) for i in members}
+    apart = ~np.eye(len(problem.devices), dtype=bool)
+    nets: dict[tuple[int, ...], float] = {}
+    for tensor in problem.tensors:
+        touched = tuple(sorted({group_of[tensor.producer], *(group_of[user] for user in tensor.consumers)}))
+        if len(touched) > 1:
+            least = float(transfer_table(problem, tensor.size_bytes)[apart].min())
+            nets[touched] = nets.get(touched, 0.0) + least
+    return work, dict(sorted(nets.items()))
+
+
+def least_cuts(problem: PlacementProblem, limit_ms: float, load_price: Floats, end_price: Floats) -> Floats:
+    """Return float64[groups], ms of transfers that a set of each group has at least, see the module text.
+
+    Parameters
+    ----------
+    limit_ms : of work and transfers of a set.
+    load_price : float64[groups], of any size.
+    end_price : float64[groups, ends], of the ends of all tensors in order of `free_blocks`, of any size.
+    """
+    work, nets = free_blocks(problem)
+    price = np.maximum(load_price, 0.0)
+    value = price[:, None] * work
+    begin = 0
+    for touched, cost in nets.items():
+        ends = end_price[:, begin : begin + len(touched)]
+        begin += len(touched)
+        ends = ends - ends.mean(axis=1, keepdims=True)
+        paid = np.maximum(np.maximum(ends, 0.0).sum(axis=1), np.maximum(-ends, 0.0).sum(axis=1))
+        allowed = (1.0 + price) * cost
+        value[:, list(touched)] += ends * np.minimum(1.0, allowed / np.maximum(paid, 1e-300))[:, None]
+    own = np.diagonal(value)
+    cuts = own - price * limit_ms + np.minimum(value, 0.0).sum(axis=1) - np.minimum(own, 0.0)
+    return np.asarray(np.maximum(cuts, 0.0))
+
+
+def block_cuts(problem: PlacementProblem, limit_ms: float, load_price: Floats, end_price: Floats) -> float:
+    """Return the limit, if the least cuts show that no placement has all loads within it, and 0 otherwise.
+
+    Arguments as of `least_cuts`.
+
+    Raises
+    ------
+    ValueError
+        Prices are not finite or of other sizes, the limit is not positive, or see `free_blocks`.
+    """
+    work, nets = free_blocks(problem)
+    sizes = load_price.shape == (len(work),) and end_price.shape == (len(work), sum(map(len, nets)))
+    if not (sizes and np.isfinite(load_price).all() and np.isfinite(end_price).all() and 0 < limit_ms < np.inf):
+        raise ValueError("prices of other sizes, or numbers that are not finite")
+    cuts = least_cuts(problem, limit_ms, load_price, end_price)
+    needed = float((work * (1.0 + cuts / limit_ms)).sum()) * (1 - Tolerance.ROUNDING.relative)
+    return limit_ms if needed > len(problem.devices) * limit_ms else 0.0
+
+
 # Makespans.
 
 
@@ -136,14 +219,17 @@ def _least_transfer(problem: PlacementProblem, size_bytes: int) -> float:
     return min(times, default=0.0)
 
 
-def _order(problem: PlacementProblem, users: list[list[tuple[int, float]]]) -> list[int]:
+def topological_order(problem: PlacementProblem) -> list[int]:
+    """Operators, each after those that it reads from."""
+    users: list[list[int]] = [[] for _ in problem.operators]
     waiting = [0] * len(users)
-    for row in users:
-        for user, _ in row:
+    for tensor in problem.tensors:
+        for user in tensor.consumers:
+            users[tensor.producer].append(user)
             waiting[user] += 1
     ready = [i for i, count in enumerate(waiting) if not count]
     for i in ready:  # grows while it is read
-        for user, _ in users[i]:
+        for user in users[i]:
             waiting[user] -= 1
             if not waiting[user]:
                 ready.append(user)
@@ -168,7 +254,7 @@ def latency_bounds(problem: PlacementProblem) -> dict[Argument, float]:
                 least = _least_transfer(problem, tensor.size_bytes) if least is None else least
                 cost = least
             users[tensor.producer].append((user, cost))
-    order = _order(problem, users)
+    order = topological_order(problem)
     head, tail = [0.0] * len(fast), [0.0] * len(fast)
     for i in order:
         for user, cost in users[i]:

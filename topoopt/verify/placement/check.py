@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import pairwise
 
 import numpy as np
@@ -29,9 +29,16 @@ from topoopt.core.placement import (
 from topoopt.core.proofs import Argument, Tolerance
 from topoopt.core.result import Certificate, Result
 from topoopt.verify.checker import CheckDepth, Checker, CheckFindings, Derivation, float_array, int_array
-from topoopt.verify.placement.bounds import latency_bounds, network_shares, order_edges, transfer_ms, work_bound
+from topoopt.verify.placement.bounds import (
+    block_cuts,
+    latency_bounds,
+    network_shares,
+    order_edges,
+    transfer_ms,
+    work_bound,
+)
 from topoopt.verify.placement.exhaustive import searches
-from topoopt.verify.placement.schedules import least_makespan
+from topoopt.verify.placement.schedules import ScheduleWalk
 
 RELATIVE = Tolerance.ROUNDING.relative
 """Rounding, as a part of the makespan or of a rate."""
@@ -494,7 +501,18 @@ def pipeline_arguments(problem: PlacementProblem) -> Mapping[Argument, Derivatio
     """Return the arguments about the least load of all placements."""
     settings = problem.objective
     assert isinstance(settings, Throughput)
-    return {Argument.DEVICE_WORK: lambda *_: work_bound(problem, settings), **exhaustive_arguments(problem)}
+    return {
+        Argument.DEVICE_WORK: lambda *_: work_bound(problem, settings),
+        Argument.BLOCK_CUTS: cuts_of_blocks,
+        **exhaustive_arguments(problem),
+    }
+
+
+def cuts_of_blocks(problem: PlacementProblem, certificates: Sequence[Certificate]) -> float:
+    """Return the limit of a certificate, where its prices show that no placement has all loads within it."""
+    limit, certificate = _limit_of(Argument.BLOCK_CUTS, certificates)
+    prices = certificate.floats("load_price", -1)
+    return block_cuts(problem, limit, prices, certificate.floats("end_price", len(prices), -1))
 
 
 def schedule_arguments(problem: PlacementProblem) -> Mapping[Argument, Derivation]:
@@ -502,21 +520,28 @@ def schedule_arguments(problem: PlacementProblem) -> Mapping[Argument, Derivatio
     formulas: dict[Argument, Derivation] = {
         argument: lambda *_, value=value: value for argument, value in latency_bounds(problem).items()
     }
-    return {**formulas, Argument.ALL_SCHEDULES: all_schedules}
+    walks: dict[Argument, Derivation] = {Argument.ALL_SCHEDULES: partial(walked, Argument.ALL_SCHEDULES)}
+    if _latency(problem).sharing == "fifo":
+        walks[Argument.QUEUED_SCHEDULES] = partial(walked, Argument.QUEUED_SCHEDULES)
+    return {**formulas, **walks}
 
 
 MAX_WALK = WalkSize(backwards=True, rows=1_000_000, doll_tasks=64, doll_rows=10_000)
 """The largest walk over schedules that a certificate may ask for."""
 
 
-def all_schedules(problem: PlacementProblem, certificates: Sequence[Certificate]) -> float:
-    """Return what the walk of a certificate derives."""
-    limit, certificate = _limit_of(Argument.ALL_SCHEDULES, certificates)
+def walked(argument: Argument, problem: PlacementProblem, certificates: Sequence[Certificate]) -> float:
+    """Return what the walk over schedules of a certificate derives."""
+    limit, certificate = _limit_of(argument, certificates)
     walk, most = certificate.integers("walk", 4), astuple(MAX_WALK)
     if walk[1] < 1 or not ((walk >= 0) & (walk <= most)).all():
         raise ValueError(f"a walk of {walk.tolist()}, at most {list(most)}")
     backwards, *sizes = walk.tolist()
-    return least_makespan(problem, limit, WalkSize(bool(backwards), *sizes))
+    if limit == 0:
+        return limit
+    size = WalkSize(bool(backwards), *sizes)
+    queues = argument is Argument.QUEUED_SCHEDULES
+    return ScheduleWalk(problem, limit, size, queues=queues).least(limit, size.rows)
 
 
 def _limit_of(argument: Argument, certificates: Sequence[Certificate]) -> tuple[float, Certificate]:
@@ -554,7 +579,7 @@ PIPELINES = Checker(
     value=max_load,
     arguments=pipeline_arguments,
     claims=frozenset({Argument.ASSIGNMENTS_LEFT, Argument.STAGE_CP_SAT, Argument.STAGE_HIGHS}),
-    exhaustive=frozenset({Argument.ALL_PIPELINES, Argument.ALL_ASSIGNMENTS}),
+    exhaustive=frozenset({Argument.BLOCK_CUTS, Argument.ALL_PIPELINES, Argument.ALL_ASSIGNMENTS}),
     optimal=Tolerance.TIMES_ROUNDED_DOWN,
     claim_tolerance=Tolerance.TIMES_ROUNDED_DOWN,
 )
@@ -574,7 +599,7 @@ SCHEDULES = Checker(
     value=makespan,
     arguments=schedule_arguments,
     claims=frozenset({Argument.SCHEDULE_CP_SAT, Argument.SCHEDULE_NO_CONTENTION, Argument.SCHEDULE_HIGHS}),
-    exhaustive=frozenset({Argument.ALL_SCHEDULES}),
+    exhaustive=frozenset({Argument.ALL_SCHEDULES, Argument.QUEUED_SCHEDULES}),
     optimal=Tolerance.TIMES_ROUNDED_DOWN,
     claim_tolerance=Tolerance.TIMES_ROUNDED_DOWN,
 )

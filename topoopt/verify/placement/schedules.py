@@ -1,26 +1,29 @@
-"""The least makespan of all schedules without contention, derived by a walk over partial schedules: plain arrays.
+"""The least makespan of all schedules, derived by a walk over partial schedules: plain arrays.
 
-Transfers are taken to have the links to themselves, which no schedule beats: the value is exact where nothing is shared
-(`none`), and a lower bound for every other sharing. Some best schedule starts each operator as soon as its inputs and
-its device allow; partial schedules are built by adding operators in the order of their starts, a level for each number
-of operators. A row of a level is dropped if
+Transfers have the links to themselves, which no schedule beats: the value is exact where nothing is shared (`none`),
+and a lower bound for every other sharing. Or, with queues (`fifo`), a server sends one tensor at a time and receives
+one at a time. Some best schedule starts each event, an operator or a queued transfer, as soon as its inputs, its device
+and its ports allow; partial schedules are built by adding events in the order of their starts, a level for each number
+of events. A row of a level is dropped if
 
 * an operator that is to come has no device on which it ends, with what follows it, below the limit. Heads run from the
   row through the whole graph. Two inputs of an operator are made where it is, one after the other, or elsewhere, with
   their transfers; the best of these cases is a head that sees that two inputs cannot both be near and at once;
 * operators with tails of at least t have more work, each on its best device, than all devices have room from the
   first start to the limit less t (energetic reasoning);
-* another row of the same operators has every device free and every input ready no later, its last start no later, holds
-  no more bytes, and has starts of no larger sum. Of all schedules below the limit take one of least sum of starts. Its
-  first operators may be exchanged for those of the other row: it stays below the limit and of least sum, so that it
-  starts everything as early as its order allows, and by induction over levels a row survives;
-* it is another one with the names of like devices exchanged.
+* another row of the same events has every device and port free and every input ready no later, its last start no
+  later, holds no more bytes, and has starts of no larger sum. Of all schedules below the limit take one of least sum of
+  starts. Its first events may be exchanged for those of the other row: it stays below the limit and of least sum, so
+  that it starts everything as early as its order allows, and by induction over levels a row survives. With queues only
+  rows of equal devices are held against each other, as far as these still matter;
+* it is another one with the names of like devices exchanged (without queues).
 
 The tail of an operator is also at least the makespan of all that follows it alone, found by the same walk on that part,
 of few operators and few rows (Russian dolls). All may run backwards in time as well.
 
-Times are rounded down to multiples of a power of two, about 10^-13 of the limit, so that all sums are exact. That only
-shortens schedules, and is far below the part of the value that counts as equal.
+Times are counted in a common divisor of theirs, less a part of it for rounding, where such numbers are small. Elsewhere
+they are rounded down to multiples of a power of two, about 10^-13 of the limit. So all sums are exact. Both only
+shorten schedules, by far less than the part of the value that counts as equal.
 
 References
 ----------
@@ -33,7 +36,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
-from itertools import combinations, pairwise
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,27 +45,39 @@ from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.placement import PlacementProblem, WalkSize
 from topoopt.core.process import end_if_left
 from topoopt.core.proofs import Tolerance
+from topoopt.verify.placement.bounds import topological_order
 
 BITS = 44
-"""Of the limit in units of time."""
+"""Of the limit in units of time, where times have no common divisor."""
 
-FAR = 1 << 60
-"""A time that is never reached; four of them fit into a number."""
+COMMON = 1e-11
+"""Part of a common divisor by which the unit is less: times and their multiples may be rounded."""
 
-PIECE = 1 << 13
+DIGITS = 7
+"""Decimal places of a millisecond that a common divisor may have, less one."""
+
+PIECE = 1 << 12
 """Rows extended at once."""
 
 CUTS = 24
 """Sets of operators whose work is held against the room of the devices."""
 
 CHAMPIONS, FEW = 6, 64
-"""Rows that the others of the same operators are held against; all of at most so many."""
+"""Rows that the others of the same events are held against; all of at most so many."""
 
 PAIRED = 8
 """Inputs of an operator that are looked at in pairs."""
 
-Input = tuple[int, Ints]
-"""Operator, and int64[k, k], units of its transfer from each device to each other; FAR to itself."""
+Times = NDArray[np.signedinteger]
+"""Numbers of units: int32 where all sums are small, else int64."""
+
+Input = tuple[int, Times, int]
+"""Operator; units of its transfer between any two devices, [], or from each to each, [k, k]; queued tensor, or -1."""
+
+
+def never(times: Times) -> int:
+    """A time that is never reached; six of them fit into a number."""
+    return 1 << 28 if times.dtype == np.int32 else 1 << 60
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,56 +86,78 @@ class _Tasks:
 
     Attributes
     ----------
-    time : int64[n, k]; FAR where an operator cannot run.
+    time : [n, k]; `never` where an operator cannot run.
     inputs : of every operator.
     label : int64[n]; operators of equal labels share a device.
     size_bytes, capacity : int64[n], int64[k].
+    server : int64[k], counted in order of devices.
     """
 
-    time: Ints
+    time: Times
     inputs: tuple[tuple[Input, ...], ...]
     label: Ints
     size_bytes: Ints
     capacity: Ints
+    server: Ints
 
     @staticmethod
-    def of(problem: PlacementProblem, unit_ms: float) -> _Tasks:
-        """Return the operators of a problem."""
-        order = _topological(problem)
+    def of(problem: PlacementProblem, limit_ms: float, *, queues: bool) -> tuple[_Tasks, float]:
+        """Return the operators of a problem, and ms of a unit."""
+        order = topological_order(problem)
         index = {i: x for x, i in enumerate(order)}
         column = [entry.class_index for entry in problem.devices]
         times = np.array([[problem.operators[i].times_ms[c] for c in column] for i in order])
-        inputs: list[dict[int, Ints]] = [{} for _ in order]
+        tables = {size: _transfer_ms(problem, size) for size in {tensor.size_bytes for tensor in problem.tensors}}
+        sent = len(problem.tensors) * len(problem.devices) if queues else 0
+        values = np.concatenate([times.ravel(), *(table.ravel() for table in tables.values())])
+        unit_ms, kind = _unit_ms(values, limit_ms, len(order) + sent)
+        number: dict[int, int] = {}
+        server = np.array([number.setdefault(entry.server, len(number)) for entry in problem.devices])
+        compact = not queues or len(number) == len(server)
+        units = {size: _transfer(_units(table, unit_ms, kind), compact=compact) for size, table in tables.items()}
+        inputs: list[dict[tuple[int, int], Times]] = [{} for _ in order]
+        queued = -1
         for tensor in problem.tensors:
-            table = _units(_transfer_ms(problem, tensor.size_bytes), unit_ms)
-            np.fill_diagonal(table, FAR)
+            apart = queues and len(number) > 1 and tensor.size_bytes > 0
+            queued += apart
             for user in tensor.consumers:
-                own = inputs[index[user]]
-                source = index[tensor.producer]
-                own[source] = np.maximum(own[source], table) if source in own else table
+                own, key = inputs[index[user]], (index[tensor.producer], queued if apart else -1)
+                table = units[tensor.size_bytes]
+                own[key] = np.maximum(own[key], table) if key in own else table
         label = np.empty(len(order), dtype=np.int64)
         for g, members in enumerate(problem.colocated()):
             label[[index[i] for i in members]] = g
         most = np.iinfo(np.int64).max
-        return _Tasks(
-            _units(times, unit_ms),
-            tuple(tuple(sorted(own.items())) for own in inputs),
+        tasks = _Tasks(
+            _units(times, unit_ms, kind),
+            tuple(tuple((i, own[i, tensor], tensor) for i, tensor in sorted(own)) for own in inputs),
             label,
             np.array([problem.operators[i].memory_bytes for i in order], dtype=np.int64),
             np.array([most if d.memory_bytes is None else d.memory_bytes for d in problem.devices], dtype=np.int64),
+            server,
         )
+        return tasks, unit_ms
 
     def reversed(self) -> _Tasks:
-        """Return the same with time running backwards: schedules are mirrored, makespans stay."""
+        """Return the same with time running backwards: schedules are mirrored, makespans stay.
+
+        Raises
+        ------
+        ValueError
+            A queued tensor has several readers: backwards it is not sent when the first of them starts.
+        """
+        queued = [tensor for own in self.inputs for _, _, tensor in own if tensor >= 0]
+        if len(set(queued)) < len(queued):
+            raise ValueError("a queued tensor with several readers")
         last = len(self.time) - 1
         inputs: list[list[Input]] = [[] for _ in self.inputs]
         for j, own in enumerate(self.inputs):
-            for i, table in own:
-                inputs[last - i].append((last - j, table.T))
+            for i, transfer, tensor in own:
+                inputs[last - i].append((last - j, transfer.T, tensor))
         return replace(
             self,
             time=self.time[::-1],
-            inputs=tuple(tuple(sorted(own, key=lambda row: row[0])) for own in inputs),
+            inputs=tuple(tuple(sorted(own, key=lambda row: (row[0], row[2]))) for own in inputs),
             label=self.label[::-1],
             size_bytes=self.size_bytes[::-1],
         )
@@ -128,21 +165,29 @@ class _Tasks:
     def part(self, some: list[int]) -> _Tasks:
         """Return some operators, ascending, each on its own and without bytes."""
         index = {i: x for x, i in enumerate(some)}
-        inputs = tuple(tuple((index[i], table) for i, table in self.inputs[j] if i in index) for j in some)
+        number: dict[int, int] = {-1: -1}
+        inputs = tuple(
+            tuple(
+                (index[i], transfer, number.setdefault(tensor, len(number) - 1))
+                for i, transfer, tensor in self.inputs[j]
+                if i in index
+            )
+            for j in some
+        )
         none = np.zeros(len(some), dtype=np.int64)
         return replace(self, time=self.time[some], inputs=inputs, label=np.arange(len(some)), size_bytes=none)
 
     def successors(self) -> list[list[Input]]:
-        """Return the users of every operator, with the tables of the transfers to them."""
+        """Return the users of every operator, with the transfers to them."""
         users: list[list[Input]] = [[] for _ in self.inputs]
         for j, own in enumerate(self.inputs):
-            for i, table in own:
-                users[i].append((j, table))
+            for i, transfer, tensor in own:
+                users[i].append((j, transfer, tensor))
         return users
 
     def like_devices(self) -> list[tuple[int, int]]:
         """Return pairs of devices whose exchange changes nothing."""
-        tables = [table for own in self.inputs for _, table in own]
+        tables = [table for own in self.inputs for _, table, _ in own if table.ndim]
         pairs = []
         for d, e in combinations(range(self.time.shape[1]), 2):
             swap = np.arange(self.time.shape[1])
@@ -153,29 +198,34 @@ class _Tasks:
         return pairs
 
 
-def _topological(problem: PlacementProblem) -> list[int]:
-    users: list[list[int]] = [[] for _ in problem.operators]
-    waits = [0] * len(users)
-    for tensor in problem.tensors:
-        for user in tensor.consumers:
-            users[tensor.producer].append(user)
-            waits[user] += 1
-    ready, order = [i for i, count in enumerate(waits) if not count], list[int]()
-    while ready:
-        i = ready.pop(0)
-        order.append(i)
-        for user in users[i]:
-            waits[user] -= 1
-            if not waits[user]:
-                ready.append(user)
-    return order
+def _unit_ms(times_ms: Floats, limit_ms: float, events: int) -> tuple[float, type[np.signedinteger]]:
+    """Ms of a unit, and a type for sums of as many starts as there are events."""
+    some = times_ms[(times_ms > 0) & (times_ms <= limit_ms)]
+    for digits in range(DIGITS):
+        scaled = some * 10.0**digits
+        numbers = np.rint(scaled)
+        if len(some) and scaled.max() < 1 << 53 and (np.abs(scaled - numbers) <= 0.1 * COMMON * scaled).all():
+            unit_ms = float(np.gcd.reduce(numbers.astype(np.int64))) / 10.0**digits * (1 - COMMON)
+            if limit_ms / unit_ms * max(16, events) < 1 << 31:
+                return unit_ms, np.int32
+            break
+    return 2.0 ** (math.frexp(limit_ms)[1] - BITS), np.int64
 
 
-def _units(ms: Floats, unit_ms: float) -> Ints:
-    units: Ints = np.where(np.isfinite(ms), np.minimum(np.where(np.isfinite(ms), ms, 0.0) / unit_ms, FAR), FAR).astype(
-        np.int64
-    )
+def _units(ms: Floats, unit_ms: float, kind: type[np.signedinteger]) -> Times:
+    far = never(np.zeros(0, dtype=kind))
+    units: Times = np.minimum(np.where(np.isfinite(ms), ms, 0.0) / unit_ms, far).astype(kind)
+    units[~np.isfinite(ms)] = far
     return units
+
+
+def _transfer(table: Times, *, compact: bool) -> Times:
+    """A table of transfers, or the one number in it off the diagonal."""
+    apart = table[~np.eye(len(table), dtype=bool)]
+    if compact and (apart == apart[:1]).all():
+        return np.asarray(apart.max(initial=0), dtype=table.dtype)
+    np.fill_diagonal(table, never(table))
+    return table
 
 
 def _transfer_ms(problem: PlacementProblem, size_bytes: int) -> Floats:
@@ -196,336 +246,557 @@ def _transfer_ms(problem: PlacementProblem, size_bytes: int) -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
-class _Rows:
-    """Partial schedules.
+class PartialSchedules:
+    """Partial schedules, in columns.
 
     Attributes
     ----------
-    done : uint64[rows, words], which operators have been added.
-    device : int16[rows, n], -1 where it is open; that of all co-located ones is fixed with the first.
-    end : int64[rows, n], of those added.
-    free : int64[rows, k], when each device is free.
-    last, total : int64[rows], the start added last, and the sum of all starts.
+    done : bool[n, rows], which operators have been added.
+    device : int16[n, rows], -1 where it is open; that of all co-located ones is fixed with the first.
+    end : [n, rows], of those added.
+    free : [k, rows], when each device is free.
+    out, into : [servers, rows], when ports are free; no servers without queues.
+    arrival : [tensors k, rows], of queued tensors on devices, -1 where they are not sent.
+    last, total : [rows], the start added last, and the sum of all starts.
+    limit, tag : [rows], the makespan that is allowed, and which of several searches a row belongs to.
     """
 
-    done: NDArray[np.uint64]
+    done: Bools
     device: NDArray[np.int16]
-    end: Ints
-    free: Ints
-    last: Ints
-    total: Ints
+    end: Times
+    free: Times
+    out: Times
+    into: Times
+    arrival: Times
+    last: Times
+    total: Times
+    limit: Times
+    tag: Ints
 
-    def some(self, which: Bools | Ints | slice) -> _Rows:
-        return _Rows(*(getattr(self, field.name)[which] for field in fields(self)))
+    def some(self, which: Bools | Ints | slice) -> PartialSchedules:
+        return PartialSchedules(*(getattr(self, field.name)[..., which] for field in fields(self)))
 
     @staticmethod
-    def joined(parts: list[_Rows]) -> _Rows:
-        return _Rows(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(_Rows)))
-
-    def has(self, j: int) -> Bools:
-        """bool[rows]: whether an operator has been added."""
-        bit: Bools = (self.done[:, j // 64] >> np.uint64(j % 64) & np.uint64(1)).astype(bool)
-        return bit
+    def joined(parts: list[PartialSchedules]) -> PartialSchedules:
+        columns = ([getattr(part, field.name) for part in parts] for field in fields(PartialSchedules))
+        return PartialSchedules(*(np.concatenate(arrays, axis=-1) for arrays in columns))
 
 
-def _away(table: Ints, transfer: Ints) -> Ints:
-    """Least entry of the other columns with the transfer from there, int64[..., k]."""
-    k = transfer.shape[0]
-    return np.asarray(np.min([table[..., e, None] + transfer[e] for e in range(k)], axis=0))
+def _away(ends: Times, transfer: Times) -> Times:
+    """Least entry of the other devices with the transfer from there, [k, ...]."""
+    k = len(ends)
+    if transfer.ndim:
+        return np.asarray(np.min([ends[e] + transfer[e].reshape(k, *[1] * (ends.ndim - 1)) for e in range(k)], axis=0))
+    least = np.full_like(ends, never(ends))
+    if k > 1:
+        before = np.minimum.accumulate(ends[:-1], axis=0)
+        after = np.minimum.accumulate(ends[:0:-1], axis=0)[::-1]
+        least[0], least[-1] = after[0], before[-1]
+        np.minimum(before[:-1], after[1:], out=least[1:-1])
+    least += transfer
+    return least
 
 
-Arrival = tuple[Ints, Ints, Ints, Ints]
-"""Start, time, end on each device, and end elsewhere with its transfer, int64[..., k]."""
+Arrival = tuple[Times, Times, Times, Times, Times | None]
+"""Start, time, end on each device, and end elsewhere with its transfer, [k, ...]; units at a port, where it queues."""
 
 
-def _both(first: Arrival, second: Arrival) -> Ints:
+def _both(first: Arrival, second: Arrival) -> Times:
     """When two inputs are there: made there one after the other, one of them there, or both elsewhere."""
-    start_a, time_a, near_a, far_a = first
-    start_b, time_b, near_b, far_b = second
-    near = np.maximum(np.maximum(near_a, near_b), np.minimum(start_a, start_b) + time_a + time_b)
+    start_a, time_a, near_a, far_a, port_a = first
+    start_b, time_b, near_b, far_b, port_b = second
+    near = np.maximum(np.maximum(near_a, near_b), np.minimum(start_a, start_b) + (time_a + time_b))
     mixed = np.minimum(np.maximum(near_a, far_b), np.maximum(far_a, near_b))
-    return np.asarray(np.minimum(np.minimum(near, mixed), np.maximum(far_a, far_b)))
+    apart = np.maximum(far_a, far_b)
+    if port_a is not None and port_b is not None:  # they come in one after the other
+        apart = np.maximum(apart, np.minimum(far_a - port_a, far_b - port_b) + (port_a + port_b))
+    return np.asarray(np.minimum(np.minimum(near, mixed), apart))
 
 
-def tails(tasks: _Tasks, doll_tasks: int = 0, doll_rows: int = 0) -> Ints:
-    """Return int64[n, k], the least time from the end of an operator on a device to the end of everything.
+def tails(tasks: _Tasks, doll_tasks: int = 0, doll_rows: int = 0) -> Times:
+    """Return [n, k], the least time from the end of an operator on a device to the end of everything.
 
     By the users, one and two at a time; by the work of all that follows; and where few operators follow, by their least
     makespan, as far as levels of few rows tell.
     """
-    count, k = tasks.time.shape
-    tail = np.zeros((count, k), dtype=np.int64)
+    (count, k), far = tasks.time.shape, never(tasks.time)
+    tail = np.zeros_like(tasks.time)
     fast, users = tasks.time.min(axis=1), tasks.successors()
     follows = np.zeros((count, count), dtype=bool)
     for i in reversed(range(count)):
         arrivals: list[Arrival] = []
-        for j, table in users[i]:
+        for j, transfer, tensor in users[i]:
             follows[i] |= follows[j]
             follows[i, j] = True
-            own = tasks.time[j] + tail[j]
-            arrivals.append((tail[j], tasks.time[j], own, _away(own, table.T)))
-        for _, _, near, far in arrivals:
-            tail[i] = np.maximum(tail[i], np.minimum(near, far))
+            own = np.minimum(tasks.time[j] + tail[j], far)
+            # Two tensors leave one after the other; two readers of one are sent it once.
+            alone = tensor >= 0 and not transfer.ndim and sum(tensor == other for _, _, other in users[i]) == 1
+            away = _away(own, transfer.T)
+            arrivals.append((tail[j], tasks.time[j], own, away, transfer if alone else None))
+        for _, _, near, away, _ in arrivals:
+            tail[i] = np.maximum(tail[i], np.minimum(near, away))
         for first, second in combinations(arrivals[:PAIRED], 2):
             tail[i] = np.maximum(tail[i], _both(first, second))
         least = tail.min(axis=1)
         for t in np.unique(least[follows[i]]).tolist():
-            work = int(np.minimum(fast[follows[i] & (least >= t)], FAR).sum())
-            tail[i] = np.maximum(tail[i], -(-work // k) + t)
-        tail[i] = np.minimum(tail[i], FAR)
+            work = int(fast[follows[i] & (least >= t)].sum(dtype=np.int64))
+            tail[i] = np.maximum(tail[i], min(-(-work // k) + t, far))
+        tail[i] = np.minimum(tail[i], far)
         some = np.flatnonzero(follows[i]).tolist()
         if 2 <= len(some) <= doll_tasks:
-            part = tasks.part([i, *some])
-            for d in np.flatnonzero(tasks.time[i] < FAR).tolist():
-                tail[i, d] = _doll(part, tail[[i, *some]], d, doll_rows)
+            tail[i] = _doll(tasks.part([i, *some]), tail[[i, *some]], doll_rows)
     return tail
 
 
-def _doll(part: _Tasks, tail: Ints, d: int, most: int) -> int:
-    """Least time after the first operator, on device d, to the end of its part, as far as few rows tell."""
-    own = int(part.time[0, d])
-    refuted, open_, step = own + int(tail[0, d]) - 1, -1, 1 << (BITS - 10)
-    while open_ < 0 or open_ - refuted > 1 << (BITS - 20):
-        limit = refuted + step if open_ < 0 else (refuted + open_) // 2
-        walk = _Walk(part, limit, tail)
-        first = walk.first()
-        first.device[0, 0] = d
-        try:
-            reached = walk.least(most, first)
-        except ValueError:
-            open_ = limit
-            continue
-        if reached is None:
-            refuted, step = limit, 2 * step
-        else:  # the least of all
-            return reached - own
-    return refuted + 1 - own
+def _doll(part: _Tasks, tail: Times, most: int) -> Times:
+    """Least time after the first operator, on each device, to the end of its part, as far as few rows tell.
+
+    Limits are raised until a schedule is below them, and halved where there are too many rows; all devices at once.
+    """
+    far, own, least = never(tail), part.time[0].tolist(), tail[0].tolist()
+    refuted = [t - 1 for t in least]
+    step = [t // 32 + 1 for t in least]
+    too_much: dict[int, int] = {}
+    active = [d for d in range(len(own)) if own[d] < far and least[d] < far]
+    walk = LevelWalk(part, tail)
+    while active:
+        limit = [(refuted[d] + too_much[d]) // 2 if d in too_much else refuted[d] + step[d] for d in active]
+        limit = [min(t, far - 1) for t in limit]
+        rows = walk.first(np.array([own[d] + t for d, t in zip(active, limit, strict=True)], dtype=tail.dtype))
+        rows.device[0] = active
+        spans, exceeded = walk.least(most, rows)
+        after = []
+        for d, t, span, over in zip(active, limit, spans.tolist(), exceeded.tolist(), strict=True):
+            if over:
+                too_much[d] = t
+            elif span < far:
+                refuted[d] = span - own[d] - 1
+                continue
+            else:
+                refuted[d], step[d] = t, 2 * step[d]
+            if refuted[d] < far - 1 and not (d in too_much and too_much[d] - refuted[d] <= 1 + (refuted[d] >> 20)):
+                after.append(d)
+        active = after
+    return np.array([t + 1 for t in refuted], dtype=tail.dtype)
 
 
-class _Walk:
+class LevelWalk:
     """Levels of partial schedules whose makespan may be at most a limit."""
 
-    def __init__(self, tasks: _Tasks, limit: int, tail: Ints) -> None:
-        self.tasks, self.limit, self.tail = tasks, limit, tail
+    def __init__(self, tasks: _Tasks, tail: Times) -> None:
+        self.tasks, self.tail = tasks, tail
         self.n, self.k = tasks.time.shape
-        self.words = -(-self.n // 64)
-        self.need = np.zeros((self.n, self.words), dtype=np.uint64)
-        for j, own in enumerate(tasks.inputs):
-            for i, _ in own:
-                self.need[j, i // 64] |= np.uint64(1 << i % 64)
+        self.far = never(tail)
+        self.needs = [sorted({i for i, _, _ in own}) for own in tasks.inputs]
+        self.users = tasks.successors()
         shared = [np.flatnonzero(tasks.label == label) for label in tasks.label]
-        self.mates = [members[members != j] for j, members in enumerate(shared)]
-        self.grouped = [j for j, mates in enumerate(self.mates) if len(mates)]
+        self.mates = [members[members != j].tolist() for j, members in enumerate(shared)]
+        self.grouped = [j for j, mates in enumerate(self.mates) if mates]
         self.limited = bool(tasks.size_bytes.any())
-        self.alike: dict[int, int] = {e: d for d, e in tasks.like_devices()}  # the largest smaller one
-        self.whole = np.zeros(self.words, dtype=np.uint64)
-        for j in range(self.n):
-            self.whole[j // 64] |= np.uint64(1 << j % 64)
-        self.cuts: list[tuple[int, Bools]] = []
-        self.cuts = self._cuts()
+        self.bytes = np.array([tasks.size_bytes[members].sum() for members in shared])
+        readers: dict[int, list[int]] = {}
+        for j, own in enumerate(tasks.inputs):
+            for _, _, tensor in own:
+                readers.setdefault(tensor, []).append(j)
+        readers.pop(-1, None)
+        self.queued = [
+            (i, transfer, tensor, readers[tensor])
+            for tensor in sorted(readers)
+            for i, transfer, other in tasks.inputs[readers[tensor][0]]
+            if other == tensor
+        ]
+        # With queues exchanged names would also change who sends.
+        self.alike: dict[int, int] = {} if self.queued else {e: d for d, e in tasks.like_devices()}
+        self.devices = np.arange(self.k)[:, None]
+        self.instant: Bools = np.equal(tasks.time, 0)
+        self.cuts: list[tuple[int, list[int]]] = []
 
-    def first(self) -> _Rows:
-        """Return the row without operators."""
-        return _Rows(
-            np.zeros((1, self.words), np.uint64),
-            np.full((1, self.n), -1, np.int16),
-            np.zeros((1, self.n), np.int64),
-            np.zeros((1, self.k), np.int64),
-            np.zeros(1, np.int64),
-            np.zeros(1, np.int64),
+    def first(self, limits: Times) -> PartialSchedules:
+        """Return a row without operators for each limit."""
+        count, kind = len(limits), self.tail.dtype
+        ports = len(set(self.tasks.server.tolist())) if self.queued else 0
+        return PartialSchedules(
+            np.zeros((self.n, count), bool),
+            np.full((self.n, count), -1, np.int16),
+            np.zeros((self.n, count), kind),
+            np.zeros((self.k, count), kind),
+            np.zeros((ports, count), kind),
+            np.zeros((ports, count), kind),
+            np.full((len(self.queued) * self.k, count), -1, kind),
+            np.zeros(count, kind),
+            np.zeros(count, kind),
+            limits,
+            np.arange(count),
         )
 
-    def heads(self, rows: _Rows) -> tuple[Ints, Bools, Bools]:
-        """Earliest starts int64[n, rows, k], FAR if too late; bool[n, rows], those to come; bool[rows], open rows."""
-        count, time = len(rows.last), self.tasks.time
-        head = np.empty((self.n, count, self.k), dtype=np.int64)
+    def heads(self, rows: PartialSchedules) -> tuple[Times, Bools]:
+        """Earliest starts [n, k, rows] of what is to come, `never` if too late; bool[rows], open rows."""
+        count, time, far = len(rows.last), self.tasks.time, self.far
+        head = np.empty((self.n, self.k, count), dtype=time.dtype)
         ended = np.empty_like(head)
-        todo = np.array([~rows.has(j) for j in range(self.n)])
-        busy, idle = np.maximum(rows.free, rows.last[:, None]), np.repeat(rows.last[:, None], self.k, axis=1)
+        took: list[Times] = []
+        done: list[int] = rows.done.sum(axis=1).tolist()
+        some, every = [of > 0 for of in done], [of == count for of in done]
+        busy = np.maximum(rows.free, rows.last)
         good = np.ones(count, dtype=bool)
-        devices = np.arange(self.k)
-        for j in range(self.n):
-            here = np.where(time[j] > 0, busy, idle)  # what takes no time does not wait for its device
-            arrivals: list[Arrival] = []
-            for i, table in self.tasks.inputs[j]:
-                new = todo[i][:, None]
-                start, took = np.where(new, head[i], ended[i]), np.where(new, time[i], 0)
-                arrivals.append((start, took, ended[i], _away(ended[i], table)))
-            for _, _, near, far in arrivals:
-                here = np.maximum(here, np.minimum(near, far))
-            for first, second in combinations(arrivals[:PAIRED], 2):
-                here = np.maximum(here, _both(first, second))
-            fixed = rows.device[:, j, None]
-            end = here + time[j]
-            late = (end + self.tail[j] > self.limit) | ((fixed >= 0) & (fixed != devices))
-            here = np.where(late, FAR, here)
-            end = np.where(late, FAR, end)
-            done = ~todo[j][:, None]
-            end = np.where(done, np.where(fixed == devices, rows.end[:, j, None], FAR), end)
+        for j, own in enumerate(self.tasks.inputs):
+            finished = np.where(rows.device[j] == self.devices, rows.end[j], far) if some[j] else None
+            took.append(np.where(rows.done[j], 0, time[j][:, None]) if some[j] else time[j][:, None])
+            if finished is not None and every[j]:
+                head[j], ended[j] = far, finished
+                continue
+            here = busy.copy()
+            if self.instant[j].any():  # what takes no time does not wait for its device
+                here[self.instant[j]] = rows.last
+            arrivals: list[tuple[Arrival, bool]] = []
+            for i, transfer, tensor in own:
+                start = np.minimum(head[i], ended[i]) if some[i] else head[i]
+                away, port = (
+                    (_away(ended[i], transfer), None)
+                    if tensor < 0
+                    else self._sent(rows, i, transfer, tensor, ended[i], some=some[i])
+                )
+                np.maximum(here, np.minimum(ended[i], away), out=here)
+                arrivals.append(((start, took[i], ended[i], away, port), every[i] and tensor < 0))
+            for (first, past), (second, over) in combinations(arrivals[:PAIRED], 2):
+                if not (past or over):  # of two inputs one of which is made, the later one is all there is to see
+                    np.maximum(here, _both(first, second), out=here)
+            end = here + time[j][:, None]
+            late = end + self.tail[j][:, None] > rows.limit
+            if (rows.device[j] >= 0).any():
+                late |= (rows.device[j] >= 0) & (rows.device[j] != self.devices)
+            here[late] = far
+            end[late] = far
+            able = ~late.all(axis=0)
+            if finished is not None:
+                here = np.where(rows.done[j], far, here)
+                end = np.where(rows.done[j], finished, end)
+                able |= rows.done[j]
+            good &= able
             head[j], ended[j] = here, end
-            good &= done[:, 0] | (end < FAR).any(axis=1)
-        return head, todo, good
+        return head, good
 
-    def _cuts(self) -> list[tuple[int, Bools]]:
+    def _sent(
+        self, rows: PartialSchedules, i: int, transfer: Times, tensor: int, ends: Times, *, some: bool
+    ) -> tuple[Times, Times | None]:
+        """When a queued tensor is on each device if it is made elsewhere; and units at a port that it still takes."""
+        server = self.tasks.server
+        into = rows.into[server]
+        if transfer.ndim:
+            apart = server[:, None] != server
+            away = np.min(
+                [
+                    np.where(apart[e][:, None], np.maximum(ends[e], into), ends[e]) + transfer[e][:, None]
+                    for e in range(self.k)
+                ],
+                axis=0,
+            )
+        else:
+            away = np.maximum(_away(ends, np.zeros_like(transfer)), into) + transfer
+        arrival = rows.arrival[tensor * self.k : (tensor + 1) * self.k]
+        if not some:
+            return np.asarray(away), None if transfer.ndim else transfer
+        at = np.maximum(rows.device[i], 0)
+        took = transfer[at].T if transfer.ndim else transfer
+        out = np.take_along_axis(rows.out, server[at][None], axis=0)[0]
+        leaves = np.maximum(np.maximum(rows.end[i], out), rows.last)
+        waits = np.where(server[at] == server[:, None], rows.end[i], np.maximum(leaves, into)) + took
+        waits[at == self.devices] = self.far
+        waits = np.where(arrival >= 0, arrival, np.minimum(waits, 2 * self.far))
+        away = np.where(rows.done[i], waits, away)
+        return np.asarray(away), None if transfer.ndim else np.where(arrival >= 0, 0, transfer)
+
+    def root_cuts(self, rows: PartialSchedules) -> list[tuple[int, list[int]]]:
         """Sets of operators with heads of at least s and tails of at least t that have least room for their work."""
-        heads, _, good = self.heads(self.first())
-        if not good[0]:
+        heads, good = self.heads(rows)
+        if not good.any():
             return []
-        able = heads[:, 0] < FAR
-        head = heads[:, 0].min(axis=1)
-        tail = np.where(able, self.tail, FAR).min(axis=1)
-        work = np.where(able, self.tasks.time, FAR).min(axis=1)
+        nearest = heads[:, :, good].min(axis=2)
+        able = nearest < self.far
+        head = nearest.min(axis=1)
+        tail = np.where(able, self.tail, self.far).min(axis=1)
+        work = np.where(able, self.tasks.time, self.far).min(axis=1)
         ranked: dict[bytes, tuple[float, int, Bools]] = {}
         starts, ends = (
             np.unique(np.quantile(values, np.linspace(0, 1, 24), method="nearest")) for values in (head, tail)
         )
+        limit = int(rows.limit.max())
         for s in starts:
             for t in ends:
                 which = (head >= s) & (tail >= t)
                 if which.sum() > 1:
                     own = int(tail[which].min())
-                    room = int(np.maximum(self.limit - own - heads[which, 0].min(axis=0), 0).sum())
-                    ranked[which.tobytes()] = (int(work[which].sum()) / max(1, room), own, which)
-        return [(t, which) for _, t, which in sorted(ranked.values(), key=lambda row: -row[0])[:CUTS]]
+                    room = int(np.maximum(limit - own - nearest[which].min(axis=0), 0).sum(dtype=np.int64))
+                    ranked[which.tobytes()] = (int(work[which].sum(dtype=np.int64)) / max(1, room), own, which)
+        best = sorted(ranked.values(), key=lambda row: -row[0])[:CUTS]
+        return [(t, np.flatnonzero(which).tolist()) for _, t, which in best]
 
-    def _fits(self, head: Ints, todo: Bools) -> Bools:
-        """bool[rows]: the work that is to come has room."""
-        able = (head < FAR) & todo[:, :, None]
-        work = np.where(able, self.tasks.time[:, None, :], FAR).min(axis=2)
-        work[~todo] = 0
-        start = np.where(able, head, FAR)
-        good = np.ones(head.shape[1], dtype=bool)
+    def loads(self, rows: PartialSchedules, head: Times) -> Iterator[tuple[int, Times, Times]]:
+        """Of each set of operators with little room: what follows it, its work to come, and the first starts of that.
+
+        The first starts are [k, rows].
+        """
+        todo = ~rows.done
+        work = np.where(todo, np.where(head < self.far, self.tasks.time[:, :, None], self.far).min(axis=1), 0)
+        some: list[bool] = np.asarray(todo.any(axis=1)).tolist()
         for t, which in self.cuts:
-            room = np.maximum(self.limit - t - start[which].min(axis=0), 0).sum(axis=1)
-            good &= work[which].sum(axis=0) <= room
+            members = [j for j in which if some[j]]
+            if members:
+                start, total = head[members[0]].copy(), work[members[0]].copy()
+                for j in members[1:]:
+                    np.minimum(start, head[j], out=start)
+                    total += work[j]
+                yield t, total, start
+
+    def fits(self, rows: PartialSchedules, head: Times) -> Bools:
+        """bool[rows]: the work that is to come has room."""
+        good = np.ones(len(rows.last), dtype=bool)
+        for t, work, start in self.loads(rows, head):
+            good &= work <= np.maximum(rows.limit - t - start, 0).sum(axis=0)
         return good
 
-    def _children(self, rows: _Rows) -> Iterator[_Rows]:
-        head, todo, good = self.heads(rows)
-        good &= self._fits(head, todo)
-        index = np.flatnonzero(good)
-        for j in range(self.n) if len(index) else ():
-            ready = ((rows.done[index] & self.need[j]) == self.need[j]).all(axis=1)
-            own = index[todo[j, index] & ready]
-            for d in np.flatnonzero(self.tasks.time[j] < FAR).tolist() if len(own) else ():
-                start = rows.free[own, d].copy() if self.tasks.time[j, d] > 0 else np.zeros(len(own), dtype=np.int64)
-                for i, table in self.tasks.inputs[j]:
-                    at = rows.device[own, i]
-                    start = np.maximum(start, rows.end[own, i] + np.where(at == d, 0, table[at, d]))
-                fine = (start >= rows.last[own]) & (start + self.tasks.time[j, d] + self.tail[j, d] <= self.limit)
-                fixed = rows.device[own, j]
-                fine &= (fixed < 0) | (fixed == d)
-                if self.limited:
-                    held = (rows.device[own] == d) @ self.tasks.size_bytes
-                    more = int(self.tasks.size_bytes[[j, *self.mates[j]]].sum())
-                    fine &= (fixed >= 0) | (held + more <= self.tasks.capacity[d])
-                if d in self.alike:
-                    fine &= ((rows.device[own] == self.alike[d]) | (rows.device[own] == d)).any(axis=1)
-                if fine.any():
-                    yield self._added(rows.some(own[fine]), j, d, start[fine])
-
-    def _added(self, rows: _Rows, j: int, d: int, start: Ints) -> _Rows:
-        """The rows, copies of some, with one more operator."""
-        ended = start + self.tasks.time[j, d]
-        rows.done[:, j // 64] |= np.uint64(1 << j % 64)
-        rows.device[:, [j, *self.mates[j]]] = d
-        rows.end[:, j] = ended
-        if self.tasks.time[j, d] > 0:
-            rows.free[:, d] = ended
-        rows.last[:] = start
-        rows.total[:] += start
-        return rows
-
-    def _state(self, rows: _Rows) -> Ints:
-        """When devices are free and inputs are ready, no earlier than the last start; bytes held."""
-        ready = np.zeros((len(rows.last), self.n, self.k), dtype=np.int64)
-        added = [rows.has(j) for j in range(self.n)]
-        devices = np.arange(self.k)
-        for j, own in enumerate(self.tasks.inputs):
-            for i, table in own:
-                there = ~added[j] & added[i]
-                if there.any():
-                    at = rows.device[there, i]
-                    moved = np.where(at[:, None] == devices, 0, table[at])
-                    ready[there, j] = np.maximum(ready[there, j], rows.end[there, i][:, None] + moved)
-        times = np.concatenate([rows.free, ready.reshape(len(ready), -1)], axis=1)
-        columns = [np.maximum(times, rows.last[:, None]), rows.last, rows.total]
+    def _able(self, rows: PartialSchedules, own: Ints, j: int, d: int) -> Bools:
+        """Whether an operator may be on a device, in some rows."""
+        fixed = rows.device[j, own]
+        fine: Bools = (fixed < 0) | (fixed == d)
         if self.limited:
-            columns += [(rows.device == d) @ self.tasks.size_bytes for d in range(self.k)]
-        return np.column_stack(columns)
+            held = self.tasks.size_bytes @ (rows.device[:, own] == d)
+            fine &= (fixed >= 0) | (held + self.bytes[j] <= self.tasks.capacity[d])
+        if d in self.alike:
+            fine &= ((rows.device[:, own] == self.alike[d]) | (rows.device[:, own] == d)).any(axis=0)
+        return fine
 
-    def _undominated(self, rows: _Rows) -> _Rows:
-        """Rows without those that another row of the same operators beats."""
-        keys = [*rows.done.T]
-        # Where a group has begun is no matter of less or more; nor is which of like devices are in use.
-        keys += [np.where(rows.has(j), -1, rows.device[:, j]) for j in self.grouped]
-        keys += [(rows.device == d).any(axis=1) for d in sorted({*self.alike, *self.alike.values()})]
-        order = np.lexsort((rows.total, *keys))
-        change = np.any([key[order][1:] != key[order][:-1] for key in keys], axis=0)
-        begins = [0, *(np.flatnonzero(change) + 1).tolist(), len(order)]
-        rows = rows.some(order)
-        state = self._state(rows)
-        kept = []
-        for begin, end in pairwise(begins):
-            part = state[begin:end]
-            part = part[:, (part != part[0]).any(axis=0)]
-            kept.append(begin + (_front(part) if part.shape[1] else np.zeros(1, dtype=np.int64)))
-        return rows.some(np.concatenate(kept))
+    def _events(self, rows: PartialSchedules, head: Times, index: Ints) -> Iterator[tuple[int, int, Ints, Times]]:
+        """What may come next: operator, or n plus queued tensor; device; rows and starts."""
+        server = self.tasks.server
+        for j, own_inputs in enumerate(self.tasks.inputs):
+            ready = ~rows.done[j, index]
+            for i in self.needs[j]:
+                ready &= rows.done[i, index]
+            if not ready.any():
+                continue
+            for d in range(self.k):
+                own = index[ready]
+                own = own[head[j, d, own] < self.far]
+                own = own[self._able(rows, own, j, d)]
+                if not len(own):
+                    continue
+                start = np.zeros_like(rows.last[own]) if self.instant[j, d] else rows.free[d, own]
+                fine = np.ones(len(own), dtype=bool)
+                for i, transfer, tensor in own_inputs:
+                    at = rows.device[i, own]
+                    arrives = rows.end[i, own] + np.where(at == d, 0, transfer[at, d] if transfer.ndim else transfer)
+                    if tensor >= 0:
+                        sent, apart = rows.arrival[tensor * self.k + d, own], server[at] != server[d]
+                        fine &= ~apart | (sent >= 0)
+                        arrives = np.where(apart, sent, arrives)
+                    start = np.maximum(start, arrives)
+                fine &= start >= rows.last[own]
+                fine &= start + (self.tasks.time[j, d] + self.tail[j, d]) <= rows.limit[own]
+                if fine.any():
+                    yield j, d, own[fine], start[fine]
+        for i, transfer, tensor, readers in self.queued:
+            made = index[rows.done[i, index]]
+            for d in range(self.k) if len(made) else ():
+                own = made[(server[rows.device[i, made]] != server[d]) & (rows.arrival[tensor * self.k + d, made] < 0)]
+                reads = [
+                    self._able(rows, own, j, d) & (head[j, d, own] < self.far) for j in readers
+                ]  # not what is done
+                own = own[np.any(reads, axis=0)]
+                at = rows.device[i, own]
+                start = np.maximum(np.maximum(rows.end[i, own], rows.out[server[at], own]), rows.into[server[d], own])
+                took = transfer[at, d] if transfer.ndim else transfer
+                after = min(int(self.tasks.time[j, d]) + int(self.tail[j, d]) for j in readers)
+                fine = (start >= rows.last[own]) & (start + took + min(after, self.far) <= rows.limit[own])
+                if fine.any():
+                    yield self.n + tensor, d, own[fine], start[fine]
 
-    def least(self, most: int, rows: _Rows | None = None) -> int | None:
-        """Return the least makespan of all schedules within the limit, None where there is none.
+    def children(self, rows: PartialSchedules) -> PartialSchedules | None:
+        """Return some rows with an event more, or None if all end too late."""
+        head, good = self.heads(rows)
+        if not good.all():
+            rows, head = rows.some(good), head[:, :, good]
+        fits = self.fits(rows, head)
+        events = list(self._events(rows, head, np.flatnonzero(fits))) if fits.any() else []
+        if not events:
+            return None
+        child = rows.some(np.concatenate([own for _, _, own, _ in events]))
+        begin = 0
+        for event, d, own, start in events:
+            part = slice(begin, begin := begin + len(own))
+            child.last[part] = start
+            child.total[part] += start
+            if event < self.n:
+                ended = start + self.tasks.time[event, d]
+                child.done[event, part] = True
+                child.end[event, part] = ended
+                if not self.instant[event, d]:
+                    child.free[d, part] = ended
+                child.device[[event, *self.mates[event]], part] = d
+                continue
+            i, transfer, tensor, readers = self.queued[event - self.n]
+            at = child.device[i, part]
+            arrives = start + (transfer[at, d] if transfer.ndim else transfer)
+            child.out[self.tasks.server[at], np.arange(part.start, part.stop)] = arrives
+            child.into[self.tasks.server[d], part] = arrives
+            child.arrival[tensor * self.k + d, part] = arrives
+            if len(readers) == 1:
+                child.device[[readers[0], *self.mates[readers[0]]], part] = d
+        return child
 
-        Raises
-        ------
-        ValueError
-            A level has more than `most` rows.
+    def _compared(self, rows: PartialSchedules) -> tuple[list[NDArray[np.uint64]], list[Times]]:
+        """Keys that compared rows share; and columns, of which less is better."""
+        todo = ~rows.done
+        keys, columns = [*_bytes(rows.tag[None]), np.packbits(rows.done, axis=0)], [rows.last, rows.total]
+        columns += [*np.maximum(rows.free, rows.last)]
+        if self.queued:
+            read = np.array([todo[[j for j, _, _ in users]].any(axis=0) for users in self.users])
+            keys += _bytes(np.where(read | todo, rows.device, -1) + 1)
+            columns += [*np.maximum(rows.out, rows.last), *np.maximum(rows.into, rows.last)]
+            columns += [np.where(read[i] & rows.done[i], np.maximum(rows.end[i], rows.last), 0) for i in range(self.n)]
+            for _, _, tensor, readers in self.queued:
+                arrival = rows.arrival[tensor * self.k : (tensor + 1) * self.k]
+                relevant = todo[readers].any(axis=0) & (arrival >= 0)
+                keys.append(np.packbits(relevant, axis=0))
+                columns += [*np.where(relevant, np.maximum(arrival, rows.last), 0)]
+        else:
+            # Where a group has begun is no matter of less or more; nor is which of like devices are in use.
+            keys += _bytes(np.where(todo[self.grouped], rows.device[self.grouped], -1) + 1)
+            used = {*self.alike, *self.alike.values()}
+            keys += [(rows.device == d).any(axis=0, keepdims=True).astype(np.uint8) for d in sorted(used)]
+            for j, own in enumerate(self.tasks.inputs):
+                ready = np.broadcast_to(rows.last, (self.k, len(rows.last))).copy()
+                for i, transfer, _ in own:
+                    there = todo[j] & rows.done[i]
+                    at = rows.device[i]
+                    moved = transfer[at].T if transfer.ndim else transfer
+                    arrives = rows.end[i] + np.where(at == self.devices, 0, moved)
+                    np.maximum(ready, np.where(there, arrives, 0), out=ready)
+                columns += [column for column in ready if (column > rows.last).any()]
+        if self.limited:
+            columns += [self.tasks.size_bytes @ (rows.device == d) for d in range(self.k)]
+        table = np.concatenate(keys)
+        words = np.zeros((rows.last.size, -(-len(table) // 8) * 8), dtype=np.uint8)
+        words[:, : len(table)] = table.T
+        return list(words.view(np.uint64).T), columns
+
+    def undominated(self, rows: PartialSchedules) -> PartialSchedules:
+        """Return the rows without those that another row of the same events beats.
+
+        Champions are the rows of least sums, one after the other, in all groups of comparable rows at once.
         """
-        rows = self.first() if rows is None else rows
-        for _ in range(self.n):
-            parts: list[_Rows] = []
-            count = 0
+        keys, columns = self._compared(rows)
+        score = np.zeros(len(rows.last))
+        for column in columns:
+            score += column
+        order = np.lexsort((score, *keys))
+        change = np.any([key[order][1:] != key[order][:-1] for key in keys], axis=0)
+        group = np.concatenate([[0], np.cumsum(change)])
+        size = np.bincount(group)
+        position = np.arange(len(order))
+        kept = []
+        for turn in range(FEW):
+            if turn == CHAMPIONS:
+                few = size[group[position]] <= FEW
+                kept.append(position[~few])
+                position = position[few]
+            if not len(position):
+                break
+            leads = np.concatenate([[True], group[position][1:] != group[position][:-1]])
+            champions = position[leads]
+            kept.append(champions)
+            against = order[champions[np.cumsum(leads) - 1][~leads]]
+            position = position[~leads]
+            position = position[~_beaten(columns, order[position], against)]
+        return rows.some(order[np.sort(np.concatenate([*kept, position]))])
+
+    def least(self, most: int, rows: PartialSchedules) -> tuple[Times, Bools]:
+        """Return the least makespan within the limit of each row, `never` where there is none.
+
+        Parameters
+        ----------
+        most : rows of a level of each search.
+
+        Returns
+        -------
+        The makespans, and whether a level had more rows.
+        """
+        count = len(rows.tag)
+        best, exceeded = np.full(count, self.far, dtype=rows.limit.dtype), np.zeros(count, dtype=bool)
+        self.cuts = self.cuts or self.root_cuts(rows)
+        while len(rows.last):
+            parts: list[PartialSchedules] = []
+            sizes = np.zeros(count, dtype=np.int64)
             for begin in range(0, len(rows.last), PIECE):
                 end_if_left()
-                for part in self._children(rows.some(slice(begin, begin + PIECE))):
+                part = self.children(rows.some(slice(begin, begin + PIECE)))
+                if part is not None:
                     parts.append(part)
-                    count += len(part.last)
-                    if count > most:
-                        raise ValueError(f"more than {most} partial schedules")
+                    sizes += np.bincount(part.tag, minlength=count)
+                exceeded |= sizes > most
+                if exceeded.all():
+                    return best, exceeded
             if not parts:
-                return None
-            rows = self._undominated(_Rows.joined(parts))
-        return int(rows.end.max(axis=1).min())
+                break
+            rows = PartialSchedules.joined(parts)
+            complete = rows.done.all(axis=0)
+            np.minimum.at(best, rows.tag[complete], rows.end[:, complete].max(axis=0))
+            rows = rows.some(~complete & ~exceeded[rows.tag])
+            np.minimum(rows.limit, best[rows.tag] - 1, out=rows.limit)
+            rows = self.undominated(rows) if len(rows.last) else rows
+        return best, exceeded
 
 
-def _front(state: Ints) -> Ints:
-    """Rows of a table that no champion beats; champions are those of least sums, one after the other."""
-    left = np.argsort(state.astype(np.float64).sum(axis=1), kind="stable")
-    kept: list[int] = []
-    for _ in range(CHAMPIONS if len(state) > FEW else len(state)):
-        if not len(left):
-            break
-        champion, rest = left[0], left[1:]
-        kept.append(int(champion))
-        left = rest[(state[rest] < state[champion]).any(axis=1)]
-    return np.concatenate([np.array(kept, dtype=np.int64), left])
+def _bytes(numbers: Ints | NDArray[np.int16]) -> list[NDArray[np.uint8]]:
+    """Both bytes of each of numbers below 2^16."""
+    return [(numbers & 255).astype(np.uint8), (numbers >> 8).astype(np.uint8)]
 
 
-def least_makespan(problem: PlacementProblem, limit_ms: float, size: WalkSize) -> float:
-    """Least makespan of all schedules without contention, ms, or the limit if nothing is below it.
+def _beaten(columns: list[Times], some: Ints, against: Ints) -> Bools:
+    """Whether no column of some rows is less than that of the rows that they are held against."""
+    index = np.arange(len(some))
+    for column in columns:
+        index = index[column[some[index]] >= column[against[index]]]
+    beaten = np.zeros(len(some), dtype=bool)
+    beaten[index] = True
+    return beaten
 
-    What is better by less than rounding counts as equal.
+
+class ScheduleWalk:
+    """All schedules of a problem in one direction of time, with the tails of its operators.
+
+    Parameters
+    ----------
+    limit_ms : the largest makespan that is looked for, positive.
+    size : of the walk; its rows are those of `least`.
+    queues : whether transfers between servers queue at their ports, of sharing `fifo`.
 
     Raises
     ------
     ValueError
-        A level has too many partial schedules.
+        The walk cannot run backwards.
     """
-    if limit_ms <= 0:
-        return limit_ms
-    unit_ms = 2.0 ** (math.frexp(limit_ms)[1] - BITS)
-    tasks = _Tasks.of(problem, unit_ms)
-    tasks = tasks.reversed() if size.backwards else tasks
-    limit = int(limit_ms * (1 - Tolerance.ROUNDING.relative) / unit_ms)
-    walk = _Walk(tasks, limit, tails(tasks, size.doll_tasks, size.doll_rows))
-    least = walk.least(size.rows)
-    return limit_ms if least is None else min(limit_ms, least * unit_ms)
+
+    def __init__(self, problem: PlacementProblem, limit_ms: float, size: WalkSize, *, queues: bool = False) -> None:
+        tasks, self.unit_ms = _Tasks.of(problem, limit_ms, queues=queues)
+        self.tasks = tasks.reversed() if size.backwards else tasks
+        self.tail = tails(self.tasks, size.doll_tasks, size.doll_rows)
+
+    def least(self, limit_ms: float, max_rows: int) -> float:
+        """Least makespan of all schedules, ms, or the limit if nothing is below it.
+
+        What is better by less than rounding counts as equal.
+
+        Raises
+        ------
+        ValueError
+            A level has too many partial schedules.
+        """
+        if limit_ms <= 0:
+            return limit_ms
+        limit = int(limit_ms * (1 - Tolerance.ROUNDING.relative) / self.unit_ms)
+        walk = LevelWalk(self.tasks, self.tail)
+        spans, exceeded = walk.least(max_rows, walk.first(np.array([limit], dtype=self.tail.dtype)))
+        if exceeded[0]:
+            raise ValueError(f"more than {max_rows} partial schedules")
+        return limit_ms if spans[0] >= never(self.tail) else min(limit_ms, spans.item(0) * self.unit_ms)
