@@ -301,7 +301,7 @@ def race(n: int, d: int, links: LinkDirection, work_s: float, seed: int, stop: S
     for part, most in ROUNDS:
         cost = [nanoseconds(n, d, group, levels) for group in running]
         enough = [ENOUGH * (n // group.order * d) ** 2 for group in running]
-        wanted = [most * count * each for count, each in zip(enough, cost, strict=True)]
+        wanted = [most * count * price_ns for count, price_ns in zip(enough, cost, strict=True)]
         granted = divided(part * work_s * 1e9, wanted)
         scored: list[tuple[float, int]] = []
         for index, group in enumerate(running):

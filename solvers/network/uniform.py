@@ -67,7 +67,7 @@ def is_uniform(demand: Floats) -> bool:
 def work_s(n: int, d: int) -> tuple[float, ...]:
     """Processor seconds of a first race, and of another where that is not close to the bound; many servers have one."""
     full = min(70.0 if d <= 4 else 42.0, (n * d) ** 2 / 800.0)
-    return (15.0,) if n > MANY else (min(4.0, full / 4.0), full)
+    return (15.0,) if n > MANY else (min(6.5, full / 4.0), full)
 
 
 def search_uniform(

@@ -25,7 +25,7 @@ SEARCH_SHARE, PROOF_SHARE = 0.7, 0.5
 FIRST_ROUNDS, ROUNDS = 150, 1200
 """Rounds of the search before a first proof, and in all; fewer where a round is long."""
 
-ROUND_WORK = 160_000_000
+ROUND_WORK = 320_000_000
 """Servers cubed times rounds."""
 
 PROOF_S = 60.0

@@ -41,7 +41,7 @@ from topoopt.core.result import Certificate, Result
 from topoopt.core.topology import Topology
 from topoopt.verify.checker import CheckDepth, Checker, CheckFindings, Derivation, ViolationLog
 from topoopt.verify.laws.networks import check_topology, hop_counts
-from topoopt.verify.laws.routing import certified_theta_bound, check_flow, check_hops, generators_of
+from topoopt.verify.laws.routing import certified_theta_bound, check_flow, check_hops, generators_of, orbits_of
 from topoopt.verify.network.bounds import (
     SEARCHED,
     evaluate_cases,
@@ -218,16 +218,22 @@ def routing_bound(problem: NetworkProblem, topology: Topology, certificates: Seq
             proof.floats("lengths", -1),
             max_hops=limit,
             hop_price=price,
-            moves=_moves(topology.servers, proof),
+            moves=_moves(topology, proof),
         )
         for demand, proof in zip(problem.demands, proofs, strict=True)
     )
 
 
-def _moves(servers: int, proof: Certificate) -> Ints | None:
-    if "generators" in proof.arrays:
-        return generators_of(servers, (), proof.integers("generators", -1, servers))
-    return generators_of(servers, tuple(proof.integers("box", -1).tolist()) if "box" in proof.arrays else ())
+def _moves(topology: Topology, proof: Certificate) -> Ints | None:
+    n = topology.servers
+    if "generators" not in proof.arrays:
+        return generators_of(n, tuple(proof.integers("box", -1).tolist()) if "box" in proof.arrays else ())
+    moves = generators_of(n, (), proof.integers("generators", -1, n))
+    if orbits_of(topology, moves) is None:  # not needed up to 128 servers, but then the file states what is false
+        raise ValueError(
+            "the generators of the lengths are no permutations that keep the links, with orbits of one size"
+        )
+    return moves
 
 
 def common_bound(topology: Topology, demands: Floats, prices: Floats) -> float:

@@ -22,6 +22,7 @@ from topoopt.core.cluster import LinkDirection
 from topoopt.core.network import LengthCertificate, SourceFlow, TopologyProblem
 from topoopt.core.topology import Symmetry, Topology
 from topoopt.verify.laws.routing import certified_theta_bound, check_flow, generators_of, orbits_of
+from topoopt.verify.network.checker import routing_bound
 
 TWO_WAY, ONE_WAY = LinkDirection.BIDIRECTIONAL, LinkDirection.UNIDIRECTIONAL
 
@@ -165,6 +166,12 @@ def test_a_solution_from_file_to_checked_file(tmp_path: Path) -> None:
     moved[0] = np.roll(moved[0], 1)
     wrong = replace(read, plan=replace(read.plan, flows=(replace(flow, generators=moved),)))
     assert "flow" in {violation.code for violation in topoopt.check(problem, wrong).violations}
+    lengths = next(proof for proof in read.certificates if "generators" in proof.arrays)
+    assert routing_bound(problem, read.figures.topology, [lengths]) == pytest.approx(read.objective.value, rel=1e-5)
+    for damaged in (moved, np.zeros_like(moved), moved[:, :-1], moved[:0]):
+        arrays = {**lengths.arrays, "generators": damaged.astype(np.int64).ravel()}
+        with pytest.raises(ValueError, match="generators|reshape"):
+            routing_bound(problem, read.figures.topology, [replace(lengths, arrays=arrays)])
 
 
 @pytest.mark.parametrize("links", [TWO_WAY, ONE_WAY])
