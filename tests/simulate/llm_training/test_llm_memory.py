@@ -68,9 +68,9 @@ def _held(model: LanguageModel, gpus: int, **parts: int) -> tuple[float, float]:
     columns, both = columns_of([one], model.layers), np.ones(1, dtype=bool)
     dense, experts = rank_weights(part_weights(problem, columns), columns.inner_layers[None], both, both)
     t = np.array([float(parts["tensor"])])
-    (_, own, _), ends = layer_on_rank(model.kinds[0], model.hidden, t), ends_on_rank(model, t)
+    (_, own, routed), ends = layer_on_rank(model.kinds[0], model.hidden, t), ends_on_rank(model, t)
     assert model.layers * own[0] + sum(ends)[0] == dense[0]
-    assert model.layers * own.experts / parts.get("expert", 1) == experts[0]
+    assert model.layers * routed / parts.get("expert", 1) == experts[0]
     return float(dense[0]), float(experts[0])
 
 
