@@ -193,6 +193,8 @@ def test_measured_peaks(name: str, length: int, parts: dict[str, Any], gib: floa
     one = strategy(**parts)
     problem = training("llama3-70b", one.gpus, 8 * one.data * one.micro_batch, length)
     problem = replace(problem, model=SLICES[name], formats=FSDP if one.zero == 3 else NumberFormats())
+    if "recompute" in parts:  # torchtitan computes half of the products again, others scores alone
+        problem = replace(problem, device=replace(problem.device, reached=replace(problem.device.reached, again=0.5)))
     held = estimate(problem, one).memory.total / GIB
     assert 100 * (held / gib - 1) == pytest.approx(off, abs=0.06)
     assert abs(held / gib - 1) < 0.1

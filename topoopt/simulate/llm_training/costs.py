@@ -358,9 +358,10 @@ def layer_activations(problem: LlmTrainingProblem, columns: StrategyColumns, kin
     split = np.where(columns.sequence > 0, t, 1.0)
     tokens = columns.micro_batch * length / columns.context
     cut, whole = mixer_kept(kind.mixer, t)
-    # Selective recomputation leaves out scores, or where tiles do not keep them outputs of norms and functions.
+    # Selective recomputation leaves out scores. Tiles do not keep them; software that computes products again leaves out
+    # outputs of norms and functions as well.
     selective = columns.recomputes(Recompute.SELECTIVE)
-    again = np.where(selective & formats.flash, ELEMENT, 0.0)
+    again = np.where(selective & formats.flash & (problem.device.reached.again > 0.0), ELEMENT, 0.0)
     kept = ((4.0 - again) * blocks_of(kind) * h + ELEMENT * whole) / split + ELEMENT * cut
     if isinstance(mlp, Mlp):
         kept = kept + ((6.0 if mlp.gated else 4.0) - again) * mlp.hidden / t

@@ -633,7 +633,7 @@ def _kept(problem: LlmTrainingProblem, r: Records, kind: LayerKind, h: int, *, c
         computed: of the layer that is being computed, which keeps all for the moment.
     """
     split = np.where(r.split > 0, r.t, 1.0)
-    some = r.again(Recompute.SELECTIVE) & problem.formats.flash
+    some = r.again(Recompute.SELECTIVE) & problem.formats.flash & (problem.device.reached.again > 0.0)
     once = np.where(some & (not computed), 0.0, 1.0)
     size, heads = kept_elements(kind, h, r.t, split, once), mixing_of(kind, h, r.t).heads
     if heads and not problem.formats.flash:
