@@ -7,13 +7,17 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.support import foreign_network_cases as cases
 from tests.support.cli_cases import run
+from tests.support.read_back.exports import check_export, write_files
 from topoopt.core.errors import InputError
-from topoopt.formats.table import IMPORTERS, Imported
+from topoopt.formats.table import EXPORTERS, IMPORTERS, ExportOptions, Imported
 from topoopt.kinds.files import read_instance, write_instance
+from topoopt.kinds.kind import SolveOptions
+from topoopt.kinds.pipeline import solve
 
 
 def imported(form: str, folder: Path, name: str, text: str, **settings: Any) -> Imported:
@@ -298,3 +302,93 @@ def test_units_of_a_network_file(tmp_path: Path) -> None:
     )
     notes = read_instance(tmp_path / "i.yaml").notes
     assert any("link a - b: 50 Gbit/s is a usual rate in GB/s" in note for note in notes)
+
+
+def written_again(problem: Any, target: str, folder: Path, **settings: Any) -> Any:
+    """The problem of what an exporter writes of a solution, imported."""
+    export = EXPORTERS[target].build(solve(problem, SolveOptions(objective_only=True)), ExportOptions())
+    check_export(target, export)
+    write_files(export, folder)
+    return read_again(IMPORTERS[target](folder / export.files[0][0], **settings), folder)
+
+
+@pytest.mark.parametrize(("target", "settings"), [
+    ("sndlib", {"links": "directed", "demands": "directed"}), ("repetita", {}),
+])  # fmt: skip
+def test_a_network_of_carriers_is_written_back(target: str, settings: dict[str, str], tmp_path: Path) -> None:
+    """Arcs, capacities and the demand in Gbit/s, by hand: L1 buys one module of 40 Mbit/s."""
+    made = imported("sndlib", tmp_path, "n.txt", cases.SNDLIB, links="bidirected", demands="directed", modules=1)
+    again = written_again(read_again(made, tmp_path), target, tmp_path, **settings)
+    assert again.topology.arcs.tolist() == [[0, 1], [0, 2], [1, 0], [1, 2], [2, 0], [2, 1]]
+    assert again.topology.capacity.tolist() == pytest.approx([0.14, 0.1, 0.14, 0.2, 0.1, 0.2], rel=1e-15)
+    assert again.demand.tolist() == [[0, 0.03, 0], [0, 0, 0.05], [0, 0, 0]]
+    assert again.link_gbps == 1.0
+
+
+def test_a_network_without_a_unit_is_not_written(tmp_path: Path) -> None:
+    """Rates of which nobody says what they are in Gbit/s; with a rate of a link they are multiples of it."""
+    instance = {
+        "schema_version": 1, "kind": "routing", "name": "x", "demand": {"family": "uniform"},
+        "topology": {"servers": 3, "links": [[0, 1], [1, 2], [2, 0]], "directed": True, "capacities": [1, 2, 0.5]},
+    }  # fmt: skip
+    write_instance(instance, tmp_path / "i.yaml")
+    solution = solve(read_instance(tmp_path / "i.yaml"), SolveOptions(objective_only=True))
+    with pytest.raises(InputError, match="does not say the rate of a link"):
+        EXPORTERS["sndlib"].build(solution, ExportOptions())
+    ((_, text),) = EXPORTERS["sndlib"].build(solution, ExportOptions(link_gbps=100.0)).files
+    assert b"L0 ( N0 N1 ) 100 0 0 0 ( )\n" in text
+    assert b"L2 ( N2 N0 ) 50 0 0 0 ( )\n" in text
+
+
+NETWORK: dict[str, Any] = {
+    "links": [[0, 2, 50.0], [1, 2, 50.0], [0, 3, 12.5], [3, 1, 12.5], [0, 1, 0.3]],
+    "directed": False,
+    "nodes": 4,
+    "switches": [2, 3],
+    "names": ["gpu 0", "gpu[1]", "leaf.0", "leaf.1"],
+    "latencies_us": [0.5, 0.5, 2.25, 2.25, 0],
+}
+
+
+def collective(folder: Path, **changes: Any) -> Any:
+    """A problem on a small network with switches."""
+    instance = {
+        "schema_version": 1, "kind": "collective", "name": "small", "collective": "allgather", "bytes": 1_000_000,
+        "topology": NETWORK | changes,
+    }  # fmt: skip
+    write_instance(instance, folder / "i.yaml")
+    return read_instance(folder / "i.yaml")
+
+
+def test_a_machine_is_written_back(tmp_path: Path) -> None:
+    """Nodes in their order, which of them are switches, rates and latencies of both directions."""
+    problem = collective(tmp_path)
+    again = written_again(problem, "infragraph", tmp_path, collective="allgather", vector_bytes=1_000_000)
+    network = again.network
+    assert network.is_switch.tolist() == [False, False, True, True]
+    assert np.array_equal(network.arcs, problem.network.arcs)
+    assert np.array_equal(network.units, problem.network.units)
+    assert network.unit_gbytes_per_s == problem.network.unit_gbytes_per_s
+    rates = dict(zip(map(tuple, network.arcs.tolist()), network.gbytes_per_s.tolist(), strict=True))
+    latency = dict(zip(map(tuple, network.arcs.tolist()), network.latency_us.tolist(), strict=True))
+    assert len(rates) == 10
+    for (tail, head, rate), delay in zip(NETWORK["links"], NETWORK["latencies_us"], strict=True):
+        assert rates[tail, head] == rates[head, tail] == pytest.approx(rate, rel=1e-15)
+        assert latency[tail, head] == latency[head, tail] == delay
+    assert (again.vector_bytes, again.collective) == (problem.vector_bytes, problem.collective)
+    assert network.names == ("gpu-0.0.xpu.0", "gpu-1-.0.xpu.0", "leaf-0.0.switch.0", "leaf-1.0.switch.0")
+
+
+def test_names_that_would_be_one(tmp_path: Path) -> None:
+    """Names that differ by what InfraGraph has no letters for become numbers."""
+    again = written_again(collective(tmp_path, names=["a.b", "a-b", "c", "d"]), "infragraph", tmp_path)
+    assert again.network.names[:2] == ("node-0.0.xpu.0", "node-1.0.xpu.0")
+
+
+def test_links_of_one_direction_are_no_edges(tmp_path: Path) -> None:
+    """Refused by the link: edges have no direction."""
+    one_way = {"links": [[0, 1, 50.0], [1, 0, 25.0]], "directed": True, "nodes": 2, "switches": [], "names": ["a", "b"]}
+    problem = collective(tmp_path, **one_way, latencies_us=[0, 0])
+    solution = solve(problem, SolveOptions(objective_only=True))
+    with pytest.raises(InputError, match="a -> b"):
+        EXPORTERS["infragraph"].build(solution, ExportOptions())

@@ -16,6 +16,7 @@ from topoopt.simulate.network import build_task_graph
 ELSEWHERE = {
     ("astrasim", "collective"): "the smallest has links of one direction",
     ("graphml", "llm-training"): "the smallest has no links",
+    ("infragraph", "collective"): "the smallest has links of one direction",
     ("kubernetes", "collective"): "the smallest has no switches",
     ("megatron", "llm-training"): "its schedule is not one of Megatron-LM",
     ("netbox-cables", "collective"): "the smallest has links of one direction",

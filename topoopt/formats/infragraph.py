@@ -17,6 +17,7 @@ from typing import Annotated, Any
 import typer
 
 from topoopt.core.errors import InputError, Problem
+from topoopt.core.result import Result
 from topoopt.files.documents import load_document
 from topoopt.files.issues import Issue, value_text
 from topoopt.files.link_attributes import unit_notes
@@ -31,7 +32,18 @@ from topoopt.formats.networks import (
     exact,
     parts_of,
 )
-from topoopt.formats.table import Imported, Importer, NameOption, name_of
+from topoopt.formats.table import (
+    Export,
+    Exporter,
+    ExportOptions,
+    Imported,
+    Importer,
+    NameOption,
+    json_bytes,
+    name_of,
+    plain_name,
+    refuse,
+)
 
 WHAT = "an infrastructure of InfraGraph: devices, instances, edges"
 MOST_NODES = 8192
@@ -425,3 +437,68 @@ def _contracted(
 
 
 IMPORTER: Importer = import_infragraph
+
+
+def build_infragraph(solution: Result[Any, Any], options: ExportOptions) -> Export:
+    """The network of a collective: an instance for each node, in the order of the nodes, and an edge for each link.
+
+    Raises:
+        InputError: a link that differs from the one back, more nodes than are read.
+    """
+    network = solution.figures.problem.network
+    if network.nodes > MOST_NODES:
+        raise refuse("too many nodes", value=network.nodes, allowed=f"at most {MOST_NODES}")
+    names = [re.sub(r"[^A-Za-z0-9_-]+", "-", name) for name in network.names]
+    if len(set(names)) < len(names):
+        names = [f"node-{number}" for number in range(len(names))]
+    arcs = zip(network.arcs.tolist(), network.units.tolist(), network.latency_us.tolist(), strict=True)
+    rates = {(tail, head): (float(units * network.unit_gbytes_per_s), latency) for (tail, head), units, latency in arcs}
+    unlike = next((arc for arc, rate in rates.items() if rates.get(arc[::-1]) != rate), None)
+    if unlike is not None:
+        shown = " -> ".join(network.names[end] for end in unlike)
+        allowed = "the same rate and latency both ways"
+        raise refuse("edges of InfraGraph have no direction, a link here has", value=shown, allowed=allowed)
+    links = {rate: f"link-{at}" for at, rate in enumerate(dict.fromkeys(rates.values()))}
+    kinds = ["switch" if is_switch else "xpu" for is_switch in network.is_switch.tolist()]
+    document = {
+        "name": solution.name,
+        "devices": [
+            {"name": kind, "components": [{"name": kind, "count": 1, "choice": kind}]} for kind in sorted(set(kinds))
+        ],
+        "links": [
+            {
+                "name": name,
+                "physical": {
+                    "bandwidth": {"choice": "gigabytes_per_second", "gigabytes_per_second": rate},
+                    "latency": {"choice": "us", "us": latency},
+                },
+            }
+            for (rate, latency), name in links.items()
+        ],
+        "instances": [{"name": name, "device": kind, "count": 1} for name, kind in zip(names, kinds, strict=True)],
+        "edges": [
+            {
+                "ep1": {"instance": names[tail], "component": kinds[tail]},
+                "ep2": {"instance": names[head], "component": kinds[head]},
+                "scheme": "one2one",
+                "link": links[rate],
+            }
+            for (tail, head), rate in rates.items()
+            if tail < head
+        ],
+    }
+    cables = tuple((*arc, *rate) for arc, rate in rates.items() if arc[0] < arc[1])
+    content = (tuple(zip(names, kinds, strict=True)), cables)
+    return Export(((f"{plain_name(solution.name)}.json", json_bytes(document)),), content, INFRAGRAPH_EXPORTER.limits)
+
+
+INFRAGRAPH_EXPORTER = Exporter(
+    kinds=("collective",),
+    makes="one JSON file: an instance for each rank (xpu) and switch, links with their rates and latencies",
+    limits=(
+        "the network alone: no collective, bytes, groups, time of a message, schedule, and no links of one direction",
+        "parallel links are one with the sum of their rates; NICs and ports are not told apart",
+    ),
+    folder=False,
+    build=build_infragraph,
+)

@@ -458,11 +458,15 @@ def _beside(file: Path) -> Path:
 REPETITA: Importer = import_repetita
 
 
-def build_repetita(solution: Result[Any, Any], options: ExportOptions) -> Export:
-    """The network and the demand of a routing.
+RatedPair = tuple[int, int, float]
+"""Two nodes by number, and Gbit/s."""
+
+
+def routing_tables(solution: Result[Any, Any], options: ExportOptions) -> tuple[int, list[RatedPair], list[RatedPair]]:
+    """Number of nodes, capacities of arcs, and the demand of each pair that has some.
 
     Raises:
-        InputError: several demands, rates of which nobody says what they are in Gbit/s, not whole kbit/s.
+        InputError: several demands, rates of which nobody says what they are in Gbit/s.
     """
     problem = solution.figures.problem
     if problem.demand.ndim != 2:
@@ -470,18 +474,29 @@ def build_repetita(solution: Result[Any, Any], options: ExportOptions) -> Export
     unit = problem.link_gbps if problem.link_gbps is not None else options.link_gbps
     if unit is None:
         raise refuse("the solution does not say the rate of a link", path="--link-gbps", allowed="Gbit/s")
-    topology = problem.topology
-    nodes = [f"{node} 0 0" for node in range(topology.servers)]
-    edges = [
-        (tail, head, _kbps(capacity * unit))
+    topology, demand = problem.topology, problem.demand.tolist()
+    arcs = [
+        (tail, head, capacity * unit)
         for (tail, head), capacity in zip(topology.arcs.tolist(), topology.capacity.tolist(), strict=True)
     ]
-    demand = [
-        (source, sink, _kbps(float(problem.demand[source, sink]) * unit))
-        for source in range(topology.servers)
-        for sink in range(topology.servers)
-        if problem.demand[source, sink] > 0
+    pairs = [
+        (source, sink, amount * unit)
+        for source, row in enumerate(demand)
+        for sink, amount in enumerate(row)
+        if amount > 0
     ]
+    return topology.servers, arcs, pairs
+
+
+def build_repetita(solution: Result[Any, Any], options: ExportOptions) -> Export:
+    """The network and the demand of a routing.
+
+    Raises:
+        InputError: several demands, rates of which nobody says what they are in Gbit/s.
+    """
+    servers, arcs, pairs = routing_tables(solution, options)
+    nodes = [f"{node} 0 0" for node in range(servers)]
+    edges, demand = ([(tail, head, _kbps(rate)) for tail, head, rate in rows] for rows in (arcs, pairs))
     stem = plain_name(solution.name)
     graph = [f"NODES {len(nodes)}", NODE_HEAD, *nodes, "", f"EDGES {len(edges)}", EDGE_HEAD]
     graph += [f"edge_{at} {tail} {head} 1 {rate} 0" for at, (tail, head, rate) in enumerate(edges)]

@@ -10,18 +10,30 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 from xml.etree import ElementTree
 
 import typer
 
 from topoopt.core.arrays import MIB
 from topoopt.core.errors import InputError, Problem
+from topoopt.core.result import Result
 from topoopt.files.issues import value_text
 from topoopt.files.reader_fields import FieldTable, noted, used
 from topoopt.files.untrusted import parsing, read_xml_text, refusal
-from topoopt.formats.networks import exact, routing_instance
-from topoopt.formats.table import Imported, Importer, NameOption, name_of, require_choice
+from topoopt.formats.networks import exact, routing_instance, routing_tables
+from topoopt.formats.table import (
+    Export,
+    Exporter,
+    ExportOptions,
+    Imported,
+    Importer,
+    NameOption,
+    decimal_text,
+    name_of,
+    plain_name,
+    require_choice,
+)
 
 MAX_TEXT = 64 * MIB
 XSI = "{http://www.w3.org/2001/XMLSchema-instance}"
@@ -242,3 +254,41 @@ def _text(element: ElementTree.Element, tag: str) -> str:
 
 
 IMPORTER: Importer = import_sndlib
+
+
+def build_sndlib(solution: Result[Any, Any], options: ExportOptions) -> Export:
+    """The network and the demand of a routing, native, every arc a link with its capacity pre-installed.
+
+    Raises:
+        InputError: several demands, rates of which nobody says what they are in Gbit/s.
+    """
+    servers, arcs, pairs = routing_tables(solution, options)
+    links, demands = ([(tail, head, decimal_text(rate)) for tail, head, rate in rows] for rows in (arcs, pairs))
+    sections = {
+        "META": ["unit = GBITPERSEC"],
+        "NODES": [f"N{node} ( 0.0 0.0 )" for node in range(servers)],
+        "LINKS": [f"L{at} ( N{tail} N{head} ) {rate} 0 0 0 ( )" for at, (tail, head, rate) in enumerate(links)],
+        "DEMANDS": [
+            f"D{at} ( N{source} N{sink} ) 1 {amount} UNLIMITED" for at, (source, sink, amount) in enumerate(demands)
+        ],
+        "ADMISSIBLE_PATHS": [],
+    }
+    lines = ["?SNDlib native format; type: network; version: 1.0", "# links and demands are directed"]
+    for name, rows in sections.items():
+        lines += ["", f"{name} (", *(f"  {row}" for row in rows), ")"]
+    content = (servers, tuple(links), tuple(demands))
+    files = ((f"{plain_name(solution.name)}.txt", "\n".join((*lines, "")).encode()),)
+    return Export(files, content, SNDLIB_EXPORTER.limits)
+
+
+SNDLIB_EXPORTER = Exporter(
+    kinds=("routing",),
+    makes="one native file: links with pre-installed capacities, and the demand, Gbit/s",
+    limits=(
+        "the format does not say that links and demands are directed: a comment does, --set "
+        "links=directed,demands=directed reads them so",
+        "parallel links are one with the sum of their capacities; no modules, costs, coordinates, names, routes",
+    ),
+    folder=False,
+    build=build_sndlib,
+)

@@ -17,10 +17,12 @@ from tests.support.read_back.rails import read_timetable
 from tests.support.read_back.steps import read_steps
 from tests.support.read_back.tables import (
     read_cables,
+    read_infragraph,
     read_labels,
     read_optical,
     read_repetita,
     read_slurm,
+    read_sndlib,
     read_tuner,
 )
 from tests.support.read_back.traffic import read_traffic
@@ -96,6 +98,7 @@ READERS: Mapping[str, Callable[[Path], object]] = {
     "dag": _dag,
     "flexnet-taskgraph": _flexnet,
     "graphml": _graphml,
+    "infragraph": read_infragraph,
     "kubernetes": read_labels,
     "linux-forwarding": interpret_forwarding,
     "megatron": read_megatron,
@@ -109,6 +112,7 @@ READERS: Mapping[str, Callable[[Path], object]] = {
     "rccl-tuner": read_tuner,
     "repetita": read_repetita,
     "slurm": read_slurm,
+    "sndlib": read_sndlib,
     "sonic-ocs": read_optical,
     "trace": lambda folder: json.loads(next(folder.iterdir()).read_bytes()),
 }

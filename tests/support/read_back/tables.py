@@ -139,3 +139,51 @@ def read_repetita(folder: Path) -> object:
     edges = tuple((int(tail), int(head), rate) for _, tail, head, _, rate, _ in blocks["EDGES"])
     demands = tuple((int(source), int(sink), rate) for _, source, sink, rate in blocks["DEMANDS"])
     return len(blocks["NODES"]), edges, demands
+
+
+def read_sndlib(folder: Path) -> object:
+    """Number of nodes, links and demands in Gbit/s, of a native file whose nodes are N0, N1, ..."""
+    sections: dict[str, list[list[str]]] = {}
+    section = ""
+    (file,) = folder.iterdir()
+    head, *lines = file.read_text().splitlines()
+    assert head == "?SNDlib native format; type: network; version: 1.0"
+    for line in lines:
+        cells = line.partition("#")[0].split()
+        if len(cells) == 2 and cells[1] == "(":
+            section = cells[0]
+            sections[section] = []
+        elif cells and cells != [")"]:
+            sections[section].append(cells)
+    assert sections["META"] == [["unit", "=", "GBITPERSEC"]]
+    assert not sections["ADMISSIBLE_PATHS"]
+    number = {cells[0]: at for at, cells in enumerate(sections["NODES"])}
+    links = tuple((number[cells[2]], number[cells[3]], cells[5]) for cells in sections["LINKS"])
+    demands = tuple((number[cells[2]], number[cells[3]], cells[6]) for cells in sections["DEMANDS"])
+    assert all(cells[6:] == ["0", "0", "0", "(", ")"] for cells in sections["LINKS"])
+    assert all((cells[5], cells[7]) == ("1", "UNLIMITED") for cells in sections["DEMANDS"])
+    return len(number), links, demands
+
+
+def read_infragraph(folder: Path) -> object:
+    """Instances with their kinds, and links as (node, node, GB/s, us), of a file with one component an instance."""
+    (file,) = folder.iterdir()
+    document = json.loads(file.read_text())
+    kind = {}
+    for device in document["devices"]:
+        (component,) = device["components"]
+        assert component == {"name": device["name"], "count": 1, "choice": device["name"]}
+        kind[device["name"]] = component["choice"]
+    nodes = tuple((instance["name"], kind[instance["device"]]) for instance in document["instances"])
+    number = {name: at for at, (name, _) in enumerate(nodes)}
+    assert len(number) == len(nodes)
+    physical = {link["name"]: link["physical"] for link in document["links"]}
+    links = []
+    for edge in document["edges"]:
+        ends = [number[edge[end]["instance"]] for end in ("ep1", "ep2")]
+        assert [edge[end]["component"] for end in ("ep1", "ep2")] == [nodes[end][1] for end in ends]
+        assert edge["scheme"] == "one2one"
+        rate, latency = physical[edge["link"]]["bandwidth"], physical[edge["link"]]["latency"]
+        assert (rate["choice"], latency["choice"]) == ("gigabytes_per_second", "us")
+        links.append((*ends, rate["gigabytes_per_second"], latency["us"]))
+    return nodes, tuple(links)
