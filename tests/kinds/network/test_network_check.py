@@ -14,13 +14,13 @@ from tests.support.network_cases import NetworkResult, on_links, on_network, one
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.network import RoutingProblem, TopologyProblem
 from topoopt.core.proofs import Argument, Bound, Status, StopReason
-from topoopt.core.result import CheckResult, Objective, Result
+from topoopt.core.result import Certificate, CheckResult, Objective, Result
 from topoopt.core.topology import Topology
 from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.network.methods import ROUTING_METHODS, TOPOLOGY_METHODS, UNLISTED
 from topoopt.kinds.pipeline import solve
 from topoopt.verify.checker import FULL
-from topoopt.verify.network.checker import check_network
+from topoopt.verify.network.checker import check_network, routing_bound
 
 RING = Topology(
     servers=3,
@@ -178,3 +178,60 @@ def test_routing_is_proven_and_scales(problem: RoutingProblem, factor: float) ->
     more = replace(problem.topology, multiplicity=problem.topology.multiplicity + 1)
     wider = solve(replace(problem, topology=more), SolveOptions(method="simplex"))
     assert wider.figures.theta <= solution.figures.theta * (1 + 1e-6)
+
+
+ONES, TURN = np.ones(3), [1, 2, 0]
+
+
+def of_lengths(lengths: object = ONES, **arrays: object) -> Certificate:
+    """Lengths of the ring, and more arrays."""
+    given = {name: np.array(value) for name, value in arrays.items()}
+    return Certificate(Argument.ARC_LENGTHS, {"lengths": np.array(lengths), **given})
+
+
+def layers(alpha: float) -> Certificate:
+    """Prices of one layer of three servers."""
+    return Certificate(Argument.LAYERED_MOORE, {"alpha": np.full(3, alpha), "beta": np.zeros(3)})
+
+
+@pytest.mark.parametrize("sound", [
+    [of_lengths()], [of_lengths(generators=TURN)], [of_lengths(generators=[2, 0, 1])], [of_lengths(box=[3])],
+    [of_lengths(), layers(0.0)],
+])  # fmt: skip
+def test_certificates_that_are_read_pass(sound: list[Certificate]) -> None:
+    """The ring looks the same from every server, so a turn keeps all; prices of layers are those of the bound."""
+    assert codes(PROBLEM, replace(ring(), certificates=tuple(sound))) == set()
+
+
+@pytest.mark.parametrize("damaged", [
+    [of_lengths(generators=[1, 0, 2])],  # a permutation that does not keep the links
+    [of_lengths(generators=[1, 1, 0])],  # none
+    [of_lengths(generators=[1, 2])],
+    [of_lengths(generators=[])],
+    [of_lengths(generators=[1.0, 2.0, 0.0])],
+    [of_lengths([1.0, 1.0, 1.5], generators=TURN)],  # lengths that the turn does not keep
+    [of_lengths(box=[2])],
+    [of_lengths(box=[])],
+    [of_lengths(box=[3], generators=TURN)],  # of two groups, one is not read
+    [of_lengths(symmetries=TURN)],
+    [of_lengths(), of_lengths(link=[0, 1])],  # no failure is studied
+    [of_lengths(), layers(0.0), layers(0.0)],
+    [of_lengths(), Certificate(Argument.LINK_PRICES, {"prices": ONES})],  # of another kind
+    [of_lengths(), Certificate(Argument.ARC_PRICES, {"prices": ONES})],
+    [of_lengths(), Certificate(Argument.NODE_CUT, {})],
+    [of_lengths(), Certificate(Argument.LINK_TREE, {"theta": ONES[:1], "order": np.array([0, 0, 2])})],
+    [of_lengths(), Certificate(Argument.LINK_TREE, {"theta": ONES[:1], "order": np.array([0, 0, 2]),
+                                                    "multipliers": np.ones(9, dtype=np.int64)})],
+])  # fmt: skip
+def test_certificates_that_nothing_reads_are_refused(damaged: list[Certificate]) -> None:
+    """Whatever stands in a file is read, or the file is rejected: for a certificate may be optional, not wrong."""
+    assert codes(PROBLEM, replace(ring(), certificates=tuple(damaged))) == {"certificate"}
+
+
+def test_generators_that_do_not_keep_the_demand() -> None:
+    """They would save sources that differ."""
+    demand = np.array([[0, 2.0, 0], [0, 0, 1.0], [1.0, 0, 0]])
+    problem = TopologyProblem("ring", 3, 1, LinkDirection.UNIDIRECTIONAL, demand)
+    assert routing_bound(problem, RING, [of_lengths()]) == pytest.approx(4 / 3)
+    with pytest.raises(ValueError, match="do not keep the demand"):
+        routing_bound(problem, RING, [of_lengths(generators=TURN)])

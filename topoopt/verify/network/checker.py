@@ -10,6 +10,7 @@ An argument is added as a row of a table here, and of `docs/checking.md`.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -218,21 +219,36 @@ def routing_bound(problem: NetworkProblem, topology: Topology, certificates: Seq
             proof.floats("lengths", -1),
             max_hops=limit,
             hop_price=price,
-            moves=_moves(topology, proof),
+            moves=_moves(topology, demand, proof),
         )
         for demand, proof in zip(problem.demands, proofs, strict=True)
     )
 
 
-def _moves(topology: Topology, proof: Certificate) -> Ints | None:
+def _moves(topology: Topology, demand: Floats, proof: Certificate) -> Ints | None:
+    """Generators of the group that a certificate states; it saves time beyond 128 servers, and must be right below.
+
+    Raises
+    ------
+    ValueError
+        They are no permutations that keep links, demand and lengths, with orbits of one size.
+    """
     n = topology.servers
-    if "generators" not in proof.arrays:
-        return generators_of(n, tuple(proof.integers("box", -1).tolist()) if "box" in proof.arrays else ())
-    moves = generators_of(n, (), proof.integers("generators", -1, n))
-    if orbits_of(topology, moves) is None:  # not needed up to 128 servers, but then the file states what is false
-        raise ValueError(
-            "the generators of the lengths are no permutations that keep the links, with orbits of one size"
-        )
+    if "generators" in proof.arrays:
+        moves = generators_of(n, (), proof.integers("generators", -1, n))
+    elif "box" in proof.arrays:
+        box = tuple(proof.integers("box", -1).tolist())
+        moves = generators_of(n, box) if box else None
+    else:
+        return generators_of(n, ())  # tried: the certificate states no group
+    orbits, lengths = orbits_of(topology, moves), proof.floats("lengths", -1)
+    if orbits is None or not len(orbits.moves):
+        text = "the generators of the lengths are no permutations that keep the links, with orbits of one size"
+        raise ValueError(text)
+    if any((demand[np.ix_(move, move)] != demand).any() for move in orbits.moves):
+        raise ValueError("the generators of the lengths do not keep the demand")
+    if lengths.shape != orbits.arcs.shape or (lengths[orbits.arcs] != lengths).any():
+        raise ValueError("the generators do not keep the lengths")
     return moves
 
 
@@ -272,6 +288,50 @@ def routing_arguments(problem: RoutingProblem) -> Mapping[Argument, Derivation]:
     """Of the objective on the topology given: duality with lengths or prices."""
     argument = Argument.ARC_PRICES if problem.common else Argument.ARC_LENGTHS
     return {argument: lambda given, certificates: routing_bound(given, given.topology, certificates)}
+
+
+RELAYS = frozenset({"theta", "price", "relief", "shift", "most"})
+ARRAYS: Mapping[Argument, Sequence[frozenset[str]]] = {
+    Argument.ARC_LENGTHS: tuple(frozenset({"lengths", *more}) for more in ((), ("box",), ("generators",), ("link",))),
+    Argument.ARC_PRICES: (frozenset({"prices"}),),
+    Argument.LAYERED_MOORE: (frozenset({"alpha", "beta"}),),
+    Argument.TWO_LAYER: (frozenset({"weight", "first_link"}),),
+    Argument.RELAY_BLOCKS: (RELAYS,),
+    Argument.RELAY_CASES: (RELAYS | {"splits"},),
+    Argument.LISTED_NETWORKS: (frozenset({"theta", "heads", "lengths"}),),
+    Argument.LINK_TREE: (frozenset({"theta", "order", "multipliers"}),),
+    Argument.LINK_BLOCKS: (frozenset({"theta", "parent", "heads", "server", "bar", "price", "relief", "shift"}),),
+}
+"""What derivations here read of the certificates of each argument."""
+
+
+def certificates_read(problem: NetworkProblem, result: NetworkResult) -> Iterator[str]:
+    """Every certificate has the arrays that are read, no others, and serves the links or proves a bound.
+
+    That of the bound of the objective is read with it; others must prove something that the objective keeps.
+    """
+    robust = result.plan.robust if isinstance(result.plan, TopologyPlan) else None
+    of_links = (Argument.ARC_PRICES, 1) if problem.common else (Argument.ARC_LENGTHS, len(problem.demands))
+    derivations = checker_of(problem).arguments(problem)
+    bounding = set(derivations) & set(ARRAYS) - {of_links[0], *([Argument.LAYERED_MOORE] if problem.several else [])}
+    most = Counter({(of_links[0], False): of_links[1], **{(argument, False): 1 for argument in bounding}})
+    if robust is not None and robust.failures:
+        most[Argument.ARC_LENGTHS, True] = 1
+    count = Counter((proof.argument, "link" in proof.arrays) for proof in result.certificates)
+    for (argument, _), number in (count - most).items():
+        yield f"{number} certificates for {argument} that nothing here reads"
+    for proof in result.certificates:
+        argument = proof.argument
+        if argument in ARRAYS and set(proof.arrays) not in ARRAYS[argument]:
+            yield f"a certificate for {argument} with the arrays {', '.join(sorted(proof.arrays)) or 'none'}"
+        elif argument in bounding and argument is not result.bound.argument:
+            try:
+                proven = derivations[argument](problem, result.certificates)
+            except (InputError, InfeasibleError, ValueError) as error:
+                yield f"the certificate for {argument} proves nothing: {error}"
+                continue
+            if not 0 < proven <= result.objective.value * (1 + RELATIVE):
+                yield f"the certificate for {argument} proves {proven!r} of an objective {result.objective.value!r}"
 
 
 # Bounds of all topologies.
@@ -471,7 +531,11 @@ def _check_lengths_after(
     if proof is None:
         log.leave_out(figure, f"a routing of {worst!r} is there, and nothing proves that it is the best")
         return
-    retained = remaining(topology, proof.integers("link", 2).tolist())
+    link = proof.integers("link", 2).tolist()
+    if not (topology.arcs == link).all(axis=1).any():
+        log.add("robustness", f"the lengths are of the failure of the link {tuple(link)}, which is not there")
+        return
+    retained = remaining(topology, link)
     arcs = retained > 0
     try:
         lengths = proof.floats("lengths", len(arcs))[arcs]
@@ -514,6 +578,7 @@ ROUTING = Checker(
     objective=objective_name,
     constraints=(("flow", all_demand_routed), ("max-hops", short_paths)),
     value=objective_value,
+    of_results=(("certificate", certificates_read),),
     arguments=routing_arguments,
 )
 
@@ -528,6 +593,7 @@ SEVERAL = Checker(
         ("flow", all_demand_routed),
     ),
     value=objective_value,
+    of_results=(("certificate", certificates_read),),
     arguments=topology_arguments,
     less=less_of,
     evidence=check_evidence,
