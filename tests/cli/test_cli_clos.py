@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import csv
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.cli_cases import run, write
+from tests.support.paths import INSTANCES
 
 SUPERPOD = {"servers": 128, "degree": 8, "link_gbps": 400, "radix": 64}
 SMALL = {"servers": 4, "degree": 2, "link_gbps": 400, "radix": 4}
@@ -101,6 +103,18 @@ def test_blast_radius(tmp_path: Path) -> None:
     assert "plays no part" in refused("resilience", path, "--fail", "switch:0")
     ring = instance(tmp_path, SMALL, fabric=None, topology={"family": "ring", "servers": 4})
     assert "only a Clos fabric" in refused("resilience", ring)
+
+
+@pytest.mark.parametrize(("kind", "name"), [("co-optimisation", "tiny-4"), ("llm-training", "llm-training/small-16")])
+def test_kinds_without_a_clos_fabric(kind: str, name: str, tmp_path: Path) -> None:
+    """Their networks are families: an instance and `--fabric clos` are refused by the kind, with what is covered."""
+    text = " ".join(refused("resilience", INSTANCES / f"{name}.yaml").split())
+    assert f"networks of kind {kind} are families" in text
+    assert "a collective on fabric: {clos: ...}" in text
+    solution = tmp_path / "solution.json"
+    solution.write_text(json.dumps({"kind": f"{kind}-solution"}))
+    text = " ".join(refused("resilience", solution, "--fabric", "clos").split())
+    assert f"--fabric: networks of kind {kind} are families" in text
 
 
 def test_planes_share_a_failure(tmp_path: Path) -> None:

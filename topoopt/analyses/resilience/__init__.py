@@ -320,9 +320,11 @@ def answer_outages(
 
 
 def refuse_mixed(kind: str, days: int | None, spares: str | None, alone: Mapping[str, object]) -> None:
-    """Raise InputError where options of days and of single failures meet, or the plan trains no language model."""
-    from topoopt.core.errors import InputError, Problem
+    """Raise InputError where options of days and of single failures meet, or the kind has no days or no such fabric."""
+    from topoopt.analyses.resilience.clos import OTHER_KINDS, refuse_clos
 
+    if alone.get("--fabric") == "clos" and kind in OTHER_KINDS:
+        refuse_clos(kind, "", "--fabric", "clos")
     problems = []
     if days is None and spares is not None:
         problems.append(Problem("only with --days", path="--set spares", value=spares))

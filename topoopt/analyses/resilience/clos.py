@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from rich.console import Console
@@ -27,13 +27,15 @@ from topoopt.page.text import counted, number, percent, ratio
 from topoopt.verify.collective import allgather_ratio
 
 KIND = "collective"
+OTHER_KINDS = ("co-optimisation", "llm-training")
+"""Kinds whose networks are families: they name no Clos fabric, whose leaves, spines and planes are counted."""
 
 
 def clos_problem(file: Path) -> CollectiveProblem | None:
     """The collective in an instance or a solution; None: the file is of another kind.
 
     Raises:
-        InputError: everything wrong with it, or its network is no Clos fabric.
+        InputError: everything wrong with it, its network is no Clos fabric, or an instance of a kind that names none.
     """
     document = parse_document(file, KIND_LIMITS)
     kind = document.data.get("kind") if isinstance(document.data, dict) else None
@@ -42,11 +44,20 @@ def clos_problem(file: Path) -> CollectiveProblem | None:
     elif kind == f"{KIND}{SUFFIX}":
         problem = kind_named(KIND).files.solutions.read(file).problem
     else:
+        if kind in OTHER_KINDS:
+            refuse_clos(str(kind), str(file), "kind", str(kind))
         return None
     if problem is None or problem.fabric is None:
         text, allowed = "only a Clos fabric has switches whose failure is studied", "fabric: {clos: ...}"
         raise InputError([Problem(text, file=str(file), path="fabric", allowed=allowed)])
     return problem if isinstance(problem, CollectiveProblem) else None
+
+
+def refuse_clos(kind: str, file: str, path: str, value: str) -> NoReturn:
+    """Raise InputError: plans of this kind are on families of networks, in which no leaf, spine or plane is counted."""
+    text = f"networks of kind {kind} are families, without the leaves, spines and planes of a Clos fabric"
+    allowed = f"a collective on fabric: {{clos: ...}}; links, servers and switches of a solution ({kind}{SUFFIX})"
+    raise InputError([Problem(text, file, None, path, value, allowed)])
 
 
 def blast_study(problem: CollectiveProblem) -> dict[str, Any]:
