@@ -6,8 +6,6 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-import numpy as np
-
 from topoopt.core.arrays import NS_PER_S, Floats
 from topoopt.core.errors import InputError, Problem
 from topoopt.core.llm_training import LlmTrainingProblem
@@ -29,7 +27,6 @@ from topoopt.core.switching import (
 from topoopt.simulate.llm_training.costs import (
     WHOLE,
     GroupRates,
-    data_bytes,
     layer_traffic,
     ranks_beside,
 )
@@ -161,18 +158,12 @@ def _tokens(
 def _weights(
     problem: LlmTrainingProblem, strategy: ParallelStrategy, stages: StagePasses, rates: GroupRates
 ) -> tuple[RailExchange, ...]:
-    unit, slow = np.ones(1), problem.cluster.slowdown
-    replicas = strategy.data * strategy.context * unit
-    of_experts = strategy.gpus / strategy.pipeline / (strategy.expert * strategy.expert_tensor) * unit
-    size = problem.formats.gradient_bytes
-    dense = data_bytes(stages.dense_weights, replicas, 3.0 * unit, size, unit)
-    routed = data_bytes(stages.expert_weights, of_experts, 3.0 * unit, size, unit)
-    slow = slow / problem.device.reached.gather
-    reduced, gathered = (slow * (a / rates.data + b / rates.expert_data) for a, b in zip(dense, routed, strict=True))
-    hidden = problem.overlap.data
+    """Half of the gathers stand in either pass, and gradients in the backward one."""
+    back, both, layers = layer_sync(problem, strategy, stages, rates)
+    slow, hidden = problem.cluster.slowdown * layers, problem.overlap.data
     return tuple(
-        RailExchange((both / 2.0, both / 2.0 + back), 0.0, 0.0, 0.0, 0.0, hidden)
-        for both, back in zip(gathered.tolist(), reduced.tolist(), strict=True)
+        RailExchange((gathered / 2.0, gathered / 2.0 + reduced), 0.0, 0.0, 0.0, 0.0, hidden)
+        for gathered, reduced in zip((slow * both).tolist(), (slow * back).tolist(), strict=True)
     )
 
 
