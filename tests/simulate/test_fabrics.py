@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.fabric_cases import clusters
-from topoopt.core.clos import fat_tree_arity
+from topoopt.core.clos import fat_tree_arity, k_ary_tree
 from topoopt.core.cluster import Cluster, LinkDirection
 from topoopt.core.errors import InputError
 from topoopt.core.topology import Topology
@@ -131,6 +131,15 @@ def test_fat_tree_is_the_textbook_one() -> None:
         assert len(path) - 1 == (2 if i // 2 == j // 2 else 4 if i // 4 == j // 4 else 6)
     assert set(network.link_rate) == {50 * GBPS}
     assert network.ring_round_latency_ms == pytest.approx(0.016)
+
+
+@pytest.mark.parametrize(("ratio", "links"), [(1.0, 4), (1.5, 3), (2.0, 2), (3.0, 2), (4.0, 1), (5.0, 1), (4 / 3, 3)])
+def test_simulated_uplinks_are_those_of_the_bill(ratio: float, links: int) -> None:
+    """k = 8: a rack of 4 servers has ceil(4 / ratio) links up, simulated as well as counted."""
+    options = FabricOptions(oversubscription=ratio)
+    network = FABRICS["oversubscribed-fat-tree"].build(cluster(128), (), options)
+    up = [head for tail, head in network.link_ends.tolist() if tail == 128 and head >= 128]
+    assert len(up) == k_ary_tree(128, ratio).tiers[0].up == links
 
 
 def test_fat_tree_spreads_pairs_over_its_cores() -> None:

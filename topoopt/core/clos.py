@@ -403,7 +403,7 @@ class _Design:
         elif tiers == 1:
             down, up = self.radix * breakout, 0
         else:
-            down, up = half * breakout, math.ceil(half / ratio[0] - 1e-9)
+            down, up = half * breakout, links_up(half, ratio[0])
         leaves = self._leaves(down)
         levels = [ClosTier(leaves, down, up, design.servers * design.degree)]
         pods, pod_leaves = 1, leaves
@@ -414,7 +414,7 @@ class _Design:
         if tiers == 2:
             levels.append(self._joined(levels[0], "leaf", top, leaves, 1))
         if tiers == 3:
-            above = TierStatement(down=half, up=math.ceil(half / ratio[1] - 1e-9))
+            above = TierStatement(down=half, up=links_up(half, ratio[1]))
             spine = self.listed[1] if self.listed else above
             pods, pod_leaves, spines = self._pods(levels[0], spine)
             levels.append(ClosTier(spines * pods, spine.down, spine.up, leaves * up))
@@ -521,6 +521,11 @@ def fat_tree_arity(servers: int) -> int:
     return k
 
 
+def links_up(down: int, ratio: float) -> int:
+    """Links up of a switch with so many links down, for an oversubscription of at most `ratio` (at least 1)."""
+    return math.ceil(down / ratio * (1 - 1e-9))
+
+
 def k_ary_tree(servers: int, rack_ratio: float = 1.0, aggregation_ratio: float = 1.0) -> ClosFabric:
     """The fat-tree of the least arity k that holds the servers, of which only racks and pods in use are built.
 
@@ -537,8 +542,8 @@ def k_ary_tree(servers: int, rack_ratio: float = 1.0, aggregation_ratio: float =
     half = k // 2
     racks = -(-servers // half)
     pods = -(-racks // half)
-    up = math.ceil(half / rack_ratio - 1e-9) if racks > 1 else 0
-    above = math.ceil(half / aggregation_ratio - 1e-9) if pods > 1 else 0
+    up = links_up(half, rack_ratio) if racks > 1 else 0
+    above = links_up(half, aggregation_ratio) if pods > 1 else 0
     tiers = [ClosTier(racks, half, up, servers)]
     if up:
         tiers.append(ClosTier(pods * up, half, above, racks * up))

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import ceil
 
 import numpy as np
 
 from topoopt.core.arrays import Draws, Int32s, Ints, bytes_per_ms, offsets
-from topoopt.core.clos import fat_tree_arity
+from topoopt.core.clos import fat_tree_arity, links_up
 from topoopt.core.cluster import Cluster
 from topoopt.core.collective import GroupSchedule
 from topoopt.core.errors import InputError, Problem
@@ -382,7 +381,7 @@ def tree_network(
     first_rack, first_aggregation, first_core = n, n + k * half, n + 2 * k * half
 
     host = np.arange(n)
-    pods = np.arange(k if options.radix is None else ceil(n / half**2))
+    pods = np.arange(k if options.radix is None else -(-n // half**2))
     pod, i, j = (axis.ravel() for axis in np.meshgrid(pods, np.arange(half), np.arange(half), indexing="ij"))
     wired, upper = j < rack[0], j < aggregation[0]
     ends = [
@@ -505,7 +504,7 @@ def _ratio(options: FabricOptions) -> float:
 def oversubscribed_fat_tree(cluster: Cluster, groups: Sequence[Group], options: FabricOptions) -> Network:
     """Only `options.layer` is oversubscribed, the other layer has all its links."""
     half, ratio = arity_of(cluster, options) // 2, _ratio(options)
-    count = ceil(half / ratio * (1 - 1e-12))
+    count = links_up(half, ratio)
     few, all_of_them = (count, half / (ratio * count)), (half, 1.0)
     at_rack = options.layer == LAYERS[0]
     return tree_network(
