@@ -131,7 +131,7 @@ def test_replay_takes_as_long_as_the_pipeline(parts: dict[str, Any]) -> None:
     found = replayed_us(problem, one, [4 * stage for stage in range(4)]) / 1e6
     # The order of zb-2p is one for stages with hops; joined passes of dualpipe-v end together, in a trace one by one.
     near = one.schedule in (PipelineSchedule.ZB_2P, PipelineSchedule.DUALPIPE_V)
-    assert found == pytest.approx(due, rel=0.02 if near else 1e-3)
+    assert found == pytest.approx(due, rel=0.04 if near else 1e-3)
 
 
 def costs_of(problem: LlmTrainingProblem, one: ParallelStrategy) -> StageCosts:

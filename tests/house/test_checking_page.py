@@ -51,7 +51,7 @@ def test_the_page_has_the_tables_of_every_kind() -> None:
     for kind in KINDS:
         assert f"<!-- generated: decisions {kind} -->" in sections[kind]
         assert len(re.sub(r"<!--.*?-->", "", sections[kind]).split()) >= 15, kind
-    assert len(PAGE.splitlines()) <= 160
+    assert len(PAGE.splitlines()) <= 165
 
 
 def test_what_all_kinds_have_is_listed(checks: ModuleType) -> None:

@@ -303,7 +303,7 @@ def test_tours_of_a_kautz_graph_share_the_load(servers: int, degree: int) -> Non
 def test_every_fabric_has_a_line() -> None:
     """A `ListedFabric` of any module of the folder stands in the table, once."""
     folder = importlib.import_module("topoopt.simulate.fabrics")
-    modules = [
+    modules = [folder] + [
         importlib.import_module(f"{folder.__name__}.{found.name}") for found in pkgutil.iter_modules(folder.__path__)
     ]
     made = {

@@ -70,7 +70,7 @@ def test_gains_on_a_network_are_of_that_network() -> None:
 def test_gains_of_a_search_that_gave_up_are_at_least_so_large(monkeypatch: pytest.MonkeyPatch) -> None:
     """The patience of a search that need not prove anything ends: no limit was met, and yet nothing is proven."""
     problem = problem_of("llm-training")
-    space = replace(problem.space, tensor=(4,), context=(1,), pipeline=(1, 2), zero=(1,), short_ends=())
+    space = replace(problem.space, tensor=(2, 4), context=(1,), pipeline=(1, 2), zero=(1,), short_ends=())
     monkeypatch.setattr(strategies, "PATIENCE", 0)
     monkeypatch.setattr(strategies, "FIRST", 1)
     found = explain(solve(replace(problem, space=space, prove=False)), Question(checks=1))

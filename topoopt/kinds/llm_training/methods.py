@@ -347,6 +347,8 @@ def _sentence(change: WhatIf) -> str:
     if change.iteration_time_s is None or change.faster_percent is None:
         why = "there is no strategy or no network" if change.proven else "no time was left to search"
         return f"With {change.change}: {why}."
+    if not change.proven and change.faster_percent < 0:
+        return f"With {change.change}: the search of {seconds(change.iteration_time_s)} ended before it was faster."
     how = (
         f"{number(change.faster_percent)} % faster"
         if change.faster_percent >= 0

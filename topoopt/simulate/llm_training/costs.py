@@ -358,8 +358,8 @@ def layer_activations(problem: LlmTrainingProblem, columns: StrategyColumns, kin
     split = np.where(columns.sequence > 0, t, 1.0)
     tokens = columns.micro_batch * length / columns.context
     cut, whole = mixer_kept(kind.mixer, t)
-    # Selective recomputation leaves out scores. Tiles do not keep them; software that computes products again leaves out
-    # outputs of norms and functions as well.
+    # Selective recomputation leaves out scores. Tiles do not keep them; software that computes products again leaves
+    # out outputs of norms and functions as well.
     selective = columns.recomputes(Recompute.SELECTIVE)
     again = np.where(selective & formats.flash & (problem.device.reached.again > 0.0), ELEMENT, 0.0)
     kept = ((4.0 - again) * blocks_of(kind) * h + ELEMENT * whole) / split + ELEMENT * cut

@@ -170,7 +170,7 @@ def test_a_solution_from_file_to_checked_file(tmp_path: Path) -> None:
     assert routing_bound(problem, read.figures.topology, [lengths]) == pytest.approx(read.objective.value, rel=1e-5)
     for damaged in (moved, np.zeros_like(moved), moved[:, :-1], moved[:0]):
         arrays = {**lengths.arrays, "generators": damaged.astype(np.int64).ravel()}
-        with pytest.raises(ValueError, match="generators|reshape"):
+        with pytest.raises(ValueError, match=r"generators|reshape"):
             routing_bound(problem, read.figures.topology, [replace(lengths, arrays=arrays)])
 
 
