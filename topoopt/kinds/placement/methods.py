@@ -86,6 +86,9 @@ WALKS = (
 LARGE_WALK = 40
 """Operators up to which the largest of them is tried."""
 
+QUEUED_WALK = 24
+"""Operators up to which queues are walked through at length; dolls of queues take many times those without."""
+
 HALVINGS, HALVED = 5, WALKS[1]
 """Of what is open between bound and value, where no walk at the value ends; and the walk at each."""
 
@@ -177,8 +180,8 @@ def schedule_proof(
 
     def derived(argument: Argument, low: float) -> tuple[Bound, Certificate] | None:
         count = len(problem.operators)
-        few = count <= FEW_OPERATORS
-        for size in WALKS[: 3 if count <= LARGE_WALK else 2 if few else 1]:
+        few = count <= (QUEUED_WALK if argument is Argument.QUEUED_SCHEDULES else FEW_OPERATORS)
+        for size in WALKS[: 3 if few and count <= LARGE_WALK else 2 if few else 1]:
             if (proven := walked(argument, value, size)) is not None:
                 return Bound(proven[0], argument), schedule_certificate(argument, value, proven[1])
         best, high = None, value
@@ -198,7 +201,8 @@ def schedule_proof(
     low = floor if best is None else best[0].value
     fifo = isinstance(problem.objective, Latency) and problem.objective.sharing == "fifo"
     if fifo and not meets(value, low, Tolerance.TIMES_ROUNDED_DOWN):
-        best = derived(Argument.QUEUED_SCHEDULES, low) or best
+        queued = derived(Argument.QUEUED_SCHEDULES, low)
+        best = queued if queued is not None and queued[0].value > low else best
     return ((), ()) if best is None else ((best[0],), (best[1],))
 
 
