@@ -233,12 +233,15 @@ class Lift:
 
 # The race.
 
-ROUNDS = ((0.5, 8), (0.2, 16), (0.15, 32), (0.15, 64))
-"""Of each round the part of the work, and the most annealings of a group.
+ROUNDS = ((0.5, 1, 8), (0.2, 1, 16), (0.15, 1, 32), (0.15, 1, 64))
+"""Of each round the part of the work, and the least and the most annealings of a group.
 
 The best graph of a group may come of one annealing in four, so that the first round, after which most groups are out,
 has to repeat them. What groups of few ports need not goes to those of many.
 """
+
+ONE_WAY_ROUNDS = ((0.25, 2, 512), (0.25, 4, 512), (0.25, 4, 512), (0.25, 4, 512))
+"""The same of one-way links, where even loads decide, not hops alone: many annealings give graphs to select from."""
 
 ENOUGH = 300
 """Proposals of one annealing, by the square of the number of ports: where there is work for more, it starts anew.
@@ -298,7 +301,7 @@ def race(n: int, d: int, links: LinkDirection, work_s: float, seed: int, stop: S
     running = competitors(n, d)
     best: list[Lift] = []
     number, start = seed << 20, temperatures(d)
-    for part, most in ROUNDS:
+    for part, least, most in ONE_WAY_ROUNDS if links is LinkDirection.UNIDIRECTIONAL else ROUNDS:
         cost = [nanoseconds(n, d, group, levels) for group in running]
         enough = [ENOUGH * (n // group.order * d) ** 2 for group in running]
         wanted = [most * count * price_ns for count, price_ns in zip(enough, cost, strict=True)]
@@ -306,7 +309,7 @@ def race(n: int, d: int, links: LinkDirection, work_s: float, seed: int, stop: S
         scored: list[tuple[float, int]] = []
         for index, group in enumerate(running):
             proposals = granted[index] / cost[index]
-            tries = max(1, int(proposals / enough[index] + 1e-9))
+            tries = max(least, int(proposals / enough[index] + 1e-9))
             lifts: list[Lift] = []
             for _ in range(tries):
                 if (best or lifts) and stop.reason() is not None:

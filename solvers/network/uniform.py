@@ -48,6 +48,9 @@ FEW_GROUPS = 6
 MANY = 1024
 """Servers above which one race is made: listing the groups takes seconds."""
 
+LARGE = 512
+"""Servers from which on a race has more work, for annealings of more orbits."""
+
 LARGER = 16
 """Servers that are removed at most."""
 
@@ -64,10 +67,16 @@ def is_uniform(demand: Floats) -> bool:
     return unit > 0 and int(np.count_nonzero(demand == unit)) == demand.size - len(demand) and not np.diag(demand).any()
 
 
-def work_s(n: int, d: int) -> tuple[float, ...]:
+def work_s(n: int, d: int, links: LinkDirection) -> tuple[float, ...]:
     """Processor seconds of a first race, and of another where that is not close to the bound; many servers have one."""
-    full = min(70.0 if d <= 4 else 42.0, (n * d) ** 2 / 800.0)
-    return (15.0,) if n > MANY else (min(6.5, full / 4.0), full)
+    if n > MANY:
+        return (15.0,)
+    size = (n * d) ** 2 / 800.0
+    if links is LinkDirection.UNIDIRECTIONAL:
+        full = min(90.0 if d <= 4 else 45.0, size)
+        return min(4.0, full / 4.0), full
+    full = min(70.0 if d <= 4 else 42.0 if n < LARGE else 54.0, size)
+    return min(6.5, full / 4.0), full
 
 
 def search_uniform(
@@ -116,7 +125,7 @@ class _Search:
         self.steps: list[tuple[str, float, float]] = []
 
     def run(self) -> TopologySearchResult:
-        for number, work in enumerate(work_s(self.n, self.d)):
+        for number, work in enumerate(work_s(self.n, self.d, self.links)):
             if self.best and (self._late or self._close):
                 break
             lifts: list[Lift] = []

@@ -24,7 +24,7 @@ class Size(NamedTuple):
 
 CEILINGS: dict[str, Size] = {
     "formulations": Size(6725, 15, 47),
-    "solvers": Size(32157, 91, 180),
+    "solvers": Size(32169, 91, 180),
     "topoopt.analyses": Size(9045, 25, 35),
     "topoopt.cli": Size(2909, 10, 4),
     "topoopt.core": Size(11053, 27, 287),
@@ -42,7 +42,7 @@ CEILINGS: dict[str, Size] = {
 }
 
 
-SOURCES = Size(11253, 66, 90)
+SOURCES = Size(11252, 66, 90)
 """The same of the C++ of the native module: lines, files, and the structs and classes that a line begins with."""
 
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import topoopt
-from solvers.network import lifts
+from solvers.network import lifts, uniform
 from tests.support.network_files import ROUTING, TOPOLOGY, load, refused, with_
 from topoopt.core.errors import InputError, Problem
 from topoopt.kinds import kind_named
@@ -284,7 +284,9 @@ def test_topologies_that_are_too_large_become_circulants(tmp_path: Path, monkeyp
     fields = {"servers": 16, "degree": 4, "links": "unidirectional", "demand": {"family": "uniform"}}
     problem = load(tmp_path, with_(TOPOLOGY, **fields))
     monkeypatch.setattr(reader, "MOST_ROUTE_ENTRIES", 2 * 16 * 15 - 1)
-    monkeypatch.setattr(lifts, "MAX_TRIVIAL", 8)  # as where there are so many servers: each graph has its group
+    # As where there are so many servers: each graph has its group, and no link is exchanged alone.
+    monkeypatch.setattr(lifts, "MAX_TRIVIAL", 8)
+    monkeypatch.setattr(uniform, "POLISH_SERVERS", 8)
     solution = topoopt.solve(problem)
     assert solution.plan.flows[0].by_orbits
     assert solution.check.ok
