@@ -240,7 +240,7 @@ The best graph of a group may come of one annealing in four, so that the first r
 has to repeat them. What groups of few ports need not goes to those of many.
 """
 
-ONE_WAY_ROUNDS = ((0.25, 2, 512), (0.25, 4, 512), (0.25, 4, 512), (0.25, 4, 512))
+DIRECTED_ROUNDS = ((0.25, 2, 512), (0.25, 4, 512), (0.25, 4, 512), (0.25, 4, 512))
 """The same of one-way links, where even loads decide, not hops alone: many annealings give graphs to select from."""
 
 ENOUGH = 300
@@ -301,7 +301,7 @@ def race(n: int, d: int, links: LinkDirection, work_s: float, seed: int, stop: S
     running = competitors(n, d)
     best: list[Lift] = []
     number, start = seed << 20, temperatures(d)
-    for part, least, most in ONE_WAY_ROUNDS if links is LinkDirection.UNIDIRECTIONAL else ROUNDS:
+    for part, least, most in DIRECTED_ROUNDS if links is LinkDirection.UNIDIRECTIONAL else ROUNDS:
         cost = [nanoseconds(n, d, group, levels) for group in running]
         enough = [ENOUGH * (n // group.order * d) ** 2 for group in running]
         wanted = [most * count * price_ns for count, price_ns in zip(enough, cost, strict=True)]
