@@ -26,7 +26,8 @@ import numpy as np
 from solvers.collective.breadth_first import MOST_DEGREE, search_cayley, step_loads
 from solvers.collective.options import AllReduceOption, GroupOptions, best_option
 from solvers.network.annealing import anneal, table_of, table_of_arcs, topology_of
-from solvers.network.assembly import assemble, assign_switches, coset_size
+from solvers.network.assembly import assemble, assign_switches, coset_size, ring_arcs
+from solvers.network.distances import Selection, select_offsets
 from solvers.network.finder import find_topology
 from solvers.network.seeds import fits, grouped_links, random_seed
 from solvers.stop import Stop
@@ -79,8 +80,8 @@ def annealed_topologies(
             continue
 
 
-TRIED = 2
-"""Numbers of links across, those of least estimate."""
+TRIED, TRIED_PRODUCTS = 2, 4
+"""Numbers of links across, those of least estimate: of random graphs, and of products, which take no time."""
 
 
 def grouped_topologies(
@@ -106,6 +107,29 @@ def grouped_topologies(
                 yield _annealed(cluster, demand, size, across, np.random.default_rng((seed, stream, across)), stop)
             except InfeasibleError:  # no such graph, or in pieces
                 continue
+
+
+def product_topologies(cluster: Cluster, demand: Demand) -> Iterator[Topology]:
+    """Products of two circulants: one on each of the equally spaced groups that reduce most, one on each block of
+    consecutive servers, one of every group; at most `TRIED_PRODUCTS`, and none where there are no such groups.
+
+    A part of an operator that stands on one server of a block, such as an expert, reads the samples of that block: what
+    is sent stays in blocks, and gradients are reduced in groups.
+    """
+    n, degree, links = cluster.servers, cluster.degree, cluster.links
+    size = busiest_size(demand)
+    if links is not LinkDirection.BIDIRECTIONAL or size is None or not demand.model_parallel_bytes.any():
+        return
+    groups = n // size
+    for across in list(links_across(demand, size, degree))[:TRIED_PRODUCTS]:
+        try:
+            inside = select_offsets(size, degree - across, links, Selection.FLEXNET)
+            block = select_offsets(groups, across, links, Selection.FLEXNET)
+        except InfeasibleError:  # a single link joins no more than two servers
+            continue
+        parts = [groups * ring_arcs(size, p, links) + group for p in inside for group in range(groups)]
+        parts += [ring_arcs(groups, p, links) + groups * first for p in block for first in range(size)]
+        yield assemble(n, degree, links, parts, f"product of circulants, {across} of {degree} links in blocks")
 
 
 def busiest_size(demand: Demand) -> int | None:

@@ -20,6 +20,7 @@ from solvers.job.candidate_topologies import (
     allreduce_sizes,
     annealed_topologies,
     grouped_topologies,
+    product_topologies,
 )
 from solvers.job.realise import (
     LP_SERVERS,
@@ -29,6 +30,7 @@ from solvers.job.realise import (
     mix_realised,
     pairs_routed,
     realise,
+    split_routed,
     too_long,
     with_rings_for,
     with_schedules,
@@ -190,7 +192,7 @@ class TopologyStep:
             realised += [realise(self.cluster, cayley, groups, pairs=pairs) for cayley in made]
         if self.settings.allreduce is AllReduceChoice.RINGS:
             candidates = []
-            for option in realised:
+            for option in self._routed(realised, demand) if limit > 1 else realised:
                 time_ms = self._time_ms(graph, strategy, option, "rounds", at_most_ms)
                 at_most_ms = min(at_most_ms, time_ms)
                 candidates.append(Candidate(origin, strategy, option, time_ms))
@@ -198,12 +200,22 @@ class TopologyStep:
             candidates = [self.timed(graph, Candidate(origin, strategy, option, np.inf)) for option in realised]
         return sorted(candidates, key=lambda candidate: candidate.iteration_time_ms)
 
+    def _routed(self, realised: list[Realisation], demand: Demand) -> Iterator[Realisation]:
+        """These, and where the effort is made each with routes split for the demand as well."""
+        traffic = demand.model_parallel_bytes
+        for option in realised:
+            yield option
+            if self.effort.routed and traffic.any():
+                yield split_routed(self.cluster, option, traffic, seed=self.seed)
+
     def _topologies(self, demand: Demand, limit: int) -> Iterator[tuple[Topology, bool]]:
         """Each, and whether its links are in groups."""
         cluster, count = self.cluster, self.effort.annealed if limit > 1 else 0
         for topology in candidate_topologies(cluster, demand, limit=limit, seed=self.seed):
             yield topology, False
         for topology in grouped_topologies(cluster, demand, count=min(1, count), seed=self.seed, stop=self.stop):
+            yield topology, True
+        for topology in product_topologies(cluster, demand) if self.effort.routed and limit > 1 else ():
             yield topology, True
         for topology in annealed_topologies(cluster, demand, count=count, seed=self.seed, stop=self.stop):
             yield topology, False
@@ -214,7 +226,7 @@ class TopologyStep:
         """Iteration time on a topology as the portfolio realises it, which is the same whenever it comes up again; by
         `rounds` infinite where it exceeds `at_most_ms`."""
         topology = realisation.topology
-        key = strategy, model, topology.arcs.tobytes() + topology.multiplicity.tobytes()
+        key = strategy, f"{model} {realisation.tailored}", topology.arcs.tobytes() + topology.multiplicity.tobytes()
         if key in self._times:
             return self._times[key]
         if model != "rounds":

@@ -135,6 +135,9 @@ def _widest_walk(flow: Floats, into: list[list[int]], tail: list[int], source: i
 LP_SERVERS = 32
 """Up to so many servers the shares of k shortest paths are also found by a linear program."""
 
+MOST_PATHS = 4
+"""Paths that the traffic of a pair is split over."""
+
 MOST_HOPS = 24_000_000
 """Hops of the paths that are balanced at once on larger clusters: each takes some 40 bytes, and links that fit a few
 transfers can leave a hundred hops from server to server."""
@@ -212,6 +215,12 @@ def too_long(topology: Topology, pairs: Bools | None, paths_per_pair: int = 1) -
     return paths_per_pair * int((hops if pairs is None else hops.T[pairs]).sum()) > MOST_HOPS
 
 
+def split_routed(cluster: Cluster, base: Realisation, weights: Floats, *, seed: int = 0) -> Realisation:
+    """The same topology and rings with routes of all pairs, the traffic of each split over the most paths."""
+    routes = balanced_routes(base.topology, weights, paths_per_pair=MOST_PATHS, seed=seed)
+    return replace(_assembled(cluster, base.topology, routes, base.rings), tailored=True)
+
+
 def demand_routed(cluster: Cluster, base: Realisation, weights: Floats, *, seed: int = 0) -> Iterator[Realisation]:
     """The same topology and rings with routes balanced for given traffic: by balancing whole or split paths, by LP.
 
@@ -226,7 +235,7 @@ def demand_routed(cluster: Cluster, base: Realisation, weights: Floats, *, seed:
     # Above, all pairs have routes in no plan, and would take gigabytes.
     large = base.topology.servers > ALL_PAIRS_SERVERS
     pairs = weights > 0 if large else None
-    for paths_per_pair in (1, 2, 4):
+    for paths_per_pair in (1, 2, MOST_PATHS):
         if paths_per_pair > 1 and too_long(base.topology, pairs, paths_per_pair):
             break
         routes = balanced_routes(base.topology, weights, paths_per_pair=paths_per_pair, seed=seed, pairs=pairs)
