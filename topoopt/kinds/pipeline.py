@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -340,3 +340,31 @@ class Explanation:
 
     def __str__(self) -> str:
         return "\n".join(self.words)
+
+
+def times_changed(
+    problem: Any, changes: Mapping[str, Mapping[str, Any]], time: float, question: Question
+) -> tuple[dict[str, float], bool]:
+    """Return the time of a problem after each change of its fields, solved again; whether the limit cut some off.
+
+    The present time still holds after a change for the better, so that none comes out above it.
+    """
+    times: dict[str, float] = {}
+    for name, change in changes.items():
+        if not question.left_s():
+            return times, True
+        try:
+            result = solve(replace(problem, **change, sha256="", document=None), question.options("auto"))
+        except LimitError:
+            return times, True
+        if result.check.ok:
+            times[name] = min(float(result.objective.value), time)
+    return times, False
+
+
+def change_sentences(times: Mapping[str, float], time: float, text: Callable[[float], str], same: float) -> list[str]:
+    """Return what each change gains over the present time; a part of it below `same` is no gain."""
+    return [
+        f"{change}: {text(after)}" + (", no gain." if after >= time * (1 - same) else f", {1 - after / time:.1%} less.")
+        for change, after in times.items()
+    ]
