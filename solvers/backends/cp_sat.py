@@ -17,7 +17,7 @@ from formulations.programs import LpArrays
 from solvers.backends.backend import Claim, OnIncumbent, Options, SolverTask, bad_option
 from solvers.backends.highs import run_highs
 from topoopt.core.arrays import Floats, Ints
-from topoopt.core.errors import InputError, Problem
+from topoopt.core.errors import Problem, raise_any
 from topoopt.core.proofs import Status, StopReason
 
 MOST_COEFFICIENT = 2**50
@@ -198,8 +198,7 @@ def _solved(task: SolverTask, low: Floats, high: Floats) -> Claim:
     for number, (column, coefficient, _, _) in enumerate(rows):
         if sum(abs(a) * int(r) for a, r in zip(coefficient, reach[column], strict=True)) > _MOST_ACTIVITY:
             problems.append(Problem("coefficients times bounds leave 64 bits", path=program.row_name(number)))
-    if problems:
-        raise InputError(problems)
+    raise_any(problems)
     model = cp_model.CpModel()
     variables = [
         model.new_int_var(int(a), int(b), program.column_name(j))

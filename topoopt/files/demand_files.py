@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from topoopt.core.arrays import MIB, Floats
-from topoopt.core.errors import InputError, Problem, extra
+from topoopt.core.errors import Problem, extra, raise_any
 from topoopt.files.codec import MAX_SERVERS
 from topoopt.files.graph_files import SOURCES, TARGETS, Row, column_of, is_header, table_rows
 from topoopt.files.issues import value_text
@@ -162,8 +162,7 @@ class DemandTable:
             )
             if which
         ]
-        if problems:
-            raise InputError(problems)
+        raise_any(problems)
         at = [number[name] for name in self.names]
         whole = np.zeros((servers, servers))
         whole[np.ix_(at, at)] = self.matrix

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from topoopt.core.arrays import divisors
-from topoopt.core.errors import InputError, Problem
+from topoopt.core.errors import InputError, Problem, raise_any
 from topoopt.core.parallelism import (
     MAX_GPUS,
     RANK_ORDER,
@@ -104,8 +104,7 @@ def model_section(launch: Launch) -> dict[str, Any] | str | None:
         text, allowed = f"{count} heads do not divide the width {width}", f"divisors of {width}, or --kv-channels"
         problems.append(Problem(text, path=launch.flag("heads"), value=str(count), allowed=allowed))
     problems += _experts_problems(launch)
-    if problems:
-        raise InputError(problems)
+    raise_any(problems)
     hidden, heads = values["hidden"], values["heads"]
     gated = launch.has("gated")
     section: dict[str, Any] = {

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from topoopt.core.arrays import MIB
-from topoopt.core.errors import InputError, Problem
+from topoopt.core.errors import InputError, Problem, raise_any
 from topoopt.core.result import Result
 from topoopt.files.issues import value_text
 from topoopt.files.reader_fields import FieldTable, noted, used
@@ -210,8 +210,7 @@ def _measured(file: Path) -> tuple[dict[Group, dict[int, list[Choice]]], list[st
             continue
         choices = measured.setdefault((row["collective"], *group), {}).setdefault(size, [])  # type: ignore[arg-type]
         choices.append(Choice(row["algorithm"], row["protocol"], channels, value))
-    if problems:
-        raise InputError(problems[:50])
+    raise_any(problems[:50])
     columns = (*needed, "nodes", "ranks", "pipeOps", "regBuff", cost)
     return measured, [name for name in names if name not in columns]
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from solvers.stop import Stop, stop_on_signals
 from solvers.timing import LateError, Timing, step
-from topoopt.core.errors import InputError, LimitError, Problem
+from topoopt.core.errors import LimitError, Problem, raise_any
 from topoopt.core.process import versions
 from topoopt.core.proofs import Bound, Settled, Status, StopReason, settle
 from topoopt.core.result import (
@@ -201,8 +201,7 @@ def solve(problem: Any, options: SolveOptions = DEFAULT_OPTIONS) -> Any:
     methods = solver.methods(problem)
     if search.method == AUTO and options.chosen is None:
         problems += method_problems(methods, problem, search)
-    if problems:
-        raise InputError(problems)
+    raise_any(problems)
     instance = replace(problem, search=search)
     with ExitStack() as stack:
         timing = options.timing

@@ -24,7 +24,7 @@ from topoopt.core.process import verbose
 from topoopt.core.proofs import Status
 from topoopt.core.result import CUT_OFF, CheckResult, Result, SolutionHead
 from topoopt.page.charts import use_style
-from topoopt.page.output import shown
+from topoopt.page.output import say, shown
 from topoopt.page.text import ROUNDING, bound_text, counted, full_answer, objective_text, percent, quantity
 
 if TYPE_CHECKING:
@@ -300,8 +300,7 @@ def show_figures(
 
 def show_end(console: Console, solution: SolutionHead, files: Iterable[Path]) -> None:
     """The notes, and the files written."""
-    for note in solution.notes:
-        console.print(f"note: {note}", markup=False, soft_wrap=True, highlight=False)
+    say(console, notes=solution.notes)
     written = ", ".join(map(str, files))
     console.print(f"[dim]{escape(f'written: {written}')}[/]", soft_wrap=True, highlight=False)
 
@@ -449,8 +448,7 @@ def to_terminal(page: Page, console: Console, result: Result[Any, Any], wall_s: 
         console.print(escape(page.cause))
     facts = [(fact.name, fact.text(fact.value)) for fact in page.facts if fact.name]
     height = show_figures(console, result, wall_s, [facts[0], ("bound", bound_text(result)), *facts[1:]])
-    for violation in result.check.violations[:SHOWN_VIOLATIONS]:
-        console.print(violation, markup=False, soft_wrap=True, highlight=False)
+    say(console, *result.check.violations[:SHOWN_VIOLATIONS])
     free = SHOWN_LINES - OTHER_LINES - height
     hidden = []
     for table in page.tables():

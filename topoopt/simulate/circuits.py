@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from topoopt.core.arrays import Bools, Floats, Int32s, Ints, offsets, ranges
 from topoopt.core.cluster import Cluster
-from topoopt.core.errors import InputError, Problem
+from topoopt.core.errors import InputError, Problem, raise_any
 from topoopt.core.regional_circuits import RegionalCircuitsProblem
 from topoopt.core.workload import TaskGraph, TaskKind
 from topoopt.native import circuits
@@ -247,8 +247,7 @@ def _require_times(delay_ms: float, period_ms: float | None) -> None:
     if period_ms is not None and not 0 < period_ms < math.inf:
         text = "bad period"
         problems.append(Problem(text, path="period_ms", value=str(period_ms), allowed="above 0, finite"))
-    if problems:
-        raise InputError(problems)
+    raise_any(problems)
 
 
 def simulate_circuits(

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from topoopt.core.arrays import NS_PER_S, Floats
-from topoopt.core.errors import InputError, Problem
+from topoopt.core.errors import Problem, raise_any
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.parallelism import ParallelDimension as D
 from topoopt.core.parallelism import ParallelStrategy, PipelineSchedule
@@ -46,8 +46,7 @@ def rail_job(problem: LlmTrainingProblem, strategy: ParallelStrategy, settings: 
     columns = columns_of([strategy], problem.model.layers)
     beside, expert_beside = ranks_beside(problem, columns)
     problems = list(_problems(problem, strategy, beside, float(expert_beside[0])))
-    if problems:
-        raise InputError(problems)
+    raise_any(problems)
     rates = GroupRates.of(problem, columns)
     stages = stage_times(problem, strategy, rates)
     slow, shape = problem.cluster.slowdown, pipeline_shape(problem, strategy)
@@ -90,8 +89,7 @@ def rail_job(problem: LlmTrainingProblem, strategy: ParallelStrategy, settings: 
         circuit_share=rate / cluster.gpu_gbps,
     )
     short = list(_short(job))
-    if short:
-        raise InputError(short)
+    raise_any(short)
     return job
 
 

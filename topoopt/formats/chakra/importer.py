@@ -19,7 +19,7 @@ import numpy as np
 import typer
 
 from topoopt.core.arrays import Floats, Ints
-from topoopt.core.errors import InputError, Problem
+from topoopt.core.errors import InputError, Problem, raise_any
 from topoopt.core.workload import GRADIENT_BYTES, Operator, OperatorInput, Split, Workload
 from topoopt.formats.astrasim import BLOCKS, dimension_documents, npu_bandwidths, read_network
 from topoopt.formats.chakra import CollectiveUse, CommType, NodeType, TraceContent, read_trace, trace_files
@@ -292,8 +292,7 @@ def tasks_workload(
             return message_spans(rank, values["comm_dst"], places, dims)
         group, involved = values.get("pg_name"), tuple(bool(flag) for flag in values.get("involved_dim") or ())
         members = resolver.members(trace, None if group is None else str(group), involved, str(file))
-        if resolver.problems:
-            raise InputError(resolver.problems)
+        raise_any(resolver.problems)
         spans = spans_of(members, places, dims) if len(members) > 1 else None
         if spans is None and len(members) > 1:
             allowed = "groups that are products of coordinates; other sizes or another order of the dimensions"
@@ -639,8 +638,7 @@ def parse_dims(text: str) -> list[dict[str, Any]]:
         else:
             allowed = f"BLOCK:SIZE parted by commas, BLOCK one of {', '.join(BLOCKS.values())}"
             problems.append(Problem("not a dimension", None, None, "--dims", ascii(part[:40]), allowed))
-    if problems:
-        raise InputError(problems)
+    raise_any(problems)
     return dimensions
 
 
