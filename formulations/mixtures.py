@@ -237,13 +237,13 @@ def allreduce_mix_from_routing(problem: RoutingProblem, options: Mapping[str, fl
     )
 
 
-def ring_shares_of(data: AllReduceMix, x: Floats, *, drop_below: float = 1e-9) -> list[Floats]:
+def ring_shares_of(data: AllReduceMix, x: Floats) -> list[Floats]:
     """For each group float64[orders]: shares of a solution vector, dust dropped, summing to 1."""
     at = len(data.demand) * len(data.tail) + 1
     shares = []
     for group in data.groups:
         share = np.maximum(x[at : at + len(group.orders)], 0.0)
-        share[share < drop_below] = 0.0
+        share[share < 1e-9] = 0.0
         total = float(share.sum())
         shares.append(share / total if total > 0 else np.full(len(share), 1.0 / len(share)))
         at += len(group.orders)

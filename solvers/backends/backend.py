@@ -521,6 +521,6 @@ def trivial(program: LpArrays) -> Claim | None:
     return None
 
 
-def bad_option(backend: str, name: str, value: object, allowed: str = "") -> InputError:
+def bad_option(backend: str, name: str, value: object) -> InputError:
     """The error of an option whose value the library refuses."""
-    return InputError([Problem(f"{backend} refuses the value", path=name, value=repr(value), allowed=allowed or None)])
+    return InputError([Problem(f"{backend} refuses the value", path=name, value=repr(value))])

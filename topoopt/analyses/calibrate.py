@@ -440,9 +440,10 @@ class _RowReader:
             search=LlmSearchSettings(),
             sha256="",
         )
+        spelled = self.cells["model"].replace("llama3.1", "llama3").replace("qwen3-235b-a22b", "qwen3-235b")
         run = TableRun(
             name=self.name,
-            group="/".join((self.name.split("-")[0], _spelled(self.cells["model"]), self.cells["device"])),
+            group="/".join((self.name.split("-")[0], spelled, self.cells["device"])),
             software=self.software,
             device=device,
             kind=kind_of(model),
@@ -470,11 +471,6 @@ class _RowReader:
                     continue
                 usual = PipelineSchedule.INTERLEAVED if chunks > 1 else PipelineSchedule.ONE_F_ONE_B
                 yield replace(own, chunks=int(chunks), schedule=schedule or usual), micro
-
-
-def _spelled(model: str) -> str:
-    """Names of one model alike."""
-    return model.replace("llama3.1", "llama3").replace("qwen3-235b-a22b", "qwen3-235b")
 
 
 DOWN = 1.0 - 1e-12

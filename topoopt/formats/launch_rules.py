@@ -138,7 +138,7 @@ def model_section(launch: Launch) -> dict[str, Any] | str | None:
             "per_token": launch.whole("per_token", 2),
             "hidden": width,
             "shared": launch.whole("shared_hidden", 0) // width,
-            "dense_layers": _dense_layers(launch),
+            "dense_layers": _pattern(launch) or 0,
         }
     return section
 
@@ -189,10 +189,6 @@ def _pattern(launch: Launch) -> int | None:
         return 0
     match = re.fullmatch(r"\(?\[0\](?:\*([0-9]+))?\+\[1\](?:\*[0-9]+)?\)?", text)
     return None if match is None else int(match[1] or 1)
-
-
-def _dense_layers(launch: Launch) -> int:
-    return _pattern(launch) or 0
 
 
 def formats_section(launch: Launch) -> dict[str, Any]:

@@ -110,7 +110,7 @@ def of_measurements(target: str, file: Path, options: ExportOptions) -> Export:
         for size, choices in sorted(sizes.items()):
             best = min(choices, key=lambda choice: choice.cost)
             able = [choice for choice in choices if _runs(group, choice)]
-            thresholds.append(_threshold(group, size, best, None))
+            thresholds.append(_threshold(group, size, best))
             if not able:
                 text = f"{group[0]} of {size} bytes, {group[2]} ranks: no algorithm that NCCL runs was measured"
                 raise refuse(text, value=str(best), allowed=", ".join(VALID[group[0]]))
@@ -132,10 +132,10 @@ def of_measurements(target: str, file: Path, options: ExportOptions) -> Export:
     return _export(target, lines, notes, {"thresholds": thresholds})
 
 
-def _threshold(group: Group, size: int, best: Choice, written: str | None) -> dict[str, Any]:
+def _threshold(group: Group, size: int, best: Choice) -> dict[str, Any]:
     row = {"collective": group[0], "nodes": group[1], "ranks": group[2], "size_bytes": size}
     chosen = {"algorithm": best.algorithm, "protocol": best.protocol, "channels": best.channels, "cost": best.cost}
-    return {**row, **chosen, "written": written or str(best)}
+    return {**row, **chosen, "written": str(best)}
 
 
 def _runs(group: Group, choice: Choice) -> bool:

@@ -628,5 +628,5 @@ def html_table(rows: Iterable[tuple[str, ...]]) -> Markup:
 
 def _block(rows: Iterable[tuple[str, str]], *pictures: Markup) -> Markup:
     table = (element("tr", element("th", name), element("td", value)) for name, value in rows)
-    style = element("style", Markup(STYLE + plain_style(".topoopt")))
+    style = element("style", Markup(STYLE + plain_style()))
     return element("div", style, element("table", joined(table)), *pictures, class_="topoopt")

@@ -386,10 +386,6 @@ def run_rows(solution: SolutionHead) -> tuple[tuple[str, str], ...]:
     )
 
 
-def versions_row(solution: SolutionHead) -> tuple[str, str]:
-    return "versions", ", ".join(f"{name} {version}" for name, version in solution.versions) or "not recorded"
-
-
 @cache
 def _environment() -> Environment:
     """Templates are compiled once; their compiler is loaded with the first, as many a run has no page."""
@@ -483,6 +479,7 @@ def to_html(page: Page, result: Result[Any, Any]) -> str:
     gap = Card("gap to the bound", percent(result.gap), _bound(result, named[0]), proven)
     objective = Card(cards[0].title, cards[0].value, cards[0].detail, "main")
     words = " ".join(text for text in (page.answer, page.cause) if text)
+    versions = ", ".join(f"{name} {version}" for name, version in result.versions) or "not recorded"
     return render_page(
         TEMPLATE,
         words,
@@ -494,7 +491,7 @@ def to_html(page: Page, result: Result[Any, Any]) -> str:
         comparisons=[card for card in cards[1:] if not _said(card, words)],
         shape=_shape,
         cell=_cell,
-        provenance=(*run_rows(result), ("bound", bound_text(result)), *page.provenance, versions_row(result)),
+        provenance=(*run_rows(result), ("bound", bound_text(result)), *page.provenance, ("versions", versions)),
     )
 
 

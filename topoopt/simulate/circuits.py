@@ -405,7 +405,8 @@ def _union(
         queues += len(network.path_ptr) + len(network.member_ptr) - 2
         rate.append(network.link_rate)
         links += network.links
-    merged = tuple(np.concatenate([part[k] for part in chunks]) for k in range(3)) if chunks else _nothing()
+    chunks = chunks or [(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0))]
+    merged = tuple(np.concatenate([part[k] for part in chunks]) for k in range(3))
     routes = (
         np.concatenate(rate),
         np.concatenate(low).astype(np.int64),
@@ -413,10 +414,6 @@ def _union(
         np.concatenate(store).astype(np.int32),
     )
     return (merged[0], merged[1], merged[2]), routes
-
-
-def _nothing() -> Chunks:
-    return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0)
 
 
 def _chunks(graph: TaskGraph, network: Network, wanted: Bools) -> list[Chunks]:

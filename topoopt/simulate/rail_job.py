@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 
 from topoopt.core.arrays import NS_PER_S, Floats
 from topoopt.core.errors import Problem, raise_any
@@ -251,7 +252,10 @@ def rail_timetable(job: RailJob, strategy: ParallelStrategy, gpus_per_server: in
     begins = {0, *(at for row in times for at, _ in row)}
     begins |= {(at + delay_ns) % step_ns for at in begins}
     cuts = sorted(begins)
-    served = [[_served(row, only.pipeline, at) for at in cuts] for row, only in zip(times, step.plan, strict=True)]
+    served = [
+        [row[bisect_right(row, at, key=itemgetter(0)) - 1][1] if row else only.pipeline for at in cuts]
+        for row, only in zip(times, step.plan, strict=True)
+    ]
     states = []
     for want in wanted.values():
         both = [all(served[rank][k] in splits for rank, splits in want) for k in range(len(cuts))]
@@ -313,10 +317,6 @@ def _times(step: SwitchedStep, rank: int, step_ns: int) -> list[tuple[int, PortS
             assert event.after is not None
             times.append((round(event.begin_s * NS_PER_S) % step_ns, event.after))
     return sorted(times, key=lambda row: row[0])
-
-
-def _served(times: list[tuple[int, PortSplit]], only: PortSplit, at: int) -> PortSplit:
-    return times[bisect_right(times, at, key=lambda row: row[0]) - 1][1] if times else only
 
 
 def _states(want: list[bool], cuts: list[int], step_ns: int, delay_ns: int) -> list[str]:

@@ -358,7 +358,7 @@ def local_allreduce_gbps(graph: TaskGraph) -> float | None:
     return rate / 125_000.0
 
 
-def workload_of_taskgraph(file: FlexnetFile, name: str = "task-graph") -> Workload:
+def workload_of_taskgraph(file: FlexnetFile) -> Workload:
     """Workload with the file's strategy pinned.
 
     Raises:
@@ -389,7 +389,7 @@ def workload_of_taskgraph(file: FlexnetFile, name: str = "task-graph") -> Worklo
             )
         built.append(_operator(graph, recovered, f"{label}#{k}", position, problems))
     raise_any(problems)
-    return Workload(name, samples, tuple(built))
+    return Workload("task-graph", samples, tuple(built))
 
 
 def _group_parts(graph: TaskGraph, predecessors: list[list[int]]) -> tuple[list[_Recovered], dict[int, int]]:

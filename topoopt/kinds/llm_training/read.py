@@ -406,7 +406,7 @@ def read_llm_training(document: Document) -> LlmTrainingProblem:
         search=file.search,
         rank_map=file.search.rank_map,
         degree_split=file.search.degree_split,
-        sha256=canonical_sha256({**codec.plain(file), **ONCE, "model": _hashed(model)}),
+        sha256=canonical_sha256({**codec.plain(file), **ONCE, "model": asdict(model)}),
         notes=(*notes, *variants),
         switching=switching,
         pods=pods,
@@ -459,11 +459,6 @@ def _master_bytes(section: FormatsSection) -> int:
     """Of the copies of a weight and of its gradient that the optimizer has in 32 bits beside 16."""
     copied = section.compute == "fp16" and section.gradients == "16-bit"
     return (0 if section.weights == "fp32" else 4) + (4 if copied else 0)
-
-
-def _hashed(model: LanguageModel) -> dict[str, Any]:
-    """All that a model has but its name, for the hash of an instance."""
-    return asdict(model)
 
 
 def _cluster(section: GpuClusterSection) -> GpuCluster:
