@@ -313,12 +313,11 @@ def rails_bound_s(
 ) -> float:
     """Seconds that no strategy of the space is below, with any plan of ports.
 
-    Parameters
-    ----------
-    step_s : of the plan.
-    bounds_s : of the fastest strategies on an ideal switch.
-    ranked : seconds of these there.
-    shapes : the certificate of these.
+    Args:
+        step_s: of the plan.
+        bounds_s: of the fastest strategies on an ideal switch.
+        ranked: seconds of these there.
+        shapes: the certificate of these.
     """
     lines = list(shapes)
     left = [line.bound_s for line in lines if line.verdict is ShapeVerdict.LEFT]

@@ -141,10 +141,8 @@ def sending_pairs(groups: FamilyGroups, places: Ints, orders: dict[F, tuple[Ints
 def network_of(problem: LlmTrainingProblem, plan: NetworkPlan, groups: FamilyGroups) -> PlacedNetwork:
     """Return the network of a plan in arrays, so that it can be evaluated.
 
-    Raises
-    ------
-    ValueError, KeyError
-        Rings do not fit the groups, or a route uses a link that does not exist.
+    Raises:
+        ValueError, KeyError: Rings do not fit the groups, or a route uses a link that does not exist.
     """
     n = problem.cluster.servers
     links = np.array(plan.links, dtype=np.int64).reshape(-1, 3)

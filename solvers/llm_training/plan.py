@@ -732,10 +732,8 @@ def decided(best: StrategyNetwork) -> FabricPlan:
 def unplaced(problem: LlmTrainingProblem, fabric: str, strategy: ParallelStrategy) -> StrategyFigures:
     """Return what an iteration of a strategy takes on its best network, ranks in their order.
 
-    Raises
-    ------
-    InfeasibleError
-        No network of the fabric carries it.
+    Raises:
+        InfeasibleError: no network of the fabric carries it.
     """
     stop = Stop()
     ranked = RankedStrategy(strategy, 0.0, 0.0)  # neither is read

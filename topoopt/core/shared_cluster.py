@@ -379,10 +379,8 @@ class ShardPlan(Shown):
     def plan(self, cluster: Cluster) -> Plan:
         """Return the plan on the servers of a job.
 
-        Raises
-        ------
-        ValueError, IndexError
-            The rows are no plan of so many servers.
+        Raises:
+            ValueError, IndexError: The rows are no plan of so many servers.
         """
         return Plan(
             self.strategy,

@@ -728,16 +728,13 @@ Traffic = Annotated[
 def matrices_of(entry: MatrixTraffic | FileTraffic | HotExpertsTraffic, names: ServerNames, folder: FilePath) -> Floats:
     """Return float64[k, n, n], the matrices of an entry.
 
-    Parameters
-    ----------
-    entry : what the instance says.
-    names : of the servers.
-    folder : of the instance.
+    Args:
+        entry: what the instance says.
+        names: of the servers.
+        folder: of the instance.
 
-    Raises
-    ------
-    InputError
-        Everything that is wrong with it; paths are relative to the entry.
+    Raises:
+        InputError: everything that is wrong with it; paths are relative to the entry.
     """
     servers = names.servers
     if isinstance(entry, HotExpertsTraffic):

@@ -485,10 +485,8 @@ def _shortest(topology: Topology, destination: int) -> dict[int, int]:
 def hosts_of_placement(result: Result[Any, Any], settings: tuple[HostSetting, ...]) -> HostRates:
     """Link k of a server leads to link k of every other one: all links of one number share a switch.
 
-    Raises
-    ------
-    InputError
-        The solution allocates no rates, does not say over which links, or over links that do not exist.
+    Raises:
+        InputError: the solution allocates no rates, does not say over which links, or over links that do not exist.
     """
     rates = result.figures.rates_gbps
     if rates is None or not (rates > 0).any():

@@ -204,10 +204,8 @@ def switched_steps(figures: Any) -> SwitchedSteps:
 def steps_export(result: Result[Any, Any], options: ExportOptions) -> Export:
     """Return the files of circuits, of steps, and of both for people.
 
-    Raises
-    ------
-    InputError
-        Names cannot be written, or a previous solution is given: the first step sets all circuits.
+    Raises:
+        InputError: names cannot be written, or a previous solution is given: the first step sets all circuits.
     """
     if options.previous is not None:
         raise refuse("circuits of a region change from step to step", path="--set previous", allowed="left out")

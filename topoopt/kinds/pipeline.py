@@ -37,17 +37,14 @@ def assembled(problem: Any, search: SearchResult[Any], effort: Effort, checker: 
     checker derives from the certificates, so that a solver cannot state another one. Where a derivation takes long, the
     method states its bounds; the check after assembly holds them against its own derivation.
 
-    Parameters
-    ----------
-    problem : with the settings in force.
-    search : plan and certificates of a method.
-    effort : seed of the run.
-    checker : of the kind.
+    Args:
+        problem: with the settings in force.
+        search: plan and certificates of a method.
+        effort: seed of the run.
+        checker: of the kind.
 
-    Raises
-    ------
-    CheckError
-        The objective is better than the bound (a bug of ours).
+    Raises:
+        CheckError: the objective is better than the bound (a bug of ours).
     """
     objective = kind_of(problem).figures(problem, search.plan).objective
     derived = (

@@ -325,11 +325,10 @@ def adjacency_plot(
 ) -> Markup:
     """Draw the links of many nodes as a matrix; an arc with the value 0 is still seen.
 
-    Parameters
-    ----------
-    nodes, arcs : n, and int[m, 2].
-    values : of each arc, in `unit`, written by `text_of`.
-    order : of the nodes, group by group; by number without it.
+    Args:
+        nodes, arcs: n, and int[m, 2].
+        values: of each arc, in `unit`, written by `text_of`.
+        order: of the nodes, group by group; by number without it.
     """
     matrix = np.zeros((nodes, nodes))
     np.add.at(matrix, (arcs[:, 0], arcs[:, 1]), np.maximum(values, 1e-12))

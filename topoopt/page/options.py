@@ -109,16 +109,13 @@ def settings_of(
 ) -> dict[str, str]:
     """Settings by their keys, whose words are joined by underscores.
 
-    Parameters
-    ----------
-    words : of the option.
-    allowed : keys; None: any.
-    option : its name.
+    Args:
+        words: of the option.
+        allowed: keys; None: any.
+        option: its name.
 
-    Raises
-    ------
-    InputError
-        Every word that is no setting, every unknown key, every key that is given twice.
+    Raises:
+        InputError: every word that is no setting, every unknown key, every key that is given twice.
     """
     keys = None if allowed is None else tuple(allowed)
     settings: dict[str, str] = {}
@@ -141,10 +138,8 @@ def settings_of(
 def typed_settings(settings: Mapping[str, str], types: Mapping[str, Any]) -> dict[str, Any]:
     """Settings as values of the types of their keys.
 
-    Raises
-    ------
-    InputError
-        Every value that its type refuses.
+    Raises:
+        InputError: every value that its type refuses.
     """
     from pydantic import TypeAdapter, ValidationError
 
@@ -163,10 +158,8 @@ def typed_settings(settings: Mapping[str, str], types: Mapping[str, Any]) -> dic
 def size_of(text: str, option: str = "--bytes") -> int:
     """Bytes of a size with its unit.
 
-    Raises
-    ------
-    InputError
-        It is no size, or not of whole bytes.
+    Raises:
+        InputError: it is no size, or not of whole bytes.
     """
     from topoopt.core.arrays import SIZES, bytes_of
 
@@ -184,14 +177,12 @@ MOST_SIZES = 64
 def sizes_of(text: str, option: str = "--bytes") -> tuple[int, ...]:
     """Bytes of sizes and of ranges of sizes, ascending and each once.
 
-    Parameters
-    ----------
-    text : `1MB`, `1MB,64MB`, `1MB:8GB` (each twice the one before) or `1MB:8GB:4` (four times).
+    Args:
+        text: `1MB`, `1MB,64MB`, `1MB:8GB` (each twice the one before) or `1MB:8GB:4` (four times).
 
-    Raises
-    ------
-    InputError
-        No size, a range that falls or has more than `MOST_SIZES` sizes, a factor that is no whole number above 1.
+    Raises:
+        InputError: no size, a range that falls or has more than `MOST_SIZES` sizes, a factor that is no whole number
+            above 1.
     """
     sizes: set[int] = set()
     for part in text.split(","):

@@ -38,15 +38,14 @@ Wording = Callable[[Any], str]
 class Fact:
     """One figure.
 
-    Attributes
-    ----------
-    key : in JSON; empty where the head of the result has the figure.
-    name : for people; empty for a fact that is for programs alone.
-    value : plain data.
-    text : how the value is written.
-    detail : a line of explanation on the card.
-    card : whether it is one of the cards at the top of the page.
-    css : colour class of the card: good, bad, claimed or none.
+    Attributes:
+        key: in JSON; empty where the head of the result has the figure.
+        name: for people; empty for a fact that is for programs alone.
+        value: plain data.
+        text: how the value is written.
+        detail: a line of explanation on the card.
+        card: whether it is one of the cards at the top of the page.
+        css: colour class of the card: good, bad, claimed or none.
     """
 
     key: str
@@ -76,15 +75,14 @@ class Column:
 class Table:
     """Rows of plain values, in the order of the columns.
 
-    Attributes
-    ----------
-    key : in JSON.
-    columns, rows : as many values in a row as there are columns; without headings the table has no head.
-    title, note : above the table and below it.
-    members : index of a row -> rows that it stands for, folded away on the page.
-    totals : rows below a rule.
-    max_rows : rows on the page; the rest is counted.
-    terminal_rows : rows in the terminal; 0 for no table there.
+    Attributes:
+        key: in JSON.
+        columns, rows: as many values in a row as there are columns; without headings the table has no head.
+        title, note: above the table and below it.
+        members: index of a row -> rows that it stands for, folded away on the page.
+        totals: rows below a rule.
+        max_rows: rows on the page; the rest is counted.
+        terminal_rows: rows in the terminal; 0 for no table there.
     """
 
     key: str
@@ -151,15 +149,14 @@ class Section:
 class Page:
     """What people and programs see of a result.
 
-    Attributes
-    ----------
-    subtitle : the size of the problem, in one line.
-    answer : one sentence that answers the question of the instance.
-    cause : the second sentence: what the objective mostly consists of, or what limits it.
-    facts : the first one is the objective.
-    sections : in the order of the page; one without blocks is left out.
-    provenance : (name, value) of what is particular about the instance.
-    next_commands : (command, what it answers), without the name of the solution file.
+    Attributes:
+        subtitle: the size of the problem, in one line.
+        answer: one sentence that answers the question of the instance.
+        cause: the second sentence: what the objective mostly consists of, or what limits it.
+        facts: the first one is the objective.
+        sections: in the order of the page; one without blocks is left out.
+        provenance: (name, value) of what is particular about the instance.
+        next_commands: (command, what it answers), without the name of the solution file.
     """
 
     subtitle: str

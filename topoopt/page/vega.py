@@ -87,10 +87,8 @@ def drawable(plot: Path | None, output: Output) -> Path | None:
 def altair() -> Any:
     """Return the library.
 
-    Raises
-    ------
-    InputError
-        It is not installed.
+    Raises:
+        InputError: it is not installed.
     """
     extra("vl_convert", "charts")
     return extra("altair", "charts")
@@ -141,12 +139,11 @@ def xy_chart(
 ) -> Any:
     """Return marks over two axes of numbers.
 
-    Parameters
-    ----------
-    data, names : marks and the series in order.
-    x, y : channels.
-    line : how marks of a series are joined, `linear` or `step-after`; empty for points alone.
-    published : figures of others, drawn hollow in the colour of the series that they have.
+    Args:
+        data, names: marks and the series in order.
+        x, y: channels.
+        line: how marks of a series are joined, `linear` or `step-after`; empty for points alone.
+        published: figures of others, drawn hollow in the colour of the series that they have.
     """
     alt = altair()
     size = 45 if len(data) <= 200 else 20

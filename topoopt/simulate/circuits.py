@@ -25,11 +25,10 @@ from topoopt.simulate.time_models.evaluate import require_all_done, require_path
 class RegionTraffic:
     """What the pairs of a region send in a step, or in several steps together.
 
-    Attributes
-    ----------
-    problem : of the region.
-    ends : int64[P, 2], servers of its pairs.
-    out, back : float64[P], bytes from the first server of a pair to the second, and back.
+    Attributes:
+        problem: of the region.
+        ends: int64[P, 2], servers of its pairs.
+        out, back: float64[P], bytes from the first server of a pair to the second, and back.
     """
 
     problem: RegionalCircuitsProblem

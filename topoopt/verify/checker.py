@@ -97,10 +97,8 @@ class WorkBudget:
     def take(self, work: float) -> None:
         """Spend what is about to be done.
 
-        Raises
-        ------
-        BeyondWorkError
-            It is more than is left.
+        Raises:
+            BeyondWorkError: it is more than is left.
         """
         if not work <= self.left:
             raise BeyondWorkError(f"{work:.3g} events are more than the {self.left:.3g} that this check has left")
@@ -369,26 +367,26 @@ Derivation = Callable[[Any, Sequence[Certificate]], float]
 class Checker:
     """What is particular about a kind.
 
-    Attributes
-    ----------
-    objective : problem -> name and unit of the objective.
-    constraints : what a plan must keep, in this order; after a violated constraint no later one is evaluated, since it
-        may rely on the earlier ones.
-    value : (problem, plan) -> objective of a plan that keeps the constraints.
-    arguments : problem -> the arguments that count for it, each with its derivation.
-    scale : problem -> size of the figures whose rounding the objective inherits; 0 for none.
-    claims : arguments that a result may claim without proof.
-    exhaustive : arguments that take long to derive and need a certificate; assembly takes their bounds of the method.
-    work : (problem, result) -> events that the derivation of the bound takes; beyond the depth it is left out.
-    of_results : constraints of (problem, result), for what a plan says that is held against the certificates.
-    unchecked : (problem, plan) -> (part of the plan, why nothing recomputes it).
-    further : (problem, result) -> why a plan whose objective meets the bound is not optimal, for kinds with more than
-        one objective; None for kinds with one.
-    evidence : (log, problem, result) -> None; reports what is wrong with certificates and statements beside the bound
-        of the objective, and which of them cannot be recomputed.
-    less : by how much a bound may state less than its argument derives.
-    tolerance, optimal : of recomputed figures, and of an objective that meets its bound.
-    claim_tolerance : by how much a claimed bound may be past the objective.
+    Attributes:
+        objective: problem -> name and unit of the objective.
+        constraints: what a plan must keep, in this order; after a violated constraint no later one is evaluated, since
+            it may rely on the earlier ones.
+        value: (problem, plan) -> objective of a plan that keeps the constraints.
+        arguments: problem -> the arguments that count for it, each with its derivation.
+        scale: problem -> size of the figures whose rounding the objective inherits; 0 for none.
+        claims: arguments that a result may claim without proof.
+        exhaustive: arguments that take long to derive and need a certificate; assembly takes their bounds of the
+            method.
+        work: (problem, result) -> events that the derivation of the bound takes; beyond the depth it is left out.
+        of_results: constraints of (problem, result), for what a plan says that is held against the certificates.
+        unchecked: (problem, plan) -> (part of the plan, why nothing recomputes it).
+        further: (problem, result) -> why a plan whose objective meets the bound is not optimal, for kinds with more
+            than one objective; None for kinds with one.
+        evidence: (log, problem, result) -> None; reports what is wrong with certificates and statements beside the
+            bound of the objective, and which of them cannot be recomputed.
+        less: by how much a bound may state less than its argument derives.
+        tolerance, optimal: of recomputed figures, and of an objective that meets its bound.
+        claim_tolerance: by how much a claimed bound may be past the objective.
     """
 
     objective: Callable[[Any], tuple[str, str]]
@@ -411,15 +409,13 @@ class Checker:
     def __call__(self, problem: Any, result: Result[Any, Any], depth: CheckDepth) -> CheckFindings:
         """Check a result of any content; never raises.
 
-        Parameters
-        ----------
-        problem : taken as valid.
-        result : not trusted; its stored verdict is not read.
-        depth : how much may be recomputed.
+        Args:
+            problem: taken as valid.
+            result: not trusted; its stored verdict is not read.
+            depth: how much may be recomputed.
 
-        Returns
-        -------
-        All violations, and the figures that were not recomputed.
+        Returns:
+            All violations, and the figures that were not recomputed.
         """
         log = ViolationLog()
         log.guard("identity", "the head", lambda: self._identity(log, problem, result))

@@ -144,10 +144,8 @@ class BandwidthProof:
     def of(cls, problem: HierarchicalProblem, certificate: Certificate) -> BandwidthProof:
         """Return the content of a certificate.
 
-        Raises
-        ------
-        ValueError
-            It is for something else, of no design, or its arrays do not fit each other.
+        Raises:
+            ValueError: it is for something else, of no design, or its arrays do not fit each other.
         """
         if certificate.argument is not Argument.BANDWIDTH_PRICES:
             raise ValueError(f"a certificate for {certificate.argument}")

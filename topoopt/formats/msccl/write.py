@@ -71,10 +71,8 @@ class RankSchedule:
 def placed_schedule(result: CollectiveResult) -> RankSchedule:
     """Return the schedule of a collective.
 
-    Raises
-    ------
-    InputError
-        The result has no problem.
+    Raises:
+        InputError: the result has no problem.
     """
     problem: CollectiveProblem = result.figures.problem
     return placed(result.plan.schedule, problem.network.ranks.tolist(), problem.collective, problem.root)

@@ -24,10 +24,8 @@ from topoopt.verify.collective import CHECKER, bandwidth_us
 def explain(result: CollectiveResult, question: Question) -> Explanation:
     """Explain a schedule; capacity is added in links of the rate that the fastest link has.
 
-    Raises
-    ------
-    InputError
-        There is no instance, or the result is not one of it.
+    Raises:
+        InputError: there is no instance, or the result is not one of it.
     """
     problem = result.problem
     if problem is None:

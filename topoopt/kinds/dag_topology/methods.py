@@ -87,10 +87,8 @@ SAME = 1e-9
 def explain(result: DagTopologyResult, question: Question) -> Explanation:
     """Explain the path that ends last, what of it is transfers, and gains of ports.
 
-    Raises
-    ------
-    InputError
-        There is no instance.
+    Raises:
+        InputError: there is no instance.
     """
     problem = result.problem
     if problem is None:

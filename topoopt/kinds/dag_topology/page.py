@@ -24,11 +24,10 @@ Channel = tuple[int, int]
 class StepSpan:
     """When a step is under way.
 
-    Attributes
-    ----------
-    name : of the transfer or task.
-    source, target : pods of a transfer; -1 for a task.
-    start, end : in the unit of time of the instance.
+    Attributes:
+        name: of the transfer or task.
+        source, target: pods of a transfer; -1 for a task.
+        start, end: in the unit of time of the instance.
     """
 
     name: str

@@ -59,11 +59,10 @@ MAX_PASSES = 1500
 class TimedPass:
     """A pass of the drawing of a pipeline.
 
-    Attributes
-    ----------
-    rank, kind, micro_batch, stage : which pass; a joined forward pass has its backward one right behind it, and both
-        end together.
-    end_s : when it ends.
+    Attributes:
+        rank, kind, micro_batch, stage: which pass; a joined forward pass has its backward one right behind it, and both
+            end together.
+        end_s: when it ends.
     """
 
     rank: int
@@ -77,11 +76,10 @@ class TimedPass:
 class StageFigures:
     """Seconds of a micro-batch in each stage of the model, exposed transfers included, and how long all take.
 
-    Attributes
-    ----------
-    problem : an instance.
-    strategy : of the plan.
-    rates : of its groups on its network.
+    Attributes:
+        problem: an instance.
+        strategy: of the plan.
+        rates: of its groups on its network.
     """
 
     problem: LlmTrainingProblem
@@ -557,10 +555,8 @@ def bound_of(
 ) -> Bound:
     """Return what no strategy is below on a fabric, by the shapes that were searched and the other certificates.
 
-    Raises
-    ------
-    ValueError
-        A certificate is missing.
+    Raises:
+        ValueError: a certificate is missing.
     """
     times = figures.ranked_s
     if fabric.pods is not None:

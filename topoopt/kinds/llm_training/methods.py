@@ -230,10 +230,8 @@ class WhatIf:
 def explain(result: Solved, question: Question) -> Explanation:
     """Explain a plan, and search what changes of its cluster would gain.
 
-    Raises
-    ------
-    InputError
-        The result is not one of this instance.
+    Raises:
+        InputError: the result is not one of this instance.
     """
     figures: LlmTrainingFigures = result.figures
     problem = figures.problem

@@ -16,12 +16,11 @@ from topoopt.core.result import Columns, Objective
 class BusiestLine:
     """The server that sends, or receives, for the longest.
 
-    Attributes
-    ----------
-    server, sends : which one, and whether it is what it sends.
-    demand_us : all its demand, microseconds.
-    peers : how many servers it is exchanged with.
-    least_us : its demand and a delay for each peer, shared by all switches.
+    Attributes:
+        server, sends: which one, and whether it is what it sends.
+        demand_us: all its demand, microseconds.
+        peers: how many servers it is exchanged with.
+        least_us: its demand and a delay for each peer, shared by all switches.
     """
 
     server: int

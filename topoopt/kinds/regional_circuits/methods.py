@@ -80,10 +80,8 @@ def explain(
 ) -> Explanation:
     """Explain where the time goes, and what changes would gain.
 
-    Raises
-    ------
-    InputError
-        There is no instance.
+    Raises:
+        InputError: there is no instance.
     """
     problem = result.problem
     if problem is None:

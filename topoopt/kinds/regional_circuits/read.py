@@ -74,10 +74,8 @@ class RegionalCircuitsInstance:
 def resolve(document: Document) -> RegionalCircuitsProblem:
     """Return the problem that an instance states.
 
-    Raises
-    ------
-    InputError
-        All errors of the file, and of the files that it names.
+    Raises:
+        InputError: all errors of the file, and of the files that it names.
     """
     findings, folder = Findings(), Path(document.file).parent
     instance = findings.shaped(RegionalCircuitsInstance, document)

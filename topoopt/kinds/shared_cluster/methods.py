@@ -191,12 +191,9 @@ def place(
 ) -> AssignmentResult:
     """Return shards for the jobs that have most value together, checked; optimal only where the checker agrees.
 
-    Raises
-    ------
-    ValueError
-        `free` does not fit the layer, or `values` the jobs.
-    CheckError
-        A bug of ours.
+    Raises:
+        ValueError: `free` does not fit the layer, or `values` the jobs.
+        CheckError: a bug of ours.
     """
     result = assign_shards(layer, free, shapes, values, limits)
     placed = [
@@ -222,14 +219,13 @@ def place(
 class ExactPlacer:
     """Servers for all waiting jobs that may start, by the exact program (`simulate.cluster.events.JointPlacer`).
 
-    Attributes
-    ----------
-    layer : the switches.
-    classes : of the jobs.
-    seed : of the heuristics and of the solver.
-    stop : ends a question early when the whole run ends; its answer is unproven.
-    most_nodes : of one question; an answer cut short is still a placement that was checked.
-    proven, unproven : questions whose answer is proven to be the best, and those whose answer is not.
+    Attributes:
+        layer: the switches.
+        classes: of the jobs.
+        seed: of the heuristics and of the solver.
+        stop: ends a question early when the whole run ends; its answer is unproven.
+        most_nodes: of one question; an answer cut short is still a placement that was checked.
+        proven, unproven: questions whose answer is proven to be the best, and those whose answer is not.
     """
 
     layer: OpticalLayer
@@ -422,10 +418,8 @@ def planned_classes(
 ) -> tuple[tuple[ClassPlan, ...], tuple[JobClass, ...], tuple[str, ...]]:
     """Return the plans of the classes, the classes with their times and bytes, and notes on them.
 
-    Raises
-    ------
-    CheckError
-        A plan is rejected (a bug of ours).
+    Raises:
+        CheckError: a plan is rejected (a bug of ours).
     """
     plans: list[ClassPlan] = []
     classes: list[JobClass] = []
@@ -473,15 +467,11 @@ def solve_at_once(
 ) -> ClusterSearch:
     """Plan every class, and run the drawn jobs together on every fabric; the stop ends it after the run at work.
 
-    Raises
-    ------
-    InputError
-        A fabric that is not for this cluster, classes too uneven to run together, or iteration times in which the
-        bytes cannot be sent.
-    InfeasibleError
-        A class has no plan.
-    LimitError
-        The time limit came before the first draw was simulated.
+    Raises:
+        InputError: a fabric that is not for this cluster, classes too uneven to run together, or iteration times in
+            which the bytes cannot be sent.
+        InfeasibleError: a class has no plan.
+        LimitError: the time limit came before the first draw was simulated.
     """
     flows = problem.contention == "flows"
     steps = len(problem.classes) * (len(problem.fabrics) if flows else 1)
@@ -540,14 +530,10 @@ def _planned_flows(problem: SharedCluster, stop: Stop, tell: Callable[[str], Non
     A shard gets the co-optimised plan. A shared fabric gets the best strategy for a job that has it to itself on
     servers drawn as those of the jobs are.
 
-    Raises
-    ------
-    InfeasibleError
-        No plan satisfies the constraints.
-    InputError
-        A fabric does not exist for the cluster.
-    CheckError
-        The checker rejects the plan of a shard (a bug of ours).
+    Raises:
+        InfeasibleError: no plan satisfies the constraints.
+        InputError: a fabric does not exist for the cluster.
+        CheckError: the checker rejects the plan of a shard (a bug of ours).
     """
     plans = []
     for index, job_class in enumerate(problem.classes):
@@ -591,10 +577,8 @@ def _refuse_uneven(problem: SharedCluster, times: Times) -> None:
 def assemble(problem: SharedCluster, search: ClusterSearch, effort: Effort) -> Result[Any, Any]:
     """Return the result of a search, not checked yet; its bound is what the checker derives.
 
-    Raises
-    ------
-    CheckError
-        The objective is better than the bound (a bug of ours).
+    Raises:
+        CheckError: the objective is better than the bound (a bug of ours).
     """
     figures = SharedClusterFigures(problem, search.plan)
     objective = figures.objective
@@ -675,10 +659,8 @@ def from_format_2(
 ) -> tuple[SharedClusterPlan, tuple[Certificate, ...]]:
     """Return the plan of a solution file of format 2.
 
-    Raises
-    ------
-    ValueError
-        A class is planned: its plan did not stand in such files.
+    Raises:
+        ValueError: a class is planned: its plan did not stand in such files.
     """
     planned = [row.name for row in problem.classes if row.plan is not None]
     if planned:

@@ -241,10 +241,8 @@ class SharedClusterInstance:
 def resolve(document: Document) -> SharedCluster:
     """Return the problem that an instance states.
 
-    Raises
-    ------
-    InputError
-        All errors of the file, as far as one error does not hide another.
+    Raises:
+        InputError: all errors of the file, as far as one error does not hide another.
     """
     findings = Findings()
     file = findings.shaped(SharedClusterInstance, document)

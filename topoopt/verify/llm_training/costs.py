@@ -69,12 +69,11 @@ def fixed_seconds(problem: LlmTrainingProblem) -> float:
 class DimensionRates:
     """Bytes a second of a GPU in its groups, float64[R], and hops of the longest routes; a switch is one.
 
-    Attributes
-    ----------
-    inside : of links inside a server.
-    tensor, context, data, expert_data : of what is passed round; `expert_data`: among replicas of experts.
-    expert : of tokens that leave the server.
-    pipeline : to the next stage.
+    Attributes:
+        inside: of links inside a server.
+        tensor, context, data, expert_data: of what is passed round; `expert_data`: among replicas of experts.
+        expert: of tokens that leave the server.
+        pipeline: to the next stage.
     """
 
     inside: float
@@ -171,12 +170,11 @@ def servers_met(experts: Experts, servers: float) -> float:
 class Transfers:
     """What a GPU sends for one micro-batch in layers of one kind, float64[R].
 
-    Attributes
-    ----------
-    tensor : exposed seconds of a layer: forward, backward, of what is recomputed.
-    context : exposed seconds of a layer: forward, backward.
-    expert : exposed seconds of a layer and direction.
-    sent : bytes by name: of a layer `tensor` and `context`, of a layer and direction `expert` and `crossing`.
+    Attributes:
+        tensor: exposed seconds of a layer: forward, backward, of what is recomputed.
+        context: exposed seconds of a layer: forward, backward.
+        expert: exposed seconds of a layer and direction.
+        sent: bytes by name: of a layer `tensor` and `context`, of a layer and direction `expert` and `crossing`.
     """
 
     tensor: tuple[Floats, Floats, Floats]
@@ -269,15 +267,14 @@ def gradient_bytes(
 class StageRows:
     """Stages of strategies that have as many, float64[stages, R]; `hop` float64[R].
 
-    Attributes
-    ----------
-    forward, inputs, weights : passes of a micro-batch with their exposed transfers.
-    layers : at least 1.
-    kinds : layers of each kind, float64[kinds, stages, R].
-    reduced, gathered, step : seconds of gradients, of weights (of ZeRO 3 for one micro-batch), of the optimizer.
-    hop : seconds to the next stage.
-    parts : passes by what they are.
-    moved : bytes that are reduced and gathered, of dense weights and of experts.
+    Attributes:
+        forward, inputs, weights: passes of a micro-batch with their exposed transfers.
+        layers: at least 1.
+        kinds: layers of each kind, float64[kinds, stages, R].
+        reduced, gathered, step: seconds of gradients, of weights (of ZeRO 3 for one micro-batch), of the optimizer.
+        hop: seconds to the next stage.
+        parts: passes by what they are.
+        moved: bytes that are reduced and gathered, of dense weights and of experts.
     """
 
     forward: Floats

@@ -117,15 +117,14 @@ class CheckedPlan:
 class Case:
     """A result that is checked, and what the checker works out of it on its way.
 
-    Attributes
-    ----------
-    problem : with seed, queue and moves of the result; fabrics have rates where a formula needs them.
-    result : not trusted.
-    depth : how much may be simulated.
-    book : prices that rates of equal cost follow from.
-    log : for what is left out.
-    plans : sound plans, by class and fabric; fabric -1 is the shard.
-    alone : simulated iteration of planned classes on shards of their own, ms.
+    Attributes:
+        problem: with seed, queue and moves of the result; fabrics have rates where a formula needs them.
+        result: not trusted.
+        depth: how much may be simulated.
+        book: prices that rates of equal cost follow from.
+        log: for what is left out.
+        plans: sound plans, by class and fabric; fabric -1 is the shard.
+        alone: simulated iteration of planned classes on shards of their own, ms.
     """
 
     problem: SharedCluster
@@ -248,10 +247,8 @@ class Case:
     def first(self) -> CheckedRun:
         """The run that the objective is of.
 
-        Raises
-        ------
-        ValueError
-            No job has ended.
+        Raises:
+            ValueError: no job has ended.
         """
         if not self.runs[0].run.finished.any():
             raise ValueError("no job has ended on the first fabric")
@@ -696,16 +693,14 @@ def check_shared_cluster(
 ) -> CheckFindings:
     """Check a result of any content; never raises.
 
-    Parameters
-    ----------
-    problem : taken as valid.
-    result : not trusted.
-    depth : how much may be simulated.
-    book : prices that rates of fat-trees of equal cost follow from.
+    Args:
+        problem: taken as valid.
+        result: not trusted.
+        depth: how much may be simulated.
+        book: prices that rates of fat-trees of equal cost follow from.
 
-    Returns
-    -------
-    All violations, and the figures that were not recomputed.
+    Returns:
+        All violations, and the figures that were not recomputed.
     """
     log, cases = ViolationLog(), []
     log.guard("method", "the method", lambda: cases.append(_case(problem, result, depth, book)))
