@@ -118,8 +118,7 @@ class Prices:
         counts = self.demand > 0
         loads = [(self.demand + self.delay * counts).sum(axis=axis) for axis in (1, 0)]
         axis = int(loads[1].max() > loads[0].max())
-        line = int(np.argmax(loads[axis]))
-        own = (self.cells % len(self.demand) if axis else self.cells // len(self.demand)) == line
+        own = (self.cells % len(self.demand) if axis else self.cells // len(self.demand)) == int(np.argmax(loads[axis]))
         return np.concatenate((own.astype(np.float64), self.delay * own, np.zeros(len(own))))
 
     def best(self, configurations: Sequence[tuple[Ints, float]], switches: int, goal: float, stop: Stop) -> Certificate:

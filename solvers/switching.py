@@ -187,8 +187,7 @@ class RailSteps:
         layers = stage_layers(problem.model.layers, strategy.pipeline, strategy.chunks)
         self.problem, self.settings = problem, settings
         self.strategy = strategy if strategy.stage_layers else replace(strategy, stage_layers=layers)
-        problems = strategy_problems(problem, self.strategy)
-        raise_any(problems)
+        raise_any(strategy_problems(problem, self.strategy))
         self.job: RailJob = rail_job(problem, self.strategy, settings)
         self.orders: RailOrders = rail_orders(self.job)
         self.electrical_s = electrical_s(self.job, self.orders)

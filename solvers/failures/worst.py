@@ -119,8 +119,7 @@ def check_failure(topology: Topology, failure: Failure) -> None:
     Raises:
         InputError: all of it.
     """
-    problems = failure_problems(topology, failure)
-    raise_any(problems)
+    raise_any(failure_problems(topology, failure))
 
 
 def check_count(topology: Topology, part: str, count: int) -> None:

@@ -73,8 +73,7 @@ class EvaluatedNetwork:
 
 def iteration_s(problem: LlmTrainingProblem, strategy: ParallelStrategy, rates: GroupRates) -> float:
     """Seconds of an iteration at these rates."""
-    columns = columns_of([strategy], problem.model.layers)
-    return float(iteration_times(problem, columns, rates)[0])
+    return float(iteration_times(problem, columns_of([strategy], problem.model.layers), rates)[0])
 
 
 def evaluated(

@@ -636,8 +636,7 @@ def best_on_fabric(
         InputError: no such fabric, or the cluster cannot have it.
         InfeasibleError: no strategy of those given can be carried.
     """
-    problems = fabric_problems(problem.cluster, (fabric,))
-    raise_any(problems)
+    raise_any(fabric_problems(problem.cluster, (fabric,)))
     most = MOST_TRIED if problem.cluster.servers <= LARGE else MOST_TRIED // 8
     incumbents: list[StrategyNetwork] = []
     tried, time, alike = 0, np.inf, Counter[tuple[int, ...]]()

@@ -482,8 +482,7 @@ def search(
 def least_memory(problem: LlmTrainingProblem, shape: StrategyShape) -> TrainingMemory:
     """Bytes on the fullest GPU under the strategy of a shape that takes least."""
     rows = rows_of_shape(problem, replace(shape, expert=1, expert_tensor=1))
-    columns = columns_of_rows(problem, np.tile(np.array(shape_numbers(shape)), (len(rows), 1)), rows)
-    held = ledger(problem, columns)
+    held = ledger(problem, columns_of_rows(problem, np.tile(np.array(shape_numbers(shape)), (len(rows), 1)), rows))
     return TrainingMemory(*held[:, np.argmin(total_bytes(held))].tolist())
 
 

@@ -164,8 +164,7 @@ class TableRun:
         if own.hides is not None:
             hidden = replace(hidden, data=own.hides)
         cluster = replace(problem.cluster, slowdown=slowdown_of(rates, problem.cluster.gpus))
-        device = replace(problem.device, reached=rates)
-        return replace(problem, device=device, cluster=cluster, overlap=hidden)
+        return replace(problem, device=replace(problem.device, reached=rates), cluster=cluster, overlap=hidden)
 
     def seconds(self, values: Mapping[str, float] | None = None) -> float:
         """Of a step of the fastest layout, by the numbers shipped or others."""

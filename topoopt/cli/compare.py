@@ -126,8 +126,7 @@ def _limited(start: PlannedRun, run: AttendedRun, memory_limit_bytes: int | None
     if limit_s is None:
         limit_s = start.entrant.instance.search.time_limit_s
     stop = replace(run.timing.stop, memory=Memory()).within(limit_s)
-    options = replace(start.options, timing=Timing(stop, limit_s), memory_bytes=memory_limit_bytes)
-    return replace(start, options=options)
+    return replace(start, options=replace(start.options, timing=Timing(stop, limit_s), memory_bytes=memory_limit_bytes))
 
 
 def _made(

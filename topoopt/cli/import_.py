@@ -193,8 +193,7 @@ def _write_imported(made: Imported, files: list[Path] | None, force: bool, outpu
     result = {"instance": str(out), "kind": document["kind"], "name": document["name"], **made.figures, "notes": notes}
 
     def show(console: Console) -> None:
-        text = f"written: {out} ({document['kind']}; {made.line})"
-        say(console, text, notes=notes)
+        say(console, f"written: {out} ({document['kind']}; {made.line})", notes=notes)
 
     output.result(result, show)
     return 0

@@ -223,8 +223,7 @@ def sole_target(files: Sequence[Path] | None, default: Path) -> Path:
         InputError: several are named.
     """
     if files and len(files) > 1:
-        allowed = "one file or folder"
-        raise InputError([Problem("too many", path="--output", value=str(files[-1]), allowed=allowed)])
+        raise InputError([Problem("too many", path="--output", value=str(files[-1]), allowed="one file or folder")])
     return files[0] if files else default
 
 

@@ -75,8 +75,7 @@ def array_of(content: bytes, header: ArrayHeader, file: str) -> Floats:
     """
     need = header.bytes_in_file
     if len(content) != need:
-        value = f"{len(content)} bytes"
-        raise refusal("content and header of the file disagree", file, value=value, allowed=str(need))
+        raise refusal("content and header of the file disagree", file, value=f"{len(content)} bytes", allowed=str(need))
     entries = np.frombuffer(content, dtype=header.dtype, offset=header.begin)
     with np.errstate(all="ignore"):  # what is beyond the range of float64 becomes infinite, and is refused as such
         values = entries.astype(np.float64)

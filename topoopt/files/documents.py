@@ -116,8 +116,7 @@ class Document:
 
     def refuse(self, issues: Iterable[Issue]) -> None:
         """Raise InputError when the document has faults of its own or any are given."""
-        problems = self.problems(issues)
-        raise_any(problems)
+        raise_any(self.problems(issues))
 
 
 def broken(message: str, line: int | None, *, allowed: str | None = None, path: Path = ()) -> Document:

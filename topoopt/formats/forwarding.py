@@ -447,8 +447,7 @@ def _cables(topology: Topology, capacity_gbps: Floats) -> tuple[tuple[tuple[str,
         for k in range(count):
             number = cable.setdefault((min(tail, head), max(tail, head), k), len(cable))
             ends[tail, head].append(len(links[tail]))
-            name = f"eth{len(links[tail]) + 1}"
-            links[tail].append((name, cable_address(number, int(tail > head)), gbps))
+            links[tail].append((f"eth{len(links[tail]) + 1}", cable_address(number, int(tail > head)), gbps))
     ports = {(server, other): list(zip(own, ends[other, server], strict=True)) for (server, other), own in ends.items()}
     return tuple((f"server{s}", tuple(own)) for s, own in enumerate(links)), ports
 

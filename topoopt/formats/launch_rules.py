@@ -383,8 +383,7 @@ class _Divided:
             even = [total // p + (stage < total % p) for stage in range(p)]
             counted = f" ({total} and {first + last} for embedding and loss)" if first + last else ""
             text = f"{slots} layers{counted} do not divide by {p} stages: each would have {slots // p}"
-            allowed = f"multiples of {p}; or --pipeline-model-parallel-layout '{_text(even)}'"
-            self.broken("layers", text, total, allowed)
+            self.broken("layers", text, total, f"multiples of {p}; or --pipeline-model-parallel-layout '{_text(even)}'")
             return 1, ()
         of_stage = slots // p
         chunks = launch.whole("chunks", 1)

@@ -340,8 +340,7 @@ def read_trees(path: Path, options: ScheduleOptions) -> ChunkProgram:
     """
     collective = options.collective or CollectiveOp.ALLGATHER
     if collective not in TAKEN:
-        allowed = ", ".join(TAKEN)
-        raise refusal("trees make no such collective", str(path), value=collective.value, allowed=allowed)
+        raise refusal("trees make no such collective", str(path), value=collective.value, allowed=", ".join(TAKEN))
     with parsing(str(path), TREES):
         root = ElementTree.fromstring(read_xml_text(path, MAX_FILE_BYTES))
         if root.tag != "Algo":

@@ -433,8 +433,7 @@ def on_circle(
         for (x, y), (label_x, label_y) in spots:
             nodes.append(element("circle", title, cx=x, cy=y, r=dot, data_s=server))
             if server % label_step(n) == 0:
-                text = element("text", str(server), x=label_x, y=label_y, class_="in" if dot > 10 else None)
-                labels.append(text)
+                labels.append(element("text", str(server), x=label_x, y=label_y, class_="in" if dot > 10 else None))
     marker = element("marker", element("path", d="M0 0L6 3L0 6z"), id="arrow", viewBox="0 0 6 6", refX=3, refY=3,
                      markerWidth=5, markerHeight=5, markerUnits="strokeWidth", orient="auto")  # fmt: skip
     return picture(

@@ -149,8 +149,7 @@ def typed_settings(settings: Mapping[str, str], types: Mapping[str, Any]) -> dic
         try:
             values[key] = TypeAdapter(types[key]).validate_python(text)
         except ValidationError as error:
-            message = error.errors()[0]["msg"]
-            problems.append(Problem("wrong value", path=f"--set {key}", value=text, allowed=message))
+            problems.append(Problem("wrong value", path=f"--set {key}", value=text, allowed=error.errors()[0]["msg"]))
     raise_any(problems)
     return values
 

@@ -660,8 +660,7 @@ def pass_orders(
         InputError: the schedule does not allow the shape.
         InfeasibleError: the room does not suffice.
     """
-    problems = schedule_problems(schedule, shape)
-    raise_any(problems)
+    raise_any(schedule_problems(schedule, shape))
     return SCHEDULES[schedule].order(shape, ticks, memory)
 
 

@@ -46,8 +46,7 @@ def rail_job(problem: LlmTrainingProblem, strategy: ParallelStrategy, settings: 
     """
     columns = columns_of([strategy], problem.model.layers)
     beside, expert_beside = ranks_beside(problem, columns)
-    problems = list(_problems(problem, strategy, beside, float(expert_beside[0])))
-    raise_any(problems)
+    raise_any(list(_problems(problem, strategy, beside, float(expert_beside[0]))))
     rates = GroupRates.of(problem, columns)
     stages = stage_times(problem, strategy, rates)
     slow, shape = problem.cluster.slowdown, pipeline_shape(problem, strategy)
@@ -89,8 +88,7 @@ def rail_job(problem: LlmTrainingProblem, strategy: ParallelStrategy, settings: 
         ports=settings.ports,
         circuit_share=rate / cluster.gpu_gbps,
     )
-    short = list(_short(job))
-    raise_any(short)
+    raise_any(list(_short(job)))
     return job
 
 

@@ -131,8 +131,7 @@ def _comparison_grid(file: StudyFile, rows: Rows, factors: Sequence[str]) -> Gri
         return None
     by, value = (file.names.get(name, name) for name in (file.compare.by, file.compare.value))
     headings = (by, "runs", "with a value", "best of the case", "mean", "median", "worst")
-    title = f"{value} against {file.compare.baseline or 'the best'} of the same case"
-    return _text_grid(title, headings, lines, (0,))
+    return _text_grid(f"{value} against {file.compare.baseline or 'the best'} of the same case", headings, lines, (0,))
 
 
 def _grid(table: Table, rows: Rows, file: StudyFile) -> Grid:

@@ -248,8 +248,7 @@ def attend(output: Output, study: Study, out: Path, **settings: Any) -> tuple[di
             if run.outcome in (*FAILURES, "environment"):
                 failed += 1
                 if run.outcome != "interrupted":
-                    text = f"{run.outcome}: {run.instance} {run.method or ''} {run.reason}"
-                    say(output.remarks, text)
+                    say(output.remarks, f"{run.outcome}: {run.instance} {run.method or ''} {run.reason}")
             bar(f"study, {failed} failed" if failed else "study", done, total)
 
         counts = run_study(study, out, on_plan=on_plan, on_row=on_row, **settings)

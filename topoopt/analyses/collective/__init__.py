@@ -294,8 +294,7 @@ def _show_front(
     from topoopt.analyses.collective.search import front_rows
 
     limits, wanted = result.limits, result.wanted
-    title = f"{wanted.servers} servers, {wanted.degree} links each, {wanted.links}"
-    table = TerminalTable(title=escape(title))
+    table = TerminalTable(title=escape(f"{wanted.servers} servers, {wanted.degree} links each, {wanted.links}"))
     for heading in ("steps", "above Moore", "bandwidth factor", "gap", "all-to-all", "gap", "AllReduce, us"):
         table.add_column(heading, justify="right")
     rows = front_rows(result, cost)

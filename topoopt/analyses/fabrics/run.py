@@ -135,8 +135,7 @@ def named_fabrics(instance: CoOptimisation, names: Sequence[str] | None) -> tupl
     Raises:
         InputError: all unknown names; or what is wrong with the list of the instance.
     """
-    problems = fabric_problems(instance)
-    raise_any(problems)
+    raise_any(fabric_problems(instance))
     if names is None:
         own = instance.baselines.choices
         return own if own != DEFAULT_FABRICS else tuple(map(FabricChoice, FABRICS))

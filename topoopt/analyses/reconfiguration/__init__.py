@@ -251,8 +251,7 @@ def _show(
 ) -> None:
     from topoopt.analyses.reconfiguration.report import boundary_lines, sweep_title, time_name, verdict_text
 
-    title = f"{sweep.name}: {sweep_title(sweep)}, {time_name(sweep)} in ms"
-    table = TerminalTable(title=title)
+    table = TerminalTable(title=f"{sweep.name}: {sweep_title(sweep)}, {time_name(sweep)} in ms")
     table.add_column("delay", justify="right")
     for scheme in sweep.schemes:
         table.add_column(scheme.name, justify="right")

@@ -379,8 +379,7 @@ def _show_outages(console: Console, study: OutageStudy, written: list[str]) -> N
     from topoopt.analyses.resilience.report import HEADINGS, row_cells
     from topoopt.page.render import TerminalTable, stacked
 
-    title = f"{study.copies} copies of the model on {study.servers_each} servers each"
-    table = TerminalTable(title=title, dense=True)
+    table = TerminalTable(title=f"{study.copies} copies of the model on {study.servers_each} servers each", dense=True)
     for name in HEADINGS:
         table.add_column(stacked(name), justify="left" if name == "circuits" else "right")
     for row in study.rows:

@@ -105,8 +105,7 @@ def answer_blast(output: Output, problem: CollectiveProblem, options: Mapping[st
         InputError: one of them is given.
     """
     text, allowed = "plays no part for a Clos fabric, whose every kind of switch is studied", "left out"
-    wrong = [Problem(text, path=name, allowed=allowed) for name, value in options.items() if value not in (None, [])]
-    raise_any(wrong)
+    raise_any([Problem(text, path=name, allowed=allowed) for name, value in options.items() if value not in (None, [])])
     document = blast_study(problem)
     rows = document["failures"]
     if csv is not None:

@@ -147,8 +147,7 @@ class _Issues:
     def add(self, node: Any, message: str, value: object, allowed: str) -> None:
         self.count += 1
         if self.count <= SHOWN:
-            where = f"node {node.id}"
-            self.problems.append(Problem(message, str(self.file), None, where, value_text(value), allowed))
+            self.problems.append(Problem(message, str(self.file), None, f"node {node.id}", value_text(value), allowed))
 
     def refuse(self) -> None:
         if self.count > SHOWN:

@@ -294,8 +294,7 @@ def import_flexnet(
     """
     if file.suffix.lower() != ".json":
         of_profile = {"--model": model, "--size": size, "--gpu-memory-gib": gpu_memory_gib, "--reference": reference}
-        wrong = [Problem("of profiles alone", path=option) for option, value in of_profile.items() if value]
-        raise_any(wrong)
+        raise_any([Problem("of profiles alone", path=option) for option, value in of_profile.items() if value])
         return _import_taskgraph(file, degree, link_gbps, links, name)
     if model is None:
         raise InputError([Problem("missing", path="--model", allowed="dlrm, candle, bert, vgg, resnet or ncf")])

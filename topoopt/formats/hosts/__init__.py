@@ -46,8 +46,7 @@ def check_hosts(rates: HostRates) -> None:
     if len(rates.hosts) > MAX_HOSTS - 1:
         message = "too many hosts: a queue each, and queue numbers end below 61440"
         raise InputError([Problem(message, value=str(len(rates.hosts)), allowed=f"at most {MAX_HOSTS - 1}")])
-    problems = [*_name_problems(rates), *_address_problems(rates)]
-    raise_any(problems[:20])
+    raise_any([*_name_problems(rates), *_address_problems(rates)][:20])
 
 
 def _name_problems(rates: HostRates) -> Iterable[Problem]:

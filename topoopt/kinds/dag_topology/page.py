@@ -277,8 +277,7 @@ def _bar(figures: DagTopologyFigures, channel: Channel, index: int, y: float) ->
     label = shortened(step.name, 20)
     fits = share * WIDTH_PX >= 6.2 * len(label) + 8
     text = element("text", label, x=4, y=BAR - 4, class_="on on-mp") if fits else Markup("")
-    x = percentage(step.start / makespan)
-    return element("svg", box, text, x=x, y=y + 2, width=percentage(share), height=BAR)
+    return element("svg", box, text, x=percentage(step.start / makespan), y=y + 2, width=percentage(share), height=BAR)
 
 
 def _axis(makespan: float, height: float) -> Markup:

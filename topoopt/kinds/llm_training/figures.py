@@ -441,8 +441,7 @@ class LlmTrainingFigures:
     @cached_property
     def ranked_s(self) -> tuple[float, ...]:
         """Times of these, as the search has them; sums of their parts may differ in the last bit."""
-        columns = columns_of(self.plan.ranked, self.problem.model.layers)
-        return tuple(iteration_times(self.problem, columns).tolist())
+        return tuple(iteration_times(self.problem, columns_of(self.plan.ranked, self.problem.model.layers)).tolist())
 
     @cached_property
     def objective(self) -> Objective:

@@ -535,8 +535,7 @@ def _cluster_issues(section: GpuClusterSection) -> Iterator[Issue]:
         yield Issue(("cluster", "device", *path), "unknown device", value_text(name), allowed)
     if section.interfaces == "per-gpu" and section.degree % section.gpus_per_server:
         allowed = f"multiples of gpus_per_server {section.gpus_per_server}, or interfaces: per-server"
-        text = "GPUs do not own equally many interfaces"
-        yield Issue(("cluster", "degree"), text, str(section.degree), allowed)
+        yield Issue(("cluster", "degree"), "GPUs do not own equally many interfaces", str(section.degree), allowed)
     if section.optical_interfaces is not None and section.optical_interfaces >= section.degree:
         value, allowed = str(section.optical_interfaces), f"less than degree {section.degree}"
         yield Issue(("cluster", "optical_interfaces"), "no interface is left for other traffic", value, allowed)

@@ -82,8 +82,7 @@ def resolve(document: Document) -> RegionalCircuitsProblem:
     servers, declared = instance.servers, instance.ports
     ports = (declared,) * servers if isinstance(declared, int) else declared
     if len(ports) != servers:
-        allowed = f"{servers}, one for each server"
-        findings.add([Issue(("ports",), "wrong number of entries", str(len(ports)), allowed)])
+        findings.add([Issue(("ports",), "wrong number of entries", str(len(ports)), f"{servers}, one for each server")])
     names = ServerNames(servers, findings.note)
     matrices = [
         findings.attempt(partial(within, f"demands[{k}]", partial(matrices_of, entry, names, folder)), ("demands", k))

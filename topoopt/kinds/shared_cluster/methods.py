@@ -345,8 +345,7 @@ def solve_arrivals(
 ) -> ClusterSearch:
     """Simulate the jobs on every fabric."""
     class_plans, classes, notes = planned_classes(problem, stop)
-    errors = rate_errors(problem, classes)
-    raise_any(errors)
+    raise_any(rate_errors(problem, classes))
     jobs = job_table(given, classes, problem.servers, problem.search.seed)
     run_on = partial(run_on_fabric, problem, classes, jobs, stop, progress)
 
@@ -491,8 +490,7 @@ def solve_at_once(
         for job_class in problem.classes:
             tell(f"{job_class.name}: times and bytes")
         plans, classes, notes = planned_classes(problem, stop)
-        errors = rate_errors(problem, classes)
-        raise_any(errors)
+        raise_any(rate_errors(problem, classes))
         times = times_of(problem, plans, classes)
 
     def concluded(draws: tuple[DrawnRun, ...], reason: StopReason) -> ClusterSearch:

@@ -416,8 +416,7 @@ def class_with_flows(
     shared = [fabric.name for fabric in fabrics if fabric.kind != PARTITIONED]
     if shared:
         message = f"times of a shard say nothing about {', '.join(shared)}"
-        allowed = f"plan, or {PARTITIONED} as the only fabric"
-        findings.add([Issue((*where, "iteration_ms"), message, allowed=allowed)])
+        findings.add([Issue((*where, "iteration_ms"), message, allowed=f"plan, or {PARTITIONED} as the only fabric")])
     return blank
 
 

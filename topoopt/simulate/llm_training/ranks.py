@@ -54,8 +54,7 @@ class TrainingPasses:
 
     def __init__(self, problem: LlmTrainingProblem, strategy: ParallelStrategy) -> None:
         self._problem, self._strategy = problem, strategy
-        columns = columns_of([strategy], problem.model.layers)
-        rates = GroupRates.of(problem, columns)
+        rates = GroupRates.of(problem, columns_of([strategy], problem.model.layers))
         self.stages: StagePasses = stage_times(problem, strategy, rates)
         self._tokens = strategy.micro_batch * problem.batch.length // strategy.context
         self._activations = self._tokens * problem.model.hidden * ELEMENT

@@ -359,8 +359,7 @@ def complete(case: Case, plan: SharedClusterPlan) -> Iterator[str]:
     reached, fabrics = len(plan.schedules), case.problem.fabrics
     if reached < len(fabrics):
         missing = ", ".join(fabric.name for fabric in fabrics[reached:])
-        text = "the solution does not hold them: it is of the objective, not whole"
-        case.log.leave_out(f"jobs on {missing}", text)
+        case.log.leave_out(f"jobs on {missing}", "the solution does not hold them: it is of the objective, not whole")
     # The first fabric alone is what is simulated where nothing but the objective was wanted.
     whole = reached in (1, len(fabrics)) and all(checked.run.whole for checked in case.runs)
     if not whole and ended and case.timed is not None:
@@ -649,8 +648,7 @@ def scale(case: Case) -> float:
     end = np.zeros(len(jobs))
     np.maximum.at(end, run.stays.job, run.stays.work_to_s)
     mean_s = max(float((end - jobs.arrival_s)[run.finished].mean()), np.spacing(1.0))
-    value = abs(_mean_of_run(checked))
-    return float(4 * np.spacing(run.until_s) / mean_s * value) / Tolerance.ROUNDING.relative
+    return float(4 * np.spacing(run.until_s) / mean_s * abs(_mean_of_run(checked))) / Tolerance.ROUNDING.relative
 
 
 def further(case: Case, result: SharedResult) -> Iterator[str]:
