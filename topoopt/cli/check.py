@@ -17,7 +17,7 @@ from solvers.stop import Memory
 from solvers.timing import LateError, step
 from topoopt.analyses.costs import given_book
 from topoopt.cli.solve import instance_and_solution
-from topoopt.core.errors import CheckError, InputError, LimitError, Problem, raise_any
+from topoopt.core.errors import CheckError, InputError, LimitError, Problem, raise_any, raise_rejected
 from topoopt.core.job import CoOptimisation
 from topoopt.core.price_book import PriceBook
 from topoopt.core.proofs import StopReason
@@ -308,8 +308,7 @@ def _checked(solved: SolutionHead, path: Path) -> SolutionHead:
         why = "the solution carries no instance, and none was given"
         return solved.judged((), (LeftOut("all figures", why, Decides.BOTH),))
     findings = check_whole(embedded_problem(solved, path), solved, BRIEF)
-    if not findings.ok:
-        raise CheckError("the checker rejects the solution:\n" + "\n".join(map(str, findings.violations)))
+    raise_rejected(findings.violations)
     return solved.judged((), findings.not_recomputed)
 
 

@@ -14,7 +14,7 @@ from annotated_types import Ge, Le
 from rich.console import Console
 
 from topoopt.analyses.costs import given_book
-from topoopt.core.errors import CheckError, InfeasibleError, InputError, LimitError, Problem, raise_any
+from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem, raise_any, raise_rejected
 from topoopt.core.process import INTERRUPTED, versions
 from topoopt.core.result import SolutionHead
 from topoopt.files.atomic import require_new, sole_target
@@ -308,8 +308,7 @@ def convert(
         instance, solution = instance_and_solution(files)
         file = require_new(sole_target(output_files, solution.with_name("converted.json")), force)
         result = converted(solution, instance, FULL)
-        if not result.check.ok:
-            raise CheckError("the checker rejects the solution:\n" + "\n".join(result.check.violations))
+        raise_rejected(result.check.violations)
         write_solution(result, file)
         document = {"solution": str(file), "status": result.status.value, "check": check_document(result.check)}
         output.result(document, lambda console: say(console, written=[file]))

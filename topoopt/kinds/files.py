@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 from pydantic.json_schema import JsonSchemaMode
 from ruamel.yaml import YAML
 
-from topoopt.core.errors import CheckError, InputError, Problem, raise_any
+from topoopt.core.errors import InputError, Problem, raise_any, raise_rejected
 from topoopt.core.process import end_if_interrupted
 from topoopt.core.proofs import Argument, Bound, Status, StopReason
 from topoopt.core.result import UNCHECKED, Objective, Result, SolutionHead
@@ -277,9 +277,7 @@ def solution_of(
     """
     solution = read_solution(path, kinds)
     problem = embedded_problem(solution, path) if instance is None else read_instance(instance)
-    findings = check_whole(problem, solution, BRIEF)
-    if not findings.ok:
-        raise CheckError("the checker rejects the solution:\n" + "\n".join(map(str, findings.violations)))
+    raise_rejected(check_whole(problem, solution, BRIEF).violations)
     if isinstance(solution, Result) and solution.problem is None:
         solution = replace(solution, problem=problem)
     return problem, solution

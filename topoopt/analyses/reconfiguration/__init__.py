@@ -12,7 +12,7 @@ import typer
 from annotated_types import Ge, Le
 from rich.console import Console
 
-from topoopt.core.errors import CheckError, InputError, Problem, raise_any
+from topoopt.core.errors import InputError, Problem, raise_any, raise_rejected
 from topoopt.core.job import CoOptimisation
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.network import RoutingProblem, TopologyProblem
@@ -196,8 +196,7 @@ def _solution(problem: Any, settings: _SweepOptions, timing: Timing) -> Any:
 
 
 def _refuse_rejected(violations: tuple[str, ...], stop: Stop) -> None:
-    if violations:
-        raise CheckError("the checker rejects the solution:\n" + "\n".join(violations))
+    raise_rejected(violations)
     if stop.interrupted.is_set():
         raise KeyboardInterrupt
 

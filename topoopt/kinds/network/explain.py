@@ -13,7 +13,7 @@ from solvers.network.space import distances
 from solvers.stop import Stop
 from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.cluster import LinkDirection
-from topoopt.core.errors import CheckError, InfeasibleError, InputError, LimitError, Problem
+from topoopt.core.errors import CheckError, InfeasibleError, InputError, LimitError, Problem, raise_rejected
 from topoopt.core.network import LengthCertificate, NetworkProblem, RoutingProblem, TopologyProblem
 from topoopt.core.proofs import Argument, Bound, Status, StopReason
 from topoopt.core.topology import Topology
@@ -514,10 +514,7 @@ def _parts(amount: float) -> Fraction:
 def _checked(solution: NetworkResult) -> NetworkResult:
     """The solution with its instance, for which it holds."""
     problem = solution.figures.problem
-    violations = check(problem, solution, BRIEF).violations
-    if violations:
-        text = "\n".join(f"{violation.code}: {violation.message}" for violation in violations)
-        raise CheckError(f"the checker rejects the solution:\n{text}")
+    raise_rejected(check(problem, solution, BRIEF).violations)
     return replace(solution, problem=problem)
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from topoopt.core.arrays import Draws
 from topoopt.core.cluster import LinkSharing
-from topoopt.core.job import BaselineSettings, CoOptimisation, FabricChoice
+from topoopt.core.job import BaselineSettings, CoOptimisation
 from topoopt.core.price_book import PriceBook
 from topoopt.core.proofs import Argument, StopReason, Tolerance
 from topoopt.core.result import Decides, Result
@@ -578,15 +578,7 @@ def _flows_on_first(case: Case, draw: Draw) -> list[float] | None:
 def _shared_network(
     case: Case, fabric: Fabric, routes_seed: int, placed: Sequence[tuple[IterationTasks, Sequence[int]]]
 ) -> SimulatedNetwork | None:
-    choice = FabricChoice(
-        fabric=fabric.kind,
-        nic_gbps=fabric.server_gbps,
-        oversubscription=fabric.oversubscription,
-        layer=fabric.oversubscribed_at,
-        shape=fabric.shape,
-        ecmp=fabric.paths if fabric.paths in ("spread", "sprayed") else None,
-    )
-    requested, cluster = requested_fabric(choice, BaselineSettings()), case.problem.cluster
+    requested, cluster = requested_fabric(fabric.choice, BaselineSettings()), case.problem.cluster
     gbps = nic_gbps(requested, cluster, case.book)
     if gbps is None:
         return None
