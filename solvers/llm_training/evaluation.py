@@ -207,11 +207,7 @@ Schedules = tuple[GroupSchedule, ...]
 
 
 def with_schedules(
-    problem: LlmTrainingProblem,
-    strategy: ParallelStrategy,
-    placed: EvaluatedNetwork,
-    groups: FamilyGroups,
-    stop: Stop,
+    problem: LlmTrainingProblem, strategy: ParallelStrategy, placed: EvaluatedNetwork, groups: FamilyGroups, stop: Stop
 ) -> EvaluatedNetwork:
     """The same links with each family on what is fastest alone of what the instance asks for.
 

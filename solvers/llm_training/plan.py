@@ -432,12 +432,7 @@ def fabric_problems(cluster: GpuCluster, fabrics: tuple[str, ...]) -> list[Probl
             continue
         for issue in TRAINING_FABRICS[name].problems(cluster):
             problems_of_fabrics.append(
-                Problem(
-                    f"{name}: {issue.message}",
-                    path="fabrics",
-                    value=issue.value,
-                    allowed=issue.allowed,
-                )
+                Problem(f"{name}: {issue.message}", path="fabrics", value=issue.value, allowed=issue.allowed)
             )
     return problems_of_fabrics
 

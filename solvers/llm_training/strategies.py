@@ -503,9 +503,7 @@ def _outcome_of_search(
             lines.append(ShapeOutcome(shape, verdict, bound))
     left = any(line.verdict is ShapeVerdict.LEFT for line in lines)
     return SearchedSpace(
-        best.ranked(problem),
-        tuple(lines),
-        (reason or StopReason.TIME) if left else StopReason.CONVERGED,
+        best.ranked(problem), tuple(lines), (reason or StopReason.TIME) if left else StopReason.CONVERGED
     )
 
 

@@ -109,11 +109,7 @@ def describe(
 
 
 def _describe_family(
-    output: Output,
-    family: str,
-    size: tuple[int | None, int | None, str, int],
-    files: list[Path] | None,
-    force: bool,
+    output: Output, family: str, size: tuple[int | None, int | None, str, int], files: list[Path] | None, force: bool
 ) -> int:
     """Diameter, mean hops and bounds of a member of a family, and its picture."""
     from topoopt.analyses.topologies import FAMILIES, answer, family_document, picture
@@ -291,9 +287,7 @@ def _line(field: FieldWords) -> Text:
 LIBRARIES = ("topoopt", "numpy", "scipy", "networkx", "highspy", "ortools", "pyomo", "pydantic")
 
 
-def doctor(
-    as_json: options.Json = False,
-) -> None:
+def doctor(as_json: options.Json = False) -> None:
     """Print versions and solve a tiny problem with every solver found; exit code 1 if something is broken."""
     output = Output.choose(as_json)
 

@@ -19,8 +19,7 @@ from topoopt.page.render import TerminalTable
 
 
 def validate(
-    instances: Annotated[list[Path], typer.Argument(help="Instance files.")],
-    as_json: options.Json = False,
+    instances: Annotated[list[Path], typer.Argument(help="Instance files.")], as_json: options.Json = False
 ) -> None:
     """Read instance files and list everything wrong with them."""
     output = Output.choose(as_json)

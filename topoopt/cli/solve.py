@@ -257,10 +257,7 @@ def chosen_crew(executor: str | None, words: list[str], jobs: int, folder: Path)
 SolutionArgument = Annotated[Path, typer.Argument(help="solution.json of `topoopt solve`.")]
 
 
-def show(
-    solution: SolutionArgument,
-    as_json: options.Json = False,
-) -> None:
+def show(solution: SolutionArgument, as_json: options.Json = False) -> None:
     """Show the figures of a solution, computed again from its plan; with --json all of them, tables as well.
 
     Exit code 6 if a brief check rejects the plan.

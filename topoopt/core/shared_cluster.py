@@ -395,11 +395,7 @@ class ShardPlan(Shown):
             ValueError, IndexError: The rows are no plan of so many servers.
         """
         return Plan(
-            self.strategy,
-            self._topology(cluster),
-            self._routes(cluster.servers),
-            tuple(self._rings()),
-            self.schedules,
+            self.strategy, self._topology(cluster), self._routes(cluster.servers), tuple(self._rings()), self.schedules
         )
 
     def _topology(self, cluster: Cluster) -> Topology:

@@ -108,9 +108,7 @@ class LinksTopology(FileModel):
     directed: bool = Field(default=True, description="false: every pair stands for a link in both directions")
     servers: Servers | None = Field(default=None, description="n; default: the highest number in use, plus one")
     capacities: Annotated[list[Capacity], Field(max_length=MAX_LINKS)] | None = Field(
-        default=None,
-        exclude_if=is_none,
-        description="of each of links, in the unit of the demand; default: 1 each",
+        default=None, exclude_if=is_none, description="of each of links, in the unit of the demand; default: 1 each"
     )
     names: Annotated[list[NodeName], Field(max_length=MAX_SERVERS)] | None = Field(
         default=None, exclude_if=is_none, description="of all servers, which tables of demands may use"

@@ -439,23 +439,12 @@ FAMILIES: Mapping[str, TopologyFamily] = {
             circulant,
         ),
         TopologyFamily(
-            "mesh",
-            ("dims",),
-            PAIRS,
-            lambda p: math.prod(p.dims),
-            lambda p: 2 * len(p.dims) * math.prod(p.dims),
-            mesh,
+            "mesh", ("dims",), PAIRS, lambda p: math.prod(p.dims), lambda p: 2 * len(p.dims) * math.prod(p.dims), mesh
         ),
         TopologyFamily("generalized-kautz", *BY_DEGREE, generalized_kautz, ("loops",)),
         TopologyFamily("de-bruijn", *BY_DEGREE, de_bruijn, ("loops",)),
         TopologyFamily(
-            "random-regular",
-            ("servers", "degree"),
-            BOTH,
-            _servers,
-            _times_degree,
-            random_regular,
-            ("seed",),
+            "random-regular", ("servers", "degree"), BOTH, _servers, _times_degree, random_regular, ("seed",)
         ),
         TopologyFamily(
             "cayley",

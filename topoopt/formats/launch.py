@@ -158,7 +158,7 @@ FLAGS: Mapping[str, tuple[str, Use]] = {
             "training.dtype", "training.mixed-precision-param", "training.mixed-precision-reduce",
             "distribute-saved-activations", "delay-wgrad-compute", "fsdp-double-buffer",
         ),
-        ("", "noted"),
+        ("", "noted")
     ),
     # names that speak of the layout and do not change it
     **dict.fromkeys(
@@ -183,7 +183,7 @@ FLAGS: Mapping[str, tuple[str, Use]] = {
             "eval-micro-batch-size",
             "accumulate-allreduce-grads-in-fp32", "no-gradient-accumulation-fusion", "log-num-zeros-in-grad",
         ),
-        ("", "unused"),
+        ("", "unused")
     ),
 }  # fmt: skip
 """Which field of a launch a flag sets, and how."""

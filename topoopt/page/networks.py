@@ -411,14 +411,7 @@ def _course(link: DrawnLink, layout: Layout | None, n: int, *, directed: bool) -
 
 
 def on_circle(
-    links: Sequence[Markup],
-    n: int,
-    width: float,
-    label: str,
-    *,
-    directed: bool,
-    css: str,
-    layout: Layout | None,
+    links: Sequence[Markup], n: int, width: float, label: str, *, directed: bool, css: str, layout: Layout | None
 ) -> Markup:
     """Links drawn between n servers, the lowest first, on a circle unless there is a layout."""
     dot = 11.0 if n <= 20 else 6.0

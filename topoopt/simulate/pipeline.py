@@ -601,20 +601,13 @@ GROUPS: tuple[Rule, ...] = (
 SCHEDULES: Mapping[PipelineSchedule, ScheduleLine] = {
     PipelineSchedule.GPIPE: ScheduleLine("all forward passes, then all backward ones", _plain(gpipe), (ONE_CHUNK,)),
     PipelineSchedule.ONE_F_ONE_B: ScheduleLine(
-        "one forward, one backward pass in turn",
-        _plain(one_f_one_b),
-        (ONE_CHUNK,),
-        one_f_one_b_period,
+        "one forward, one backward pass in turn", _plain(one_f_one_b), (ONE_CHUNK,), one_f_one_b_period
     ),
     PipelineSchedule.INTERLEAVED: ScheduleLine(
         "the same over several stages a rank", _plain(interleaved), GROUPS, interleaved_period
     ),
     PipelineSchedule.ZB_H1: ScheduleLine(
-        "1f1b with gradients of weights put off, in its memory",
-        _plain(zb_h1),
-        (ONE_CHUNK,),
-        zb_h1_period,
-        splits=True,
+        "1f1b with gradients of weights put off, in its memory", _plain(zb_h1), (ONE_CHUNK,), zb_h1_period, splits=True
     ),
     PipelineSchedule.ZB_2P: ScheduleLine(
         "greedy zero-bubble rounds in twice the memory", _zb_2p, (ONE_CHUNK,), splits=True

@@ -503,10 +503,7 @@ def makespan_of(problem: DagTopologyProblem, plan: DagTopologyPlan) -> float:
 
 
 def proven_makespan(
-    problem: DagTopologyProblem,
-    certificates: Sequence[Certificate],
-    events: float,
-    plan: DagTopologyPlan | None = None,
+    problem: DagTopologyProblem, certificates: Sequence[Certificate], events: float, plan: DagTopologyPlan | None = None
 ) -> float:
     """Walk both trees of the one certificate of a problem; without a plan the first alone, which is for the makespan.
 

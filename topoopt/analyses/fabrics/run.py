@@ -260,10 +260,7 @@ def _searched(
         raise CheckError(text)
     reason = stop.reason() if proposals < search.proposals else None
     return replace(
-        row,
-        outcome="found" if reason is None else reason.value,
-        proposals=proposals,
-        wall_s=time.monotonic() - began,
+        row, outcome="found" if reason is None else reason.value, proposals=proposals, wall_s=time.monotonic() - began
     )
 
 

@@ -122,11 +122,7 @@ class _SweepOptions:
 
 
 def _sweep(
-    instance: Path,
-    problem: Any,
-    settings: _SweepOptions,
-    timing: Timing,
-    tell: Callable[[str, float], None],
+    instance: Path, problem: Any, settings: _SweepOptions, timing: Timing, tell: Callable[[str, float], None]
 ) -> tuple[ReconfigurationSweep, RailStudy | None]:
     """The sweep of a job, of the rails of a training job, or of a trace of demands.
 

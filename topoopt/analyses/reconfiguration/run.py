@@ -277,13 +277,7 @@ def _by_demand(job: SweptJob, name: str, policy: CircuitPolicy, strategies: list
         for label, graph in strategies:
             job.step(name, delay_ms)
             run = simulate_circuits(
-                graph,
-                job.instance.cluster,
-                policy,
-                delay_ms,
-                job.period_ms,
-                seed=job.seed,
-                iterations=job.iterations,
+                graph, job.instance.cluster, policy, delay_ms, job.period_ms, seed=job.seed, iterations=job.iterations
             )
             per_iteration_ms = run.dark_ms / job.iterations
             changes = round(run.reconfigurations / job.iterations)

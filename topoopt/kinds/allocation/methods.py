@@ -105,11 +105,7 @@ def _assemble(problem: AllocationProblem, rates: Rates, effort: Effort) -> Resul
     return assembled(problem, rates if needed else replace(rates, certificates=()), effort, CHECKER)
 
 
-SOLVER = Solver(
-    methods=lambda _: ALLOCATION_METHODS,
-    assemble=_assemble,
-    tables=lambda _: (("", ALLOCATION_METHODS),),
-)
+SOLVER = Solver(methods=lambda _: ALLOCATION_METHODS, assemble=_assemble, tables=lambda _: (("", ALLOCATION_METHODS),))
 
 
 SAME = 1e-6

@@ -96,9 +96,7 @@ def page(result: CollectiveResult) -> Page:
         facts=facts(result, figures),
         sections=(
             Section(
-                "What limits it",
-                links_blocks(figures, cut),
-                legend=swatches if network.nodes <= MOST_DRAWN else (),
+                "What limits it", links_blocks(figures, cut), legend=swatches if network.nodes <= MOST_DRAWN else ()
             ),
             Section("Best schedule by size", front_blocks(figures)),
             Section("Schedule", schedule_blocks(figures)),

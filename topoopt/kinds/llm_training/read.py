@@ -251,10 +251,7 @@ def in_pods(space: StrategySpace, pods: PodSettings | None) -> StrategySpace:
 
 
 def pods_issues(
-    section: PodsSection | None,
-    cluster: GpuClusterSection | None,
-    raw: dict[str, Any],
-    fabrics: Sequence[str],
+    section: PodsSection | None, cluster: GpuClusterSection | None, raw: dict[str, Any], fabrics: Sequence[str]
 ) -> Iterator[Issue]:
     """What circuits between pods need of the instance.
 

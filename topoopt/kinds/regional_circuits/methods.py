@@ -63,21 +63,14 @@ def _assemble(problem: RegionalCircuitsProblem, circuits: Circuits, effort: Effo
     return assembled(problem, replace(circuits, method=effort.search.method), effort, CHECKER)
 
 
-SOLVER = Solver(
-    methods=lambda _: REGIONAL_METHODS,
-    assemble=_assemble,
-    tables=lambda _: (("", REGIONAL_METHODS),),
-)
+SOLVER = Solver(methods=lambda _: REGIONAL_METHODS, assemble=_assemble, tables=lambda _: (("", REGIONAL_METHODS),))
 
 
 SAME = 1e-6
 """Part of a time that is no gain."""
 
 
-def explain(
-    result: Result[RegionalCircuitsProblem, RegionalCircuitsPlan],
-    question: Question,
-) -> Explanation:
+def explain(result: Result[RegionalCircuitsProblem, RegionalCircuitsPlan], question: Question) -> Explanation:
     """Explain where the time goes, and what changes would gain.
 
     Raises:

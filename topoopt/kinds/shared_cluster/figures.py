@@ -625,9 +625,7 @@ class SharedClusterFigures:
         """The jobs that arrive on each fabric that was reached."""
         return tuple(
             FabricRun(
-                fabric,
-                schedule.finished_jobs(len(self.jobs)),
-                stays_of(self.problem, fabric, self.jobs, schedule),
+                fabric, schedule.finished_jobs(len(self.jobs)), stays_of(self.problem, fabric, self.jobs, schedule)
             )
             for fabric, schedule in zip(self.fabrics, self.plan.schedules, strict=False)
         )

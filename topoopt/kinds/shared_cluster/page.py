@@ -179,7 +179,7 @@ def _arrivals_page(result: ClusterResult, figures: SharedClusterFigures) -> Page
             Section(
                 "Fabrics",
                 [_fabrics_table(figures)],
-                "Of the finished jobs: time of an iteration, in the queue, and from arrival to end.",
+                "Of the finished jobs: time of an iteration, in the queue, and from arrival to end."
             ),
             Section("Iteration times", [Plot(lambda: _distribution(figures))]),
             Section("Over time", [Side([Plot(lambda: _over_time(figures, "held")),
@@ -189,7 +189,7 @@ def _arrivals_page(result: ClusterResult, figures: SharedClusterFigures) -> Page
                 "Figures",
                 [_metrics_table(figures)],
                 "Of the finished jobs; p of q percent is element floor(q N / 100) of the sorted list. Slowdown: "
-                "completion time over that on a shard of its own without waiting.",
+                "completion time over that on a shard of its own without waiting."
             ),
             Section("Classes", [_classes_table(figures)]),
         ),

@@ -422,11 +422,7 @@ def _state_space(own: StateSpace, h: int, t: Floats) -> Mixing:
         products = [(h, enters / t), (d / t, h)]
         small = (filters + 3 * own.heads + d + enters * own.biases) / t + h * own.biases
     return Mixing(
-        products,
-        small,
-        channels=1.0 * d,
-        kept=(2 * convolved + 4 * d + own.heads + rank) / t,
-        passed_once=d * n / t,
+        products, small, channels=1.0 * d, kept=(2 * convolved + 4 * d + own.heads + rank) / t, passed_once=d * n / t
     )
 
 
