@@ -170,8 +170,7 @@ def block_cut_arrays(data: BlockCut) -> LpArrays:
 
 def block_cut_from_placement(problem: PlacementProblem, options: Mapping[str, float]) -> LpArrays:
     """The program of a block of an instance, by default within the mean work of the devices."""
-    block = min(int(options["block"]), len(problem.colocated()) - 1)
-    data = BlockCut.of(problem, options["limit_ms"], block)
+    data = BlockCut.of(problem, options["limit_ms"], min(int(options["block"]), len(problem.colocated()) - 1))
     mean = max(float(data.work_ms.sum()) / len(problem.devices), float(data.work_ms.max()))
     return block_cut_arrays(replace(data, limit_ms=data.limit_ms or mean))
 

@@ -352,8 +352,7 @@ def optimum(demand: Floats, delay: float, switches: int, makespan: float, stop: 
     steps = Steps(permutation[which], durations[where, which])
     if steps.remainder(demand).any():  # pragma: no cover - rounding of the solver
         return None
-    loads = np.bincount(where, delay + steps.durations, switches)
-    return Timed(float(loads.max()), where, steps)
+    return Timed(float(np.bincount(where, delay + steps.durations, switches).max()), where, steps)
 
 
 # Methods to compare.

@@ -308,8 +308,7 @@ Proof = tuple[float, tuple[Split, ...], tuple[Floats, ...]]
 
 def highest(traffic: RegionTraffic) -> Ints:
     """Return int64[P], the circuits that a pair could have if no other had any."""
-    ports = np.array(traffic.problem.ports, dtype=np.int64)
-    return np.asarray(ports[traffic.ends].min(axis=1))
+    return np.asarray(np.array(traffic.problem.ports, dtype=np.int64)[traffic.ends].min(axis=1))
 
 
 def matched(traffic: RegionTraffic, stop: Stop, *, programs: bool = True) -> tuple[Incumbent, Proof]:

@@ -169,8 +169,7 @@ def links_left(topology: Topology, failure: Failure) -> Int32s:
         tails = np.flatnonzero(topology.switches[plane] >= 0)
         np.subtract.at(left, ids[tails, topology.switches[plane, tails]], 1)
     if failure.servers:
-        gone = np.isin(topology.arcs, failure.servers).any(axis=1)
-        left[gone] = 0
+        left[np.isin(topology.arcs, failure.servers).any(axis=1)] = 0
     return np.maximum(left, 0)
 
 

@@ -327,8 +327,7 @@ def _listed(
 
     def made(source: Ints, target: Ints) -> tuple[LinkGraph, PathTable]:
         keys = source * own.servers + target
-        options = FabricOptions(seed=problem.search.seed, pairs=keys)
-        network = FABRICS[fabric].build(cluster, (), options)
+        network = FABRICS[fabric].build(cluster, (), FabricOptions(seed=problem.search.seed, pairs=keys))
         ends = network.link_ends.astype(np.int64)
         parallel = np.rint(network.link_rate / (unit * 1.25e5)).astype(np.int64)
         nodes = max(own.servers, int(ends.max(initial=0)) + 1)
@@ -707,8 +706,7 @@ def _bounded(
         size = min(2 * size, BLOCK)  # more may have to be searched for first
         columns = columns_of([ranked.strategy for ranked in block], problem.model.layers)
         rates = optimistic_rates(problem, columns) if direct else None
-        total = iteration_times(problem, columns, rates)
-        yield from zip(block, total.tolist(), strict=True)
+        yield from zip(block, iteration_times(problem, columns, rates).tolist(), strict=True)
 
 
 def figures_of(problem: LlmTrainingProblem, candidate: StrategyNetwork) -> StrategyFigures:

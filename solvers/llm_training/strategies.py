@@ -362,8 +362,7 @@ def _seconds(problem: LlmTrainingProblem, shapes: Column, rows: Column) -> Colum
     columns = columns_of_rows(problem, shapes, rows)
     nothing = np.zeros_like(columns.zero)
     columns = replace(columns, zero=nothing, recompute=nothing)
-    rates = GroupRates.of(problem, columns)
-    parts = stage_parts(problem, columns, rates)
+    parts = stage_parts(problem, columns, GroupRates.of(problem, columns))
     parts.seconds[:, :, [REDUCED, GATHERED, STEP]] = 0.0
     return order_bounds(problem, columns, parts)
 
@@ -548,8 +547,7 @@ def _follow(
     if not len(fitting):
         return True
     columns = columns.rows(fitting)
-    rates = GroupRates.of(problem, columns)
-    bounds = order_bounds(problem, columns, stage_parts(problem, columns, rates))
+    bounds = order_bounds(problem, columns, stage_parts(problem, columns, GroupRates.of(problem, columns)))
     shapes = np.repeat(np.arange(len(block)), [len(part) for _, part, _ in block])
     order, size = np.argsort(bounds, kind="stable"), FOLLOWED
     # Orders of ZB-2P are planned for each strategy by itself, which takes by far the longest.

@@ -583,8 +583,7 @@ class LinearFit:
         start = np.clip(self.at, low + 1e-6, high - 1e-6)
         fit = least_squares(residuals, start, bounds=(low - 1e-9, high + 1e-9), x_scale=self.spreads)
         curved = np.linalg.pinv(fit.jac.T @ fit.jac)
-        fitted = dict(zip(self.names, np.exp(fit.x).tolist(), strict=True))
-        return {**self.values, **fitted}, np.sqrt(np.diag(curved))
+        return {**self.values, **dict(zip(self.names, np.exp(fit.x).tolist(), strict=True))}, np.sqrt(np.diag(curved))
 
 
 def fitted(

@@ -261,8 +261,7 @@ def on_fabrics(
             degree = problem.cluster.degree
             has = "1 interface of a server does" if degree == 1 else f"{degree} interfaces of a server do"
             raise InfeasibleError(f"{fabric}: {has} not join all that send to each other")
-        best = mapped(problem, fabric, network, stop)
-        figures = FabricFigures(problem, decided(best), strategy)
+        figures = FabricFigures(problem, decided(mapped(problem, fabric, network, stop)), strategy)
         documents.append(
             {
                 "fabric": fabric,
@@ -459,8 +458,7 @@ class _Checked:
         division = division_of(launch, sizes, beside)
         if not division.problems:
             self.problem = replace(problem, batch=TrainingBatch(division.sequences, problem.batch.length))
-            rest = strategy_problems(self.problem, division.strategy)
-            division = replace(division, problems=tuple(rest))
+            division = replace(division, problems=tuple(strategy_problems(self.problem, division.strategy)))
         if division.problems:
             raise InputError([replace(item, file=self.file) for item in division.problems])
         return division
@@ -470,8 +468,7 @@ class _Checked:
         from topoopt.simulate.llm_training.step import estimate
 
         strategy = self.division.strategy
-        ideal = estimate(self.problem, strategy)
-        document = estimate_document(self.problem, strategy, ideal)
+        document = estimate_document(self.problem, strategy, estimate(self.problem, strategy))
         notes = [*document["notes"], *model_notes(self.launch), *self.division.notes]
         notes += [f"{flag}: evaluated as if it were not there" for flag in self.launch.noted]
         best = _best(self.problem, time_limit_s)

@@ -279,8 +279,7 @@ def _finish(
     files = _write(folder, made, target, force)
 
     def show(console: Console) -> None:
-        written = f"written: {target} ({counted(len(files), 'file')})"
-        say(console, written, notes=made.notes)
+        say(console, f"written: {target} ({counted(len(files), 'file')})", notes=made.notes)
 
     document = {"target": to, "kind": kind, "out": str(target), "files": files, "notes": list(made.notes)}
     output.result({**document, **made.figures}, show)

@@ -183,8 +183,7 @@ class ClosFabric:
         """Rate down over rate up of the switches of each tier but the highest."""
         ratios = []
         for level, tier in enumerate(self.tiers[:-1]):
-            down = Fraction(tier.down, self.breakout if level == 0 else 1)
-            ratios.append(down / tier.up)
+            ratios.append(Fraction(tier.down, self.breakout if level == 0 else 1) / tier.up)
         return tuple(ratios)
 
     @property
@@ -548,5 +547,4 @@ def k_ary_tree(servers: int, rack_ratio: float = 1.0, aggregation_ratio: float =
         tiers.append(ClosTier(pods * up, half, above, racks * up))
     if above:
         tiers.append(ClosTier(up * above, k, 0, pods * up * above))
-    members = min(half, racks)
-    return ClosFabric(servers, 1, 1.0, 1, k, 1.0, 1, False, tuple(tiers), pods, members)
+    return ClosFabric(servers, 1, 1.0, 1, k, 1.0, 1, False, tuple(tiers), pods, min(half, racks))

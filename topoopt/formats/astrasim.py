@@ -534,8 +534,7 @@ def graph_export(solution: Result[Any, Any], options: ExportOptions) -> Export:
 
 def network_export(solution: Result[Any, Any]) -> Export:
     """The network of a collective, with its own rates and latencies."""
-    network = solution.figures.problem.network
-    graph = ns3_of_network(network)
+    graph = ns3_of_network(solution.figures.problem.network)
     ranks = graph.nodes - len(graph.switches)
     notes = (
         "topology.txt goes into the ns-3 configuration as TOPOLOGY_FILE, the json files on the command line",

@@ -346,8 +346,7 @@ def read_trees(path: Path, options: ScheduleOptions) -> ChunkProgram:
         if root.tag != "Algo":
             raise refusal(f"not {TREES}", str(path), value=root.tag)
         notes = notes_of(Document(str(path), root, lambda _: {}), TREE_FIELDS)
-        per_node = _count(root.attrib["nchunkspernode"])
-        return _program_of_trees(path, _trees(root), per_node, collective, notes)
+        return _program_of_trees(path, _trees(root), _count(root.attrib["nchunkspernode"]), collective, notes)
 
 
 def _count(text: str) -> int:

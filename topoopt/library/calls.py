@@ -135,8 +135,7 @@ class _Plain:
         if rows != list(range(len(rows))):
             self._label([str(row) for row in rows], path)
         positions = {str(name): at for at, name in enumerate(columns)}
-        order = [positions[str(row)] for row in rows]
-        return _matrix(np.asarray(frame.to_numpy())[:, order], path)
+        return _matrix(np.asarray(frame.to_numpy())[:, [positions[str(row)] for row in rows]], path)
 
     def _label(self, labels: list[str], path: str) -> None:
         """Keep labels of servers; all that are given must be the same."""

@@ -466,8 +466,7 @@ def _radius(series: Sequence[Series]) -> float:
 
 
 def _dot(point: Point, x: Axis, y: Axis, series: int, radius: float) -> Markup:
-    across = percentage(x.at(point.x))
-    return mark(series, element("title", point.tip), x=across, y=_height(point.y, y), radius=radius)
+    return mark(series, element("title", point.tip), x=percentage(x.at(point.x)), y=_height(point.y, y), radius=radius)
 
 
 def _frame(x: Axis, y: Axis) -> list[Markup]:

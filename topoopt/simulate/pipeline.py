@@ -98,8 +98,7 @@ def one_f_one_b(shape: PipelineShape) -> PassOrders:
 def interleaved(shape: PipelineShape) -> PassOrders:
     """The same over chunks: groups of micro-batches pass one chunk of a rank, then the next (arXiv:2104.04473)."""
     m, group = shape.micro_batches, shape.group or shape.ranks
-    passes = _interleaved(shape.ranks, m, shape.chunks, group)
-    return in_a_line(shape, passes, 2 * m * shape.chunks)
+    return in_a_line(shape, _interleaved(shape.ranks, m, shape.chunks, group), 2 * m * shape.chunks)
 
 
 def zb_h1(shape: PipelineShape) -> PassOrders:
@@ -700,8 +699,7 @@ def pipeline_time(
     ticks = TickCosts.of(costs, shape.micro_batches)
     period = None if whole or entry.period is None else entry.period(shape)
     while period is not None:
-        few = replace(shape, micro_batches=period.few)
-        orders = pass_orders(schedule, few, ticks, held)
+        orders = pass_orders(schedule, replace(shape, micro_batches=period.few), ticks, held)
         part = timed(orders, ticks)
         shift = shift_of(period, orders, part)
         if shift is not None:

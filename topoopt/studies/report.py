@@ -150,8 +150,7 @@ def _published_grid(beside: Sequence[Beside]) -> Grid:
         lines.append((figure.what, texts[0], number(figure.value), texts[1], figure.source, reason))
     headings = ("figure", "ours", "published", "difference", "source", "why")
     shown = len(headings) if any(line[-1] for line in lines) else len(headings) - 1
-    cut = [line[:shown] for line in lines]
-    return _text_grid("Ours and the published figures", headings[:shown], cut, (0, 4, 5))
+    return _text_grid("Ours and the published figures", headings[:shown], [line[:shown] for line in lines], (0, 4, 5))
 
 
 def _line(row: Row, factors: Sequence[str]) -> dict[str, str]:

@@ -708,8 +708,7 @@ def _layered(build: _BranchyBuilder, layers: int, branches: int) -> None:
     for layer in range(1, layers):
         now = []
         for index in range(branches):
-            sources = build.pick(before, build.draw(3))
-            now.append(build.add(f"layer{layer}_{index}", sources))
+            now.append(build.add(f"layer{layer}_{index}", build.pick(before, build.draw(3))))
         before = now
 
 

@@ -77,8 +77,7 @@ def find_topologies(
     ]
     raise_any(problems)
     wanted = Wanted(servers, degree, LinkDirection(links))
-    stop = Stop().within(time_limit_s)
-    return find_front(wanted, stop, visits=visits, seed=seed, preference=PREFERENCES[prefer])
+    return find_front(wanted, Stop().within(time_limit_s), visits=visits, seed=seed, preference=PREFERENCES[prefer])
 
 
 def audit_schedule(

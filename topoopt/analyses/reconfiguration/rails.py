@@ -62,8 +62,7 @@ def check_step(rails: RailSteps, step: SwitchedStep) -> tuple[str, ...]:
     settings = replace(rails.settings, delay_s=step.delay_s)
     findings = check_switched(rails.problem, rails.strategy, settings, rails.job, step)
     if not findings.ok:
-        lines = "\n".join(map(str, findings.violations))
-        raise CheckError("the checker rejects a step with switching:\n" + lines)
+        raise CheckError("the checker rejects a step with switching:\n" + "\n".join(map(str, findings.violations)))
     return tuple(f"{figure.figure}: {figure.reason}" for figure in findings.not_recomputed)
 
 

@@ -178,8 +178,7 @@ def _network(path: Path, fabric: str | None, stop: Stop) -> tuple[Subject, Topol
     from topoopt.kinds.files import read_solution
 
     _refuse_fabric(fabric)
-    solution = read_solution(path, ("routing", "topology"))
-    subject = network_subject(solution, stop)
+    subject = network_subject(read_solution(path, ("routing", "topology")), stop)
     return subject, subject.evaluator.topology
 
 
@@ -272,8 +271,7 @@ def _table(title: str, outcomes: tuple[FailureOutcome, ...], result: Resilience)
     from topoopt.analyses.resilience.report import worst_first
 
     count = min(SHOWN if verbose() else SHOWN_BRIEFLY, len(outcomes))
-    heading = f"{title}: {len(outcomes)} evaluated, the worst {count}"
-    table = TerminalTable(title=heading, dense=True)
+    table = TerminalTable(title=f"{title}: {len(outcomes)} evaluated, the worst {count}", dense=True)
     value = "theta" if result.objective == "theta" else result.unit
     for column in ("failure", "slow-down", value, "repair", "cut off", "diam.", "rings"):
         table.add_column(column, no_wrap=column not in ("failure", "slow-down", "repair"))
@@ -368,8 +366,7 @@ def _written(study: OutageStudy, said: str, csv: Path | None, report: Path | Non
 
     if csv is not None:
         names = [column.name for column in fields(OutageRow)]
-        rows = ((getattr(row, name) for name in names) for row in study.rows)
-        write_text_atomically(csv, csv_text(names, rows))
+        write_text_atomically(csv, csv_text(names, ((getattr(row, name) for name in names) for row in study.rows)))
     if report is not None:
         write_text_atomically(report, outages_html(study, said))
     return [str(path) for path in (csv, report) if path is not None]

@@ -649,8 +649,7 @@ Made = tuple[dict[str, Any], Sequence[str], dict[str, Any]]
 
 
 def _layers(name: str, content: TraceContent, ns: float, dimensions: list[dict[str, Any]], total: float) -> Made:
-    sizes = tuple(dimension["size"] for dimension in dimensions)
-    workload, notes = layers_workload(content, sizes, ns)
+    workload, notes = layers_workload(content, tuple(dimension["size"] for dimension in dimensions), ns)
     return hierarchical_document(name, dimensions, total, workload), notes, {}
 
 

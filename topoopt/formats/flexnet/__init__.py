@@ -144,8 +144,7 @@ class BufferTables:
 def root_table(data: bytes) -> BufferTables:
     """The root table of a file, as one row."""
     buffer = Buffer(data)
-    zero = np.zeros(1, dtype=np.int64)
-    return BufferTables(buffer, buffer.integers(zero, np.uint32))
+    return BufferTables(buffer, buffer.integers(np.zeros(1, dtype=np.int64), np.uint32))
 
 
 SHOWN_PROBLEMS = 5

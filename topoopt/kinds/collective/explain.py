@@ -45,8 +45,7 @@ def explain(result: CollectiveResult, question: Question) -> Explanation:
         if not question.left_s():
             break
         wider = replace(problem, network=faster(network, arcs, units))
-        certificates = limiting(wider, question.stop)
-        gains.append((_link_names(network, arcs), float(bandwidth_us(wider, certificates))))
+        gains.append((_link_names(network, arcs), float(bandwidth_us(wider, limiting(wider, question.stop)))))
     limit = limit_sentence(problem, result.certificates)
     sentences = [
         answer(result),

@@ -365,8 +365,7 @@ class FabricFigures:
         if self.plan.fabric in WITHOUT_LINKS:
             return None
         groups = family_groups(self.strategy, self.problem.cluster.gpus_per_server)
-        network = network_of(self.problem, self.plan.network, groups)
-        return evaluated(self.problem, self.strategy, network, groups)
+        return evaluated(self.problem, self.strategy, network_of(self.problem, self.plan.network, groups), groups)
 
     @property
     def rates(self) -> GroupRates:

@@ -241,8 +241,7 @@ def best_links(problem: RoutingProblem, bottleneck: Bottleneck, effort: Question
     for position in order[:SHOWN]:
         result = checked.get(position)
         theta, bound = (None, None) if result is None else (result.figures.theta, result.bound.value)
-        pairs = _pairs(tails, heads, position, both)
-        gains.append(Gain(pairs, Fraction(1), float(predicted[position]), theta, bound))
+        gains.append(Gain(_pairs(tails, heads, position, both), Fraction(1), float(predicted[position]), theta, bound))
     return tuple(gains), len(tails), proven
 
 

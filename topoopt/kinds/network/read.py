@@ -380,8 +380,7 @@ def read_topology(document: Document) -> TopologyProblem:
     file = findings.shape(TopologyInstance, document)
     if isinstance(file, TopologyInstance):
         findings.add(_pair_errors(file))
-    folder = FilePath(document.file).parent
-    demand = read_demand_keys(raw, _declared_servers(raw.get("servers")), folder, findings)
+    demand = read_demand_keys(raw, _declared_servers(raw.get("servers")), FilePath(document.file).parent, findings)
     if isinstance(file, TopologyInstance):
         findings.add(_single_link_errors(file, demand))
     findings.refuse(document)

@@ -105,8 +105,7 @@ def formula_bound(
 
     tree = relay_cases(d, demand, duals, relay, used, further, cases, shown=shown_there, stop=stop)
     if tree is not None:
-        least = min(prices.theta for prices in tree.prices)
-        return Bound(least, Argument.RELAY_CASES), (tree.certificate(),)
+        return Bound(min(prices.theta for prices in tree.prices), Argument.RELAY_CASES), (tree.certificate(),)
     return Bound(relay.theta, Argument.RELAY_BLOCKS), (relay.certificate(),)
 
 

@@ -66,8 +66,7 @@ class ParallelCircuitsFigures:
     def loads_us(self) -> Floats:
         """float64[s], durations and delays of every switch, that of its first configuration included."""
         switch, duration, _ = zip(*self.plan.configurations, strict=True)
-        lit = np.bincount(switch, duration, self.problem.switches)
-        return lit + self.problem.delay_us * np.array(self.counts)
+        return np.bincount(switch, duration, self.problem.switches) + self.problem.delay_us * np.array(self.counts)
 
     @property
     def delay_share(self) -> float:

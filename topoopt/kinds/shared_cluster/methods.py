@@ -508,8 +508,7 @@ def solve_at_once(
         if run is None:
             break
         draws.append(run)
-        so_far = tuple(draws)
-        keep(partial(_kept, concluded, so_far, stop))
+        keep(partial(_kept, concluded, tuple(draws), stop))
     reason = stop.reason()
     if not draws:
         raise LimitError("the time limit was reached before any jobs were run together")
@@ -672,8 +671,7 @@ def from_format_2(
         unfinished = np.intersect1d(np.array(run["unfinished"], dtype=np.int64), job)
         columns = [np.array([row[column] for row in stays], dtype=np.float64) for column in (2, 4, 5)]
         cut_s = float(columns[2].max()) if len(unfinished) else None
-        texts = tuple(row[6] for row in stays)
-        schedules.append(FabricSchedule(job, columns[0], columns[1], texts, unfinished, cut_s))
+        schedules.append(FabricSchedule(job, columns[0], columns[1], tuple(row[6] for row in stays), unfinished, cut_s))
     return SharedClusterPlan((), tuple(schedules)), ()
 
 

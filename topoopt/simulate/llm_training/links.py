@@ -438,8 +438,7 @@ def torus(cluster: GpuCluster, shape: tuple[int, ...], *, twisted: bool) -> tupl
     head = np.concatenate([side for step in steps for side in (step, here)])
     keys, parallel = np.unique(tail * n + head, return_counts=True)
     rate = cluster.degree * cluster.link_gbps / (2 * len(steps))
-    graph = LinkGraph(n, n, keys // n, keys % n, parallel, rate)
-    return graph, steps
+    return LinkGraph(n, n, keys // n, keys % n, parallel, rate), steps
 
 
 CROWDED = 4.0

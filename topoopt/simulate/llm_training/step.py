@@ -509,8 +509,7 @@ def strategy_orders(
     """The order of the passes of so many micro-batches, or of all; it does not depend on the network."""
     columns = columns_of([strategy], problem.model.layers)
     assert columns.stages is not None
-    ideal = GroupRates.of(problem, columns)
-    parts = stage_parts(problem, columns, ideal)
+    parts = stage_parts(problem, columns, GroupRates.of(problem, columns))
     shape = shape_of(problem, strategy)
     if micro_batches is not None:
         shape = replace(shape, micro_batches=micro_batches)

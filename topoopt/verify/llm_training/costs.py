@@ -315,8 +315,7 @@ def stage_rows(problem: LlmTrainingProblem, r: Records, layers: Floats, rates: D
     """Return the stages of strategies whose layers are float64[stages, R]."""
     early = np.zeros((len(layers), 1))
     early[0] = 1.0
-    kinds = kinds_of_stages(problem.model, layers)
-    return _rows(problem, r, kinds, (early, early[::-1]), rates, 1)
+    return _rows(problem, r, kinds_of_stages(problem.model, layers), (early, early[::-1]), rates, 1)
 
 
 def inner_rank(problem: LlmTrainingProblem, r: Records, layers: Floats, rates: DimensionRates) -> StageRows:

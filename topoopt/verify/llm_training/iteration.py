@@ -518,8 +518,7 @@ def bounding_work(r: Records) -> float:
 def following_work(problem: LlmTrainingProblem, r: Records) -> float:
     """Return the events that following the passes of strategies takes."""
     m = problem.batch.sequences / (r.d * r.b)
-    planned = np.where(r.runs(S.ZB_2P), GREEDY * r.p * m, 0.0)
-    return float(np.sum(ALONE + 3.0 * PASS * r.p * r.v * m + planned))
+    return float(np.sum(ALONE + 3.0 * PASS * r.p * r.v * m + np.where(r.runs(S.ZB_2P), GREEDY * r.p * m, 0.0)))
 
 
 def pass_bounds(problem: LlmTrainingProblem, schedule: S, p: int, rows: StageRows, m: Floats, zero3: Bools) -> Floats:

@@ -170,8 +170,7 @@ def _spokes(n: int, count: int) -> Counter[Arc]:
 
 def _star(problem: LlmTrainingProblem, plan: FabricPlan, links: Links) -> str:
     cluster = problem.cluster
-    rate = _rate_error(plan.network, cluster.link_gbps)
-    return rate or _same(links, _spokes(cluster.servers, cluster.degree))
+    return _rate_error(plan.network, cluster.link_gbps) or _same(links, _spokes(cluster.servers, cluster.degree))
 
 
 def _regional(problem: LlmTrainingProblem, plan: FabricPlan, links: Links) -> str:
@@ -219,8 +218,7 @@ def _fat_tree(problem: LlmTrainingProblem, plan: FabricPlan, links: Links) -> st
     for pod, i, j in itertools.product(range(2 * half), range(half), range(half)):
         above = n + racks + pod * half
         up += [(n + pod * half + i, above + j), (above + i, n + 2 * racks + i * half + j)]
-    rate = _rate_error(plan.network, cluster.degree * cluster.link_gbps)
-    return rate or _same(links, _in_both_directions(up))
+    return _rate_error(plan.network, cluster.degree * cluster.link_gbps) or _same(links, _in_both_directions(up))
 
 
 def _wired(problem: LlmTrainingProblem, plan: FabricPlan, links: Links) -> str:

@@ -457,8 +457,7 @@ class Follower:
             return NEVER
         if self._final(state.rank, state.ports) == state.ports.data:
             return self._to_pipeline(state) if state.switches_inside and state.rank else NEVER
-        quiet = max(state.last_sent, state.idle)
-        return self._set(state, "pipeline-to-data", state.ports.data, quiet, needed)
+        return self._set(state, "pipeline-to-data", state.ports.data, max(state.last_sent, state.idle), needed)
 
 
 # Bounds over all plans of ports
