@@ -112,7 +112,7 @@ from formulations import placement_joint
 from formulations.placement_joint import JointPlacement, JointTensor, Pair
 from formulations.programs import LpArrays, Rows
 from topoopt.core.arrays import Floats, bytes_per_ms
-from topoopt.core.errors import InputError, Problem
+from topoopt.core.errors import InputError, Problem, raise_any
 from topoopt.core.placement import Latency, PlacementProblem
 
 if TYPE_CHECKING:
@@ -491,8 +491,7 @@ def _latency(problem: PlacementProblem, *, shared: bool) -> Latency:
     bare = [problem.servers[s].name for s in used if problem.servers[s].network_gbps <= 0]
     if len(used) > 1 and bare:
         problems.append(Problem("no link to the other servers", path="servers", value=", ".join(bare)))
-    if problems:
-        raise InputError(problems)
+    raise_any(problems)
     assert isinstance(settings, Latency)
     return settings
 

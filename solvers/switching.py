@@ -17,7 +17,7 @@ import numpy as np
 from solvers.llm_training.strategies import rows_of_shape, strategy_of, strategy_shapes
 from solvers.stop import BestFirst, Stop
 from topoopt.core.arrays import Floats
-from topoopt.core.errors import InfeasibleError, InputError
+from topoopt.core.errors import InfeasibleError, InputError, raise_any
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.llm_training_plan import (
     IDEAL_SWITCH,
@@ -188,8 +188,7 @@ class RailSteps:
         self.problem, self.settings = problem, settings
         self.strategy = strategy if strategy.stage_layers else replace(strategy, stage_layers=layers)
         problems = strategy_problems(problem, self.strategy)
-        if problems:
-            raise InputError(problems)
+        raise_any(problems)
         self.job: RailJob = rail_job(problem, self.strategy, settings)
         self.orders: RailOrders = rail_orders(self.job)
         self.electrical_s = electrical_s(self.job, self.orders)

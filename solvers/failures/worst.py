@@ -22,7 +22,7 @@ from solvers.network.assembly import Digraph, row_ptr
 from solvers.stop import Stop
 from topoopt.core.arrays import Bools, Int32s, Ints
 from topoopt.core.cluster import LinkDirection
-from topoopt.core.errors import InputError, Problem
+from topoopt.core.errors import InputError, Problem, raise_any
 from topoopt.core.outcomes import Failure, FailureOutcome, LinkEnds, SampledFailures, WorstFailure
 from topoopt.core.topology import Topology
 
@@ -120,8 +120,7 @@ def check_failure(topology: Topology, failure: Failure) -> None:
         InputError: all of it.
     """
     problems = failure_problems(topology, failure)
-    if problems:
-        raise InputError(problems)
+    raise_any(problems)
 
 
 def check_count(topology: Topology, part: str, count: int) -> None:

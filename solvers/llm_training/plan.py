@@ -32,7 +32,7 @@ from solvers.stop import Stop
 from solvers.switching import best_on_rails
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.cluster import Cluster
-from topoopt.core.errors import InfeasibleError, InputError, Problem
+from topoopt.core.errors import InfeasibleError, InputError, Problem, raise_any
 from topoopt.core.llm_training import GpuCluster, LlmTrainingProblem
 from topoopt.core.llm_training_plan import (
     IDEAL_SWITCH,
@@ -637,8 +637,7 @@ def best_on_fabric(
         InfeasibleError: no strategy of those given can be carried.
     """
     problems = fabric_problems(problem.cluster, (fabric,))
-    if problems:
-        raise InputError(problems)
+    raise_any(problems)
     most = MOST_TRIED if problem.cluster.servers <= LARGE else MOST_TRIED // 8
     incumbents: list[StrategyNetwork] = []
     tried, time, alike = 0, np.inf, Counter[tuple[int, ...]]()

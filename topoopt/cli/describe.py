@@ -21,7 +21,7 @@ from topoopt.core.process import verbose
 from topoopt.files.codec import FieldWords, SectionWords, sections_of
 from topoopt.files.issues import nearest_text, value_text
 from topoopt.page import options
-from topoopt.page.output import Output
+from topoopt.page.output import Output, say
 from topoopt.page.render import TerminalTable
 
 TOPOLOGY = "topology"
@@ -144,8 +144,7 @@ def _describe_family(
         text += f"(Moore {document['moore_diameter']}, d n^(1/d) {document['diameter_bound']:.3f}), mean hops "
         text += f"{document['mean_hops']:.4f} (Moore {document['moore_mean_hops']:.4f})"
         console.print(text, soft_wrap=True, highlight=False)
-        if file is not None:
-            console.print(f"written: {file}", soft_wrap=True, markup=False, highlight=False)
+        say(console, written=[file])
 
     document["picture"] = None if file is None else str(file)
     output.result(document, show, answer(family, servers, degree, measured, direction))

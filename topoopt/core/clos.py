@@ -16,7 +16,7 @@ from typing import Annotated
 from annotated_types import Ge, Gt, Le, Len
 
 from topoopt.core.data import STRICT, Scalar
-from topoopt.core.errors import InputError, Problem
+from topoopt.core.errors import InputError, Problem, raise_any
 from topoopt.core.rated_network import RatedNetwork
 
 TIERS = ("leaf", "spine", "core")
@@ -376,8 +376,7 @@ class _Design:
             if (highest := level + 1 == len(self.listed)) == (tier.up > 0):
                 text = "the highest tier has links up" if highest else "no links to the tier above"
                 errors += _refused(f"tiers.{level}.up", text, str(tier.up), "0" if highest else "1 or more").problems
-        if errors:
-            raise InputError(errors)
+        raise_any(errors)
 
     def _ports(self, level: int) -> int:
         tier = self.listed[level]

@@ -54,6 +54,16 @@ class InputError(TopooptError):
         super().__init__("\n".join(str(problem) for problem in self.problems))
 
 
+def raise_any(problems: list[Problem] | tuple[Problem, ...]) -> None:
+    """Raise all problems at once, where there are any.
+
+    Raises:
+        InputError: there are some.
+    """
+    if problems:
+        raise InputError(problems)
+
+
 class InfeasibleError(TopooptError):
     """No plan can satisfy the constraints; the message names the clashing ones."""
 

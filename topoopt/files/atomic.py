@@ -17,7 +17,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from topoopt.core.errors import InputError, MachineError, Problem, TopooptError, is_of_machine
+from topoopt.core.errors import InputError, MachineError, Problem, TopooptError, is_of_machine, raise_any
 from topoopt.core.process import end_if_interrupted
 
 
@@ -274,8 +274,7 @@ def targets(files: Sequence[Path] | None, force: bool, *forms: Sequence[str]) ->
             selected[sort] = file
         if wrong:
             problems.append(Problem(wrong, path="--output", value=str(file), allowed=allowed))
-    if problems:
-        raise InputError(problems)
+    raise_any(problems)
     return selected
 
 

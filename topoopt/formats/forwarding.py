@@ -11,7 +11,7 @@ from typing import Any
 
 from topoopt.core.arrays import Floats
 from topoopt.core.cluster import Host, HostLink, HostRates, HostSetting, LinkRate
-from topoopt.core.errors import InputError, Problem
+from topoopt.core.errors import Problem, raise_any
 from topoopt.core.result import Result
 from topoopt.core.topology import Topology
 from topoopt.files.atomic import csv_text
@@ -214,8 +214,7 @@ def _check(hosts: tuple[Host, ...], most: int) -> None:
             if "." in link.interface:
                 text = "a name with a dot cannot be a setting of the system"
                 problems.append(Problem(text, path=f"interfaces of {host.name}", value=link.interface))
-    if problems:
-        raise InputError(problems[:20])
+    raise_any(problems[:20])
 
 
 def _plans(topology: Topology, hosts: tuple[Host, ...], paths: tuple[PlannedPath, ...]) -> list[HostPlan]:
@@ -426,8 +425,7 @@ def hosts_of_allocation(result: Result[Any, Any], settings: tuple[HostSetting, .
                 for link, back in used:
                     rate = bits(gbps / len(used))
                     made[server, link, destination] = LinkRate(server, link, destination, neighbour, back, rate)
-    if problems:
-        raise InputError(problems[:20])
+    raise_any(problems[:20])
     return HostRates(result.name, hosts, tuple(made[key] for key in sorted(made)))
 
 
@@ -537,8 +535,7 @@ def _shares(result: Result[Any, Any]) -> dict[tuple[int, int], dict[int, float]]
         elif share.gbps > 0:
             links = shares.setdefault(pair, {})
             links[share.link] = links.get(share.link, 0.0) + share.gbps
-    if problems:
-        raise InputError(problems[:20])
+    raise_any(problems[:20])
     return shares
 
 

@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 from pydantic.json_schema import JsonSchemaMode
 from ruamel.yaml import YAML
 
-from topoopt.core.errors import CheckError, InputError, Problem
+from topoopt.core.errors import CheckError, InputError, Problem, raise_any
 from topoopt.core.process import end_if_interrupted
 from topoopt.core.proofs import Argument, Bound, Status, StopReason
 from topoopt.core.result import UNCHECKED, Objective, Result, SolutionHead
@@ -124,8 +124,7 @@ def _changed(document: Document, changes: Sequence[tuple[str, object, str]]) -> 
             for key, value, option in changes
             if key not in keys
         ]
-        if wrong:
-            raise InputError(wrong)
+        raise_any(wrong)
     return replace(document, data={**data, **{key: value for key, value, _ in changes}})
 
 

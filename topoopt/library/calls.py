@@ -21,7 +21,7 @@ from solvers.stop import Stop
 from topoopt.core.arrays import Floats
 from topoopt.core.cluster import Cluster
 from topoopt.core.data import Displayed, short
-from topoopt.core.errors import CheckError, InputError, Problem, extra
+from topoopt.core.errors import CheckError, InputError, Problem, extra, raise_any
 from topoopt.core.result import Result, SolutionHead
 from topoopt.core.topology import Topology
 from topoopt.core.workload import Workload
@@ -146,8 +146,7 @@ class _Plain:
         self.labels = tuple(labels)
 
     def refuse(self) -> None:
-        if self.problems:
-            raise InputError(self.problems)
+        raise_any(self.problems)
 
 
 def _links(topology: Topology) -> dict[str, Any]:
@@ -629,5 +628,5 @@ def html_table(rows: Iterable[tuple[str, ...]]) -> Markup:
 
 def _block(rows: Iterable[tuple[str, str]], *pictures: Markup) -> Markup:
     table = (element("tr", element("th", name), element("td", value)) for name, value in rows)
-    style = element("style", Markup(STYLE + plain_style(".topoopt")))
+    style = element("style", Markup(STYLE + plain_style()))
     return element("div", style, element("table", joined(table)), *pictures, class_="topoopt")

@@ -234,9 +234,9 @@ def use_style() -> Markup:
     return Markup("\n".join(rules))  # no text of an instance is in it
 
 
-def plain_style(scope: str) -> str:
+def plain_style() -> str:
     """Strokes without variables, for a picture that stands in a page of others, as in a notebook."""
-    return "\n".join(f"{scope} .{css} {{ stroke: {light}; }}" for css, _, light, _ in USE_CLASSES)
+    return "\n".join(f".topoopt .{css} {{ stroke: {light}; }}" for css, _, light, _ in USE_CLASSES)
 
 
 Colour = tuple[int, int, int]

@@ -19,9 +19,9 @@ from rich.table import Column
 from solvers.stop import stop_on_signals
 from solvers.timing import LateError, Timing, step
 from topoopt.core.arrays import SIZES, bytes_of
-from topoopt.core.errors import InputError, LimitError, Problem
+from topoopt.core.errors import InputError, LimitError, Problem, raise_any
 from topoopt.core.process import Moment, began
-from topoopt.page.output import Output
+from topoopt.page.output import Output, say
 
 MAX_SEED = 2**63 - 1
 
@@ -134,8 +134,7 @@ def settings_of(
             message = ", ".join(keys) or "no settings"
             problems.append(Problem("no such setting", path=option, value=name.strip(), allowed=message))
         settings.setdefault(key, value.strip())
-    if problems:
-        raise InputError(problems)
+    raise_any(problems)
     return settings
 
 
@@ -157,8 +156,7 @@ def typed_settings(settings: Mapping[str, str], types: Mapping[str, Any]) -> dic
         except ValidationError as error:
             message = error.errors()[0]["msg"]
             problems.append(Problem("wrong value", path=f"--set {key}", value=text, allowed=message))
-    if problems:
-        raise InputError(problems)
+    raise_any(problems)
     return values
 
 
@@ -260,7 +258,7 @@ def solving_bar(output: Output) -> Iterator[Callable[[str, int, int | None], Non
             bar.update(task, description=escape(what), completed=done, total=total)
             if not output.remarks.is_terminal and total is not None and time.monotonic() - last_s >= QUIET_S:
                 last_s = time.monotonic()
-                output.remarks.print(f"{what}: {done} of {total}", markup=False, highlight=False, soft_wrap=True)
+                say(output.remarks, f"{what}: {done} of {total}")
 
         yield tell
 

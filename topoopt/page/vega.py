@@ -20,7 +20,7 @@ from topoopt.core.errors import extra
 from topoopt.core.outcomes import Comparison, best_of
 from topoopt.core.process import versions_text
 from topoopt.core.proofs import Tolerance
-from topoopt.page.output import Output
+from topoopt.page.output import Output, say
 from topoopt.page.render import render_page
 from topoopt.page.text import counted, number, objective_text, percent, shortened
 
@@ -80,7 +80,7 @@ def drawable(plot: Path | None, output: Output) -> Path | None:
     """
     if plot is None or installed():
         return plot
-    output.remarks.print(MISSING, markup=False, highlight=False, soft_wrap=True)
+    say(output.remarks, MISSING)
     return None if plot.suffix.lower() == ".svg" else plot
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from topoopt.core.arrays import Floats, Int32s, Ints
-from topoopt.core.errors import InfeasibleError, InputError, Problem
+from topoopt.core.errors import InfeasibleError, Problem, raise_any
 from topoopt.core.parallelism import PassKind, PipelineSchedule, PipelineShape, StageCosts
 from topoopt.native import pipeline
 
@@ -661,8 +661,7 @@ def pass_orders(
         InfeasibleError: the room does not suffice.
     """
     problems = schedule_problems(schedule, shape)
-    if problems:
-        raise InputError(problems)
+    raise_any(problems)
     return SCHEDULES[schedule].order(shape, ticks, memory)
 
 

@@ -12,7 +12,7 @@ from topoopt.page.vega import MISSING, installed
 from topoopt.studies.figures import Beside, Rows, agreement, agrees, draw, set_beside, signed_percent
 from topoopt.studies.results import FAILED, REJECTED, Row, chosen, compared, number_of, pivot, text_of
 from topoopt.studies.runner import collect_rows, read_plan
-from topoopt.studies.schema import Cell, Figure, Study, StudyFile, Table
+from topoopt.studies.schema import Figure, Study, StudyFile, Table
 
 
 def _counts(rows: Rows) -> dict[str, int]:
@@ -174,7 +174,7 @@ def _line(row: Row, factors: Sequence[str]) -> dict[str, str]:
         "outcome": outcome,
         "css": "bad" if outcome in FAILED else "",
         "reason": str(row.get("reason") or ""),
-        "objective": _with_unit(figures[0], row.get("objective_unit")),
+        "objective": "" if figures[0] is None else f"{number(figures[0])} {row.get('objective_unit') or ''}".strip(),
         "bound": "" if figures[1] is None else number(figures[1]),
         "gap": "" if gap is None else f"{gap:.2%}",
         "check": {True: "passed", False: "FAILED"}.get(check, "") if isinstance(check, bool) else "",
@@ -182,7 +182,3 @@ def _line(row: Row, factors: Sequence[str]) -> dict[str, str]:
         "instance_hash": str(row.get("instance_sha256") or "")[:12],
         "command": str(row.get("command") or ""),
     }
-
-
-def _with_unit(value: float | None, unit: Cell) -> str:
-    return "" if value is None else f"{number(value)} {unit or ''}".strip()

@@ -296,7 +296,6 @@ def check_bound(
     derivations: Derivations,
     value: float,
     *,
-    code: str = "bound",
     maximise: bool = False,
     less: Tolerance = Tolerance.ROUNDING,
     absolute: float = 0.0,
@@ -310,7 +309,6 @@ def check_bound(
         derivations: of the arguments this kind accepts; they may raise InputError, InfeasibleError or ValueError where
             the certificate in the file proves nothing.
         value: of the objective.
-        code: of the violations.
         maximise: whether it is an upper bound.
         less: part by which it may say less than what is derived; never more than rounding may it say more.
         absolute: what may be rounding besides.
@@ -318,17 +316,17 @@ def check_bound(
     derive = derivations.get(bound.argument)
     if derive is None:
         allowed = ", ".join(derivations) or "none"
-        findings.add(code, f"{bound.argument} proves no bound here; what is derived again: {allowed}")
+        findings.add("bound", f"{bound.argument} proves no bound here; what is derived again: {allowed}")
         return
     try:
         proven = derive()
     except (InputError, InfeasibleError, ValueError) as error:
-        findings.add(code, f"{bound.argument} proves nothing here: {error}")
+        findings.add("bound", f"{bound.argument} proves nothing here: {error}")
         return
     expected = max(proven, value) if maximise else min(proven, value)
     more = beats(bound.value, expected, Tolerance.ROUNDING, maximise=not maximise, absolute=absolute)
     if more or beats(expected, bound.value, less, maximise=not maximise, absolute=absolute):
-        findings.add(code, f"{bound.argument} proves {proven!r}, the solution states {bound.value!r}")
+        findings.add("bound", f"{bound.argument} proves {proven!r}, the solution states {bound.value!r}")
 
 
 def check_claim(

@@ -88,9 +88,9 @@ def _oss(layers: int, experts: int) -> LanguageModel:
     return _sliding(uniform("", layers, 2880, _OSS, mlp, 201088), 128, 2)
 
 
-def _squared(layers: int, h: int, f: int, a: int, k: int, d: int = 128, *, tied: bool = False) -> LanguageModel:
+def _squared(layers: int, h: int, f: int, a: int, k: int, d: int = 128) -> LanguageModel:
     """Nemotron: an MLP of two matrices, 256 000 words."""
-    return uniform("", layers, h, Attention(a, k, d), Mlp(f, gated=False), 256000, norms=4, tied=tied)
+    return uniform("", layers, h, Attention(a, k, d), Mlp(f, gated=False), 256000, norms=4)
 
 
 _SHAPES: Mapping[str, LanguageModel] = {

@@ -12,7 +12,7 @@ import typer
 from annotated_types import Ge, Le
 from rich.console import Console
 
-from topoopt.core.errors import CheckError, InputError, Problem
+from topoopt.core.errors import CheckError, InputError, Problem, raise_any
 from topoopt.core.job import CoOptimisation
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.network import RoutingProblem, TopologyProblem
@@ -20,7 +20,7 @@ from topoopt.core.outcomes import ReconfigurationSweep
 from topoopt.core.switching import RailStudy, delay_text, parse_delay
 from topoopt.page import options
 from topoopt.page.options import memory_bytes
-from topoopt.page.output import EXIT_OF_STOP, Output
+from topoopt.page.output import EXIT_OF_STOP, Output, say
 from topoopt.page.render import TerminalTable
 
 if TYPE_CHECKING:
@@ -178,8 +178,7 @@ def _durations(delays: str, period: str | None) -> tuple[list[float], float | No
 
     wanted = [parsed("--delays", word) for word in delays.split(",") if word.strip()]
     period_ms = None if period is None else parsed("--set period", period)
-    if problems:
-        raise InputError(problems)
+    raise_any(problems)
     return wanted, period_ms
 
 
@@ -272,9 +271,4 @@ def _show(
             if scheme.break_even_rerouted is not None:
                 text += f"; than new routes alone: {verdict_text(scheme.break_even_rerouted)}"
             console.print(text, soft_wrap=True, highlight=False)
-    for line in () if study is None else boundary_lines(study):
-        console.print(line, soft_wrap=True, highlight=False, markup=False)
-    for note in sweep.notes:
-        console.print(f"note: {note}", soft_wrap=True, highlight=False, markup=False)
-    for file in filter(None, files):
-        console.print(f"written: {file}", soft_wrap=True, markup=False)
+    say(console, *(() if study is None else boundary_lines(study)), notes=sweep.notes, written=files)

@@ -13,7 +13,7 @@ from solvers.stop import Stop
 from solvers.switching import RailSteps, switch_mode
 from solvers.timing import LateError
 from topoopt.analyses.reconfiguration.run import Progress, swept
-from topoopt.core.errors import CheckError, InputError, Problem
+from topoopt.core.errors import CheckError, InputError, Problem, raise_any
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.outcomes import DelayPoint, ReconfigurationSweep, Scheme
 from topoopt.core.parallelism import ParallelStrategy
@@ -192,8 +192,7 @@ def _refuse(delays_ms: Sequence[float], schemes: Sequence[str]) -> None:
     for name in schemes:
         if name not in MODES:
             problems.append(Problem("unknown scheme", path="fabrics", value=name, allowed=", ".join(MODES)))
-    if problems:
-        raise InputError(problems)
+    raise_any(problems)
 
 
 def _checked(rails: RailSteps, steps: Sequence[SwitchedStep], shown: SwitchedStep) -> list[str]:

@@ -19,7 +19,7 @@ from solvers.network.search import search_topology
 from solvers.network.worst_case import search_budget
 from solvers.stop import Stop
 from solvers.timing import LateError
-from topoopt.core.errors import CheckError, InfeasibleError, InputError, LimitError, Problem
+from topoopt.core.errors import CheckError, InfeasibleError, InputError, LimitError, Problem, raise_any
 from topoopt.core.job import CoOptimisation, Plan
 from topoopt.core.network import NetworkProblem, TopologyProblem
 from topoopt.core.outcomes import BreakEven, DelayPoint, ReconfigurationSweep, Scheme
@@ -218,8 +218,7 @@ def _refuse(delays_ms: Sequence[float], schemes: Sequence[str], period_ms: float
     for name in schemes:
         if name not in SCHEMES:
             problems.append(Problem("unknown scheme", path="fabrics", value=name, allowed=", ".join(SCHEMES)))
-    if problems:
-        raise InputError(problems)
+    raise_any(problems)
 
 
 def _scheme(

@@ -30,7 +30,7 @@ from solvers.failures.worst import (
 from solvers.stop import Stop, first_part
 from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.cluster import LinkDirection
-from topoopt.core.errors import CheckError, InfeasibleError, InputError, LimitError, Problem
+from topoopt.core.errors import CheckError, InfeasibleError, InputError, LimitError, Problem, raise_any
 from topoopt.core.job import CoOptimisation, JobPlan, Plan
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.llm_training_plan import DIRECT_FABRICS, IDEAL_SWITCH, PHOTONIC_RAILS, POD_CIRCUITS, SWITCHED_FABRICS
@@ -453,8 +453,7 @@ class _Study:
                 check()
             except InputError as error:
                 problems += error.problems
-        if problems:
-            raise InputError(problems)
+        raise_any(problems)
 
     def _rewired(self, result: Resilience) -> tuple[Rewiring, ...]:
         """After the failure asked for, or the worst one of each number of links."""

@@ -17,7 +17,7 @@ import numpy as np
 
 from topoopt.core.arrays import Ints
 from topoopt.core.collective import ChunkProgram, CollectiveOp, DeclaredFigures
-from topoopt.core.errors import InputError, Problem
+from topoopt.core.errors import InputError, Problem, raise_any
 from topoopt.files.codec import MAX_SERVERS
 from topoopt.files.documents import load_document
 from topoopt.files.issues import Issue, value_text
@@ -153,8 +153,7 @@ class _Issues:
     def refuse(self) -> None:
         if self.count > SHOWN:
             self.problems.append(Problem(f"{self.count - SHOWN} further nodes are wrong", str(self.file)))
-        if self.problems:
-            raise InputError(self.problems)
+        raise_any(self.problems)
 
 
 def _whole(node: Any, values: Mapping[str, Any], key: str, most: int, issues: _Issues) -> int | None:
@@ -379,8 +378,7 @@ def read_chakra(
             members = resolver.members(trace, group, involved, str(file))
             by_rank = calls[kind, members, size, involved]
             by_rank[rank] = by_rank.get(rank, 0) + count
-    if resolver.problems:
-        raise InputError(resolver.problems[:50])
+    raise_any(resolver.problems[:50])
     if nodes == 0:
         raise InputError([Problem("no nodes in these traces", file=shown)])
     notes = [*resolver.notes(), *_first_few([note for note in missing if note]), *left_over.notes()]

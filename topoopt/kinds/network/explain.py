@@ -203,14 +203,11 @@ def routed_again(problem: RoutingProblem, effort: Question) -> NetworkResult | N
     return result
 
 
-def best_links(
-    problem: RoutingProblem, bottleneck: Bottleneck, effort: Question, allowed: Bools, shown: int = 5
-) -> LinkGains:
+def best_links(problem: RoutingProblem, bottleneck: Bottleneck, effort: Question, allowed: Bools) -> LinkGains:
     """Where one more link gains most; a link between a pair adds both arcs where links are fibre pairs.
 
     Args:
         allowed: bool[n, n], pairs that may have one.
-        shown: at most so many in the answer.
     """
     topology = problem.topology
     both = topology.links is LinkDirection.BIDIRECTIONAL
@@ -241,7 +238,7 @@ def best_links(
     order = sorted(checked, key=lambda position: (checked[position].figures.theta, position))
     order += [position for position in np.argsort(floor, kind="stable").tolist() if position not in checked]
     gains = []
-    for position in order[:shown]:
+    for position in order[:SHOWN]:
         result = checked.get(position)
         theta, bound = (None, None) if result is None else (result.figures.theta, result.bound.value)
         pairs = _pairs(tails, heads, position, both)

@@ -21,7 +21,7 @@ from solvers.stop import Stop
 from solvers.timing import Timing
 from topoopt.core.arrays import Bools, Ints
 from topoopt.core.cluster import OpticalLayer, ShardShape
-from topoopt.core.errors import CheckError, InputError, LimitError, Problem
+from topoopt.core.errors import CheckError, InputError, LimitError, Problem, raise_any
 from topoopt.core.proofs import Argument, Bound, Status, StopReason, Tolerance, settle
 from topoopt.core.result import Certificate, Result, SearchResult
 from topoopt.core.shared_cluster import (
@@ -350,8 +350,7 @@ def solve_arrivals(
     """Simulate the jobs on every fabric."""
     class_plans, classes, notes = planned_classes(problem, stop)
     errors = rate_errors(problem, classes)
-    if errors:
-        raise InputError(errors)
+    raise_any(errors)
     jobs = job_table(given, classes, problem.servers, problem.search.seed)
     run_on = partial(run_on_fabric, problem, classes, jobs, stop, progress)
 
@@ -503,8 +502,7 @@ def solve_at_once(
             tell(f"{job_class.name}: times and bytes")
         plans, classes, notes = planned_classes(problem, stop)
         errors = rate_errors(problem, classes)
-        if errors:
-            raise InputError(errors)
+        raise_any(errors)
         times = times_of(problem, plans, classes)
 
     def concluded(draws: tuple[DrawnRun, ...], reason: StopReason) -> ClusterSearch:

@@ -532,16 +532,13 @@ def held_by(problem: LlmTrainingProblem, r: Records) -> Floats:
     held = np.empty(len(r.t))
     for _, p, v, every in r.kinds():
         some = r.of(every)
-        same, index = np.unique(np.stack([some.first, some.inner, some.last]), axis=1, return_inverse=True)
+        layouts = np.stack([some.first, some.inner, some.last])
+        same, first, index = np.unique(layouts, axis=1, return_index=True, return_inverse=True)
         balanced = bool((same == BALANCED).any())
-        stages = layers_of(problem, some if balanced else some.of(_first_of(index.ravel())), p, v)
+        stages = layers_of(problem, some if balanced else some.of(first), p, v)
         kinds = kinds_of_stages(problem.model, stages).reshape(len(problem.model.kinds), v, p, -1).sum(axis=1)
         held[every] = _fullest(problem, some, kinds, None if balanced else index.ravel())[1]
     return held
-
-
-def _first_of(index: Ints) -> Ints:
-    return np.unique(index, return_index=True)[1]
 
 
 def bytes_of(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> dict[str, float]:
