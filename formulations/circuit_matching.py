@@ -62,13 +62,12 @@ SLACK = 1e3
 def duration_arrays(demand: Floats, delay: float, switches: int, switch: Ints, targets: Ints) -> LpArrays:
     """Return the program of durations, whose columns are these and the makespan.
 
-    Parameters
-    ----------
-    demand : float64[n, n].
-    delay : in the unit of the demand, as all durations are.
-    switches : s.
-    switch : int64[K], of each configuration.
-    targets : int64[K, n], of each configuration the server that each server sends to.
+    Args:
+        demand: float64[n, n].
+        delay: in the unit of the demand, as all durations are.
+        switches: s.
+        switch: int64[K], of each configuration.
+        targets: int64[K, n], of each configuration the server that each server sends to.
     """
     program = Families()
     count, servers = targets.shape
@@ -103,11 +102,10 @@ def configuration_arrays(demand: Floats, delay: float, switches: int, target: fl
     Columns are the makespan, durations and uses of all permutations by switch, and slacks of lengths and counts. Rows
     are the lengths and the counts of all pairs, the loads of all switches, and the limits of durations.
 
-    Parameters
-    ----------
-    demand, delay, switches : as above.
-    target : a makespan that plans which matter do not exceed.
-    integral : whether uses are whole.
+    Args:
+        demand, delay, switches: as above.
+        target: a makespan that plans which matter do not exceed.
+        integral: whether uses are whole.
     """
     program = Families()
     permutation = all_targets(demand)

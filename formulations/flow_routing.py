@@ -661,8 +661,7 @@ def build_whole(network: RatedNetwork, capacity: Floats) -> LpArrays:
         text = "_".join(map(str, nodes))
         for name, reduce in (("leave", False), ("reach", True)):
             columns, values = set_row(network, side, reduce=reduce)
-            row = made.rows(1, 0.0, np.inf, names=[f"{name}_{text}"])
-            made.terms(row, columns.astype(np.int64), values)
+            made.terms(made.rows(1, 0.0, np.inf, names=[f"{name}_{text}"]), columns.astype(np.int64), values)
     return made.arrays()
 
 

@@ -773,6 +773,5 @@ def endless_arrays(data: BandwidthProgram, loaded: Bools) -> LpArrays:
     names = [f"growth of {name}" for name in data.names]
     growth = made.columns(len(names), upper=np.where(closed, 0.0, 1.0), cost=-loaded.astype(np.float64), names=names)
     low, high = np.where(np.isfinite((data.row_lower, data.row_upper)), 0.0, [[-np.inf], [np.inf]])
-    limit = made.rows(len(data.rows), low, high, data.row_names)
-    made.terms(limit[:, None], growth, data.rows)
+    made.terms(made.rows(len(data.rows), low, high, data.row_names)[:, None], growth, data.rows)
     return made.arrays()

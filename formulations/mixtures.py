@@ -139,7 +139,7 @@ from formulations.flow_routing import ConcurrentFlow, add_flow, concurrent_flow_
 from formulations.joint_topology import JointTopology, Symmetry, find_symmetry, joint_rows, joint_topology_data
 from formulations.programs import Families, LpArrays, Term, with_names
 from topoopt.core.arrays import Bools, Floats, Ints
-from topoopt.core.errors import InfeasibleError, InputError, Problem
+from topoopt.core.errors import InfeasibleError, InputError, Problem, raise_any
 from topoopt.core.network import RoutingProblem, TopologyProblem
 
 Order = tuple[int, ...]
@@ -237,13 +237,13 @@ def allreduce_mix_from_routing(problem: RoutingProblem, options: Mapping[str, fl
     )
 
 
-def ring_shares_of(data: AllReduceMix, x: Floats, *, drop_below: float = 1e-9) -> list[Floats]:
+def ring_shares_of(data: AllReduceMix, x: Floats) -> list[Floats]:
     """For each group float64[orders]: shares of a solution vector, dust dropped, summing to 1."""
     at = len(data.demand) * len(data.tail) + 1
     shares = []
     for group in data.groups:
         share = np.maximum(x[at : at + len(group.orders)], 0.0)
-        share[share < drop_below] = 0.0
+        share[share < 1e-9] = 0.0
         total = float(share.sum())
         shares.append(share / total if total > 0 else np.full(len(share), 1.0 / len(share)))
         at += len(group.orders)
@@ -496,8 +496,7 @@ def circulant_flow_from_routing(problem: RoutingProblem, options: Mapping[str, f
     routings = comb(grid + len(offsets) - 1, grid)
     if routings > MOST_ROUTINGS:
         errors.append(Problem(f"{routings} routings", path="grid", value=str(grid), allowed=f"at most {MOST_ROUTINGS}"))
-    if errors:
-        raise InputError(errors)
+    raise_any(errors)
     lengths = _compositions(grid, len(offsets))
     load = np.unique([_load(problem.demand[0], offsets, 1.0 + np.array(g)) for g in lengths], axis=0).T
     return with_names(

@@ -112,7 +112,7 @@ from formulations import placement_joint
 from formulations.placement_joint import JointPlacement, JointTensor, Pair
 from formulations.programs import LpArrays, Rows
 from topoopt.core.arrays import Floats, bytes_per_ms
-from topoopt.core.errors import InputError, Problem
+from topoopt.core.errors import InputError, Problem, raise_any
 from topoopt.core.placement import Latency, PlacementProblem
 
 if TYPE_CHECKING:
@@ -170,8 +170,7 @@ def block_cut_arrays(data: BlockCut) -> LpArrays:
 
 def block_cut_from_placement(problem: PlacementProblem, options: Mapping[str, float]) -> LpArrays:
     """The program of a block of an instance, by default within the mean work of the devices."""
-    block = min(int(options["block"]), len(problem.colocated()) - 1)
-    data = BlockCut.of(problem, options["limit_ms"], block)
+    data = BlockCut.of(problem, options["limit_ms"], min(int(options["block"]), len(problem.colocated()) - 1))
     mean = max(float(data.work_ms.sum()) / len(problem.devices), float(data.work_ms.max()))
     return block_cut_arrays(replace(data, limit_ms=data.limit_ms or mean))
 
@@ -259,10 +258,9 @@ def shares(rate: Floats, capacity: Floats) -> list[Share]:
 def link_packing_arrays(rate: Floats, capacity: Floats, scale: float | None = None) -> LpArrays:
     """The program; columns: share in the order of `shares`, then scale, then used.
 
-    Parameters
-    ----------
-    rate : float64[servers, servers]; capacity: float64[servers, links], 0 where a server has no such link.
-    scale : of the rates, for the second objective; None: the first one.
+    Args:
+        rate: float64[servers, servers]; capacity: float64[servers, links], 0 where a server has no such link.
+        scale: of the rates, for the second objective; None: the first one.
     """
     rows = Rows()
     table = shares(rate, capacity)
@@ -294,11 +292,10 @@ def placement_makespan_arrays(
 ) -> LpArrays:
     """The program.
 
-    Parameters
-    ----------
-    problem : objective latency.
-    upper_ms : makespan of a known schedule.
-    send_ms : (tensor, source device, target device) -> time of the transfer, 0 on the same device.
+    Args:
+        problem: objective latency.
+        upper_ms: makespan of a known schedule.
+        send_ms: (tensor, source device, target device) -> time of the transfer, 0 on the same device.
     """
     rows = Rows()
     groups = problem.colocated()
@@ -373,11 +370,10 @@ def unordered(problem: PlacementProblem) -> list[tuple[int, int]]:
 class RateProblem:
     """See the module.
 
-    Attributes
-    ----------
-    fixed_ms, volume : float64[U]; pair: for each activity, None for operators.
-    arcs : (u, v, lag_ms), without cycle.
-    capacity : float64[servers].
+    Attributes:
+        fixed_ms, volume: float64[U]; pair: for each activity, None for operators.
+        arcs: (u, v, lag_ms), without cycle.
+        capacity: float64[servers].
     """
 
     fixed_ms: Floats
@@ -459,9 +455,8 @@ def alone_ms(problem: PlacementProblem, tensor: int, source: int, target: int) -
 def serial_ms(problem: PlacementProblem, slower: float = 1.0) -> float:
     """A makespan that some order of every placement reaches: all operators and transfers one after another.
 
-    Parameters
-    ----------
-    slower : how much slower than alone a transfer may be.
+    Args:
+        slower: how much slower than alone a transfer may be.
     """
     devices = range(len(problem.devices))
     work = sum(max(time for time in operator.times_ms if np.isfinite(time)) for operator in problem.operators)
@@ -475,10 +470,8 @@ def serial_ms(problem: PlacementProblem, slower: float = 1.0) -> float:
 def _latency(problem: PlacementProblem, *, shared: bool) -> Latency:
     """The objective.
 
-    Raises
-    ------
-    InputError
-        Another one; with `shared`, transfers without rates of their own; servers without links.
+    Raises:
+        InputError: another one; with `shared`, transfers without rates of their own; servers without links.
     """
     settings = problem.objective
     problems = []
@@ -491,8 +484,7 @@ def _latency(problem: PlacementProblem, *, shared: bool) -> Latency:
     bare = [problem.servers[s].name for s in used if problem.servers[s].network_gbps <= 0]
     if len(used) > 1 and bare:
         problems.append(Problem("no link to the other servers", path="servers", value=", ".join(bare)))
-    if problems:
-        raise InputError(problems)
+    raise_any(problems)
     assert isinstance(settings, Latency)
     return settings
 
@@ -500,10 +492,8 @@ def _latency(problem: PlacementProblem, *, shared: bool) -> Latency:
 def makespan_program(problem: PlacementProblem, options: Mapping[str, float]) -> LpArrays:
     """Rows of `placement_makespan`.
 
-    Raises
-    ------
-    InputError
-        See `_latency`; or transfers that contend (then it is a relaxation, unless option `relax` is 1).
+    Raises:
+        InputError: see `_latency`; or transfers that contend (then it is a relaxation, unless option `relax` is 1).
     """
     settings = _latency(problem, shared=False)
     if settings.sharing != "none" and not options["relax"]:
@@ -528,10 +518,9 @@ def joint_data(
 ) -> JointPlacement:
     """Data of `placement_joint`; the unit of rates is the fastest server's links.
 
-    Parameters
-    ----------
-    points : inverse rates, in that unit; none: tangents about an equal split.
-    least : tensors of no more bytes count as empty, which leaves a relaxation.
+    Args:
+        points: inverse rates, in that unit; none: tangents about an equal split.
+        least: tensors of no more bytes count as empty, which leaves a relaxation.
     """
     groups = problem.colocated()
     of = {i: g for g, members in enumerate(groups) for i in members}
@@ -576,10 +565,8 @@ def joint_data(
 def joint_program(problem: PlacementProblem, options: Mapping[str, float]) -> LpArrays:
     """Rows of `placement_joint`.
 
-    Raises
-    ------
-    InputError
-        See `_latency`; or rates that are given.
+    Raises:
+        InputError: see `_latency`; or rates that are given.
     """
     settings = _latency(problem, shared=True)
     if settings.rates != "optimised":
@@ -595,10 +582,8 @@ def sliced(problem: PlacementProblem) -> tuple[list[int], list[int]]:
 
     Where a device cannot run its part, the next one that can does. Memory is not looked at.
 
-    Raises
-    ------
-    InputError
-        Operators that together run nowhere.
+    Raises:
+        InputError: operators that together run nowhere.
     """
     import networkx as nx
 
@@ -625,10 +610,8 @@ def sliced(problem: PlacementProblem) -> tuple[list[int], list[int]]:
 def rates_program(problem: PlacementProblem, options: Mapping[str, float]) -> LpArrays:
     """Rows of `placement_rates` for `sliced`, all orders topological.
 
-    Raises
-    ------
-    InputError
-        See `_latency` and `sliced`; or nothing is sent between servers.
+    Raises:
+        InputError: see `_latency` and `sliced`; or nothing is sent between servers.
     """
     _latency(problem, shared=True)
     order, device = sliced(problem)
@@ -670,10 +653,8 @@ def rates_program(problem: PlacementProblem, options: Mapping[str, float]) -> Lp
 def packing_program(problem: PlacementProblem, options: Mapping[str, float]) -> LpArrays:
     """Rows of `link_packing` for an equal split of each server's links.
 
-    Raises
-    ------
-    InputError
-        See `_latency`; or one server only.
+    Raises:
+        InputError: see `_latency`; or one server only.
     """
     _latency(problem, shared=True)
     if len({device.server for device in problem.devices}) < 2:

@@ -95,10 +95,9 @@ class DeviceGroup:
 class TransferCosts:
     """Costs between devices of two groups, or between two devices of one group.
 
-    Attributes
-    ----------
-    ms_per_byte, fixed_ms : float64[groups, groups], symmetric; inf where there are no two such devices.
-    uniform : whether all transfers that somebody pays for cost the same.
+    Attributes:
+        ms_per_byte, fixed_ms: float64[groups, groups], symmetric; inf where there are no two such devices.
+        uniform: whether all transfers that somebody pays for cost the same.
     """
 
     ms_per_byte: Floats
@@ -214,15 +213,14 @@ def merged_nets(nets: Iterable[Net], costs: TransferCosts) -> tuple[Net, ...]:
 class StageGraph:
     """Blocks, their order and nets.
 
-    Attributes
-    ----------
-    blocks : operators of each block.
-    time_ms : float64[2, blocks, groups], forward and backward; inf where a block cannot run.
-    memory_bytes : int64[blocks].
-    order : int64[edges, 2], transitively reduced; empty where stages have no order.
-    nets : between blocks.
-    groups : of devices.
-    costs : of transfers between devices of these groups.
+    Attributes:
+        blocks: operators of each block.
+        time_ms: float64[2, blocks, groups], forward and backward; inf where a block cannot run.
+        memory_bytes: int64[blocks].
+        order: int64[edges, 2], transitively reduced; empty where stages have no order.
+        nets: between blocks.
+        groups: of devices.
+        costs: of transfers between devices of these groups.
     """
 
     blocks: tuple[tuple[int, ...], ...]
@@ -336,20 +334,19 @@ PHASES = ("forward", "backward")
 class StageOrder:
     """Data of the problem.
 
-    Attributes
-    ----------
-    time : float64[2, blocks, groups], by phase; inf where a block cannot run.
-    memory : float64[blocks].
-    order : int64[edges, 2].
-    nets : tensors between blocks.
-    net_ms : float64[nets, groups], what a device of a group pays at least for one copy; the optimum is a lower bound
-        where links differ.
-    slot_of_stage : slot of each stage; None: free sets.
-    group_of_slot : where it is known; None: chosen.
-    group_count, group_memory, group_host : of each group; memory inf where there is no limit.
-    gpipe, overlapped : variants.
-    lower, upper : known bounds of the objective.
-    whole : integers only.
+    Attributes:
+        time: float64[2, blocks, groups], by phase; inf where a block cannot run.
+        memory: float64[blocks].
+        order: int64[edges, 2].
+        nets: tensors between blocks.
+        net_ms: float64[nets, groups], what a device of a group pays at least for one copy; the optimum is a lower bound
+            where links differ.
+        slot_of_stage: slot of each stage; None: free sets.
+        group_of_slot: where it is known; None: chosen.
+        group_count, group_memory, group_host: of each group; memory inf where there is no limit.
+        gpipe, overlapped: variants.
+        lower, upper: known bounds of the objective.
+        whole: integers only.
     """
 
     time: Floats
@@ -581,11 +578,10 @@ def _limits(rows: Rows, data: StageOrder, slot: int, group: int) -> None:
 def start_values(data: StageOrder, program: LpArrays, position: Ints, group_of_slot: Ints) -> Floats:
     """float64[columns]: the point of a known placement, for a warm start.
 
-    Parameters
-    ----------
-    data, program : as built.
-    position : int64[blocks], stage of each block; its slot for free sets.
-    group_of_slot : int64[slots].
+    Args:
+        data, program: as built.
+        position: int64[blocks], stage of each block; its slot for free sets.
+        group_of_slot: int64[slots].
     """
     slot = position if data.slot_of_stage is None else np.array(data.slot_of_stage)[position]
     values = np.zeros(program.columns)
@@ -629,10 +625,8 @@ def positions_of(data: StageOrder, program: LpArrays, x: Floats) -> tuple[Ints, 
 def from_placement(problem: PlacementProblem, options: Mapping[str, float]) -> LpArrays:
     """The named program of an instance with objective throughput; blocks are numbered as in `stage_graph`.
 
-    Raises
-    ------
-    InputError
-        Objective latency, or transfers that cost differently between different devices.
+    Raises:
+        InputError: objective latency, or transfers that cost differently between different devices.
     """
     del options
     if not isinstance(problem.objective, Throughput):

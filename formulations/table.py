@@ -18,7 +18,7 @@ from formulations import (
     stage_order,
 )
 from formulations.programs import LpArrays
-from topoopt.core.errors import InputError, Problem
+from topoopt.core.errors import InputError, Problem, raise_any
 
 
 @dataclass(frozen=True)
@@ -231,6 +231,5 @@ def build_named(name: str, problem: Any, options: Mapping[str, float]) -> LpArra
             upto = "" if math.isinf(option.most) else f" to {option.most:g}"
             allowed = f"{form} from {option.least:g}{upto}"
             errors.append(Problem("out of range", path=f"--set {key}", value=f"{value:g}", allowed=allowed))
-    if errors:
-        raise InputError(errors)
+    raise_any(errors)
     return line.build(problem, {key: option.default for key, option in line.options.items()} | dict(options))

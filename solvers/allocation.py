@@ -225,8 +225,7 @@ def raise_levels(
         given = np.bincount(network.owner, weights=rates)[held]
         floor[held] = np.minimum(own.base[held] + own.gain[held] * level, given)
         gain[held] = 0.0
-        so_far = fitted(network, rates * unit)
-        on_incumbent(_result(so_far, certificates, StopReason.TIME))
+        on_incumbent(_result(fitted(network, rates * unit), certificates, StopReason.TIME))
     if rates is None:
         raise LimitError(f"stopped by {reason} before the first level was known")
     fit = fitted(network, rates * unit)

@@ -287,8 +287,7 @@ def starting_point(plain: BandwidthProgram, time_s: float | None = None, *, endl
     bandwidth = np.maximum(result.x[:-1], 0.0)
     without = [plain.names[j] for j in np.flatnonzero(loaded) if bandwidth[j] <= 1e-9 * max(bandwidth.max(), 1e-9)]
     if without:
-        text = f"the constraints leave no bandwidth to {', '.join(without)}, which carries traffic"
-        raise InfeasibleError(text)
+        raise InfeasibleError(f"the constraints leave no bandwidth to {', '.join(without)}, which carries traffic")
     return bandwidth
 
 

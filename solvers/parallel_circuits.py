@@ -152,11 +152,10 @@ def greedy(
 ) -> Steps:
     """Return the permutations that serve most in a unit of time, and a colouring of what is left when it is cheaper.
 
-    Parameters
-    ----------
-    sharpness : how much more the demands of busy servers count.
-    longest : duration that none of them exceeds.
-    samples : durations that are tried for each.
+    Args:
+        sharpness: how much more the demands of busy servers count.
+        longest: duration that none of them exceeds.
+        samples: durations that are tried for each.
     """
     servers, smallest, left = len(rest), NOTHING * rest.max(initial=0.0), rest.copy()
     rows = np.arange(servers)
@@ -210,9 +209,8 @@ def spread(durations: Floats, delay: float, groupings: Iterable[tuple[int, ...]]
     Switches form groups. Longest first, a step goes to the group that it would leave least loaded. Within a group of m
     switches steps lie end to end and are cut into m equal parts; each cut takes one more delay.
 
-    Parameters
-    ----------
-    groupings : sizes of groups; the best is taken.
+    Args:
+        groupings: sizes of groups; the best is taken.
     """
     order = np.argsort(-durations, kind="stable").tolist()
     best: tuple[float, tuple[int, ...], list[list[int]]] | None = None
@@ -251,9 +249,8 @@ def timed(
 ) -> Timed:
     """Return the steps on switches, with durations of the linear program; those without a duration are dropped.
 
-    Parameters
-    ----------
-    groupings : of the switches; all without any.
+    Args:
+        groupings: of the switches; all without any.
     """
     value, index, where = spread(steps.durations, delay, groupings or partitions(switches, switches))
     smallest = NOTHING * demand.max()
@@ -284,12 +281,11 @@ def search(
 ) -> Timed:
     """Return the best plan of greedy starts, and of ruin and recreate.
 
-    Parameters
-    ----------
-    demand : float64[n, n].
-    bound : no plan is below it; the search ends there.
-    rounds : of ruin and recreate, where the stop has no deadline.
-    on_round : called with (rounds done, number of rounds, the best so far).
+    Args:
+        demand: float64[n, n].
+        bound: no plan is below it; the search ends there.
+        rounds: of ruin and recreate, where the stop has no deadline.
+        on_round: called with (rounds done, number of rounds, the best so far).
     """
     groupings = tuple(partitions(switches, switches))
     longest = math.inf if switches == 1 else max(bound - delay, delay / 2, NOTHING * demand.max())
@@ -343,9 +339,8 @@ def recreated(demand: Floats, delay: float, current: Steps, rng: np.random.Gener
 def optimum(demand: Floats, delay: float, switches: int, makespan: float, stop: Stop) -> Timed | None:
     """Return the best plan of few servers, by the integer program of all configurations; None where it finds none.
 
-    Parameters
-    ----------
-    makespan : of a plan.
+    Args:
+        makespan: of a plan.
     """
     program = configuration_arrays(demand, delay, switches, makespan, integral=True)
     result = SOLVERS["highs"](program, SolverLimits(time_s=stop.remaining_s()))
@@ -357,8 +352,7 @@ def optimum(demand: Floats, delay: float, switches: int, makespan: float, stop: 
     steps = Steps(permutation[which], durations[where, which])
     if steps.remainder(demand).any():  # pragma: no cover - rounding of the solver
         return None
-    loads = np.bincount(where, delay + steps.durations, switches)
-    return Timed(float(loads.max()), where, steps)
+    return Timed(float(np.bincount(where, delay + steps.durations, switches).max()), where, steps)
 
 
 # Methods to compare.

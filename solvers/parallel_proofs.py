@@ -52,10 +52,9 @@ class Prices:
     def __init__(self, demand: Floats, delay: float, longest: float) -> None:
         """Begin with configurations that cover everything.
 
-        Parameters
-        ----------
-        demand : float64[n, n].
-        longest : duration that no configuration of a better plan exceeds.
+        Args:
+            demand: float64[n, n].
+            longest: duration that no configuration of a better plan exceeds.
         """
         self.demand, self.delay, self.longest = demand, delay, longest
         self.cells = np.flatnonzero(demand.ravel() > 0)
@@ -119,18 +118,16 @@ class Prices:
         counts = self.demand > 0
         loads = [(self.demand + self.delay * counts).sum(axis=axis) for axis in (1, 0)]
         axis = int(loads[1].max() > loads[0].max())
-        line = int(np.argmax(loads[axis]))
-        own = (self.cells % len(self.demand) if axis else self.cells // len(self.demand)) == line
+        own = (self.cells % len(self.demand) if axis else self.cells // len(self.demand)) == int(np.argmax(loads[axis]))
         return np.concatenate((own.astype(np.float64), self.delay * own, np.zeros(len(own))))
 
     def best(self, configurations: Sequence[tuple[Ints, float]], switches: int, goal: float, stop: Stop) -> Certificate:
         """Return the prices that prove most, as far as the stop allows.
 
-        Parameters
-        ----------
-        configurations : targets and durations of a plan.
-        switches : s.
-        goal : bound that need not be exceeded.
+        Args:
+            configurations: targets and durations of a plan.
+            switches: s.
+            goal: bound that need not be exceeded.
         """
         for targets, duration in configurations:
             self.add(targets, min(duration, self.longest))
@@ -165,9 +162,8 @@ class Prices:
 def tree_of(demand: Floats, delay: float, switches: int, target: float, stop: Stop) -> Certificate | None:
     """Return the proof that no plan of few servers is below a makespan; None where the limits end it.
 
-    Parameters
-    ----------
-    target : makespan, the delay of first configurations included.
+    Args:
+        target: makespan, the delay of first configurations included.
     """
     program = configuration_arrays(demand, delay, switches, target, integral=False)
     solver = _solver()

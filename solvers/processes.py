@@ -301,8 +301,7 @@ class _Member:
                 future, self.future = self.future, None
             if future is not None:
                 team.free.append(self)
-                text = f"a process of the search died (exit code {self.child.poll()})"
-                future.set_exception(BrokenExecutor(text))
+                future.set_exception(BrokenExecutor(f"a process of the search died (exit code {self.child.poll()})"))
 
 
 class Team:

@@ -75,14 +75,13 @@ Circuits = SearchResult[RegionalCircuitsPlan]
 class PairChoices:
     """The choices of all pairs within a box, by a time.
 
-    Attributes
-    ----------
-    traffic : the demand.
-    seconds : T.
-    pair : int64[C], ascending.
-    circuits : int64[C], of each choice.
-    out, back : float64[C], bytes left to the electrical network.
-    stuck : whether a pair has no choice at all.
+    Attributes:
+        traffic: the demand.
+        seconds: T.
+        pair: int64[C], ascending.
+        circuits: int64[C], of each choice.
+        out, back: float64[C], bytes left to the electrical network.
+        stuck: whether a pair has no choice at all.
     """
 
     traffic: RegionTraffic
@@ -309,16 +308,14 @@ Proof = tuple[float, tuple[Split, ...], tuple[Floats, ...]]
 
 def highest(traffic: RegionTraffic) -> Ints:
     """Return int64[P], the circuits that a pair could have if no other had any."""
-    ports = np.array(traffic.problem.ports, dtype=np.int64)
-    return np.asarray(ports[traffic.ends].min(axis=1))
+    return np.asarray(np.array(traffic.problem.ports, dtype=np.int64)[traffic.ends].min(axis=1))
 
 
 def matched(traffic: RegionTraffic, stop: Stop, *, programs: bool = True) -> tuple[Incumbent, Proof]:
     """Return the best circuits of a search, and what the relaxation proves.
 
-    Parameters
-    ----------
-    programs : whether integer programs are solved where exchanges do not reach the relaxation.
+    Args:
+        programs: whether integer programs are solved where exchanges do not reach the relaxation.
     """
     best = Incumbent(np.inf, highest(traffic))
     for start in (largest_first(traffic), in_turn(traffic)):
@@ -378,9 +375,8 @@ def _rounded(choices: PairChoices, selected: Floats) -> Ints:
 def proven(traffic: RegionTraffic, best: Incumbent, proof: Proof, stop: Stop) -> Proof:
     """Return the largest time that is excluded within the limits, with its tree; improves `best` meanwhile.
 
-    Parameters
-    ----------
-    proof : of the relaxation.
+    Args:
+        proof: of the relaxation.
     """
     share = 1.0
     while share >= 1 / 64 and stop.reason() is None:  # part of the gap below which no better bound is sought
@@ -468,10 +464,9 @@ def best_circuits(
 ) -> Circuits:
     """Return the best sequence of circuits that are matched to single steps and to runs, with the proofs of these.
 
-    Parameters
-    ----------
-    notify : called with (what is done, runs done, number of runs).
-    on_incumbent : called after each run with what makes a result of the runs so far.
+    Args:
+        notify: called with (what is done, runs done, number of runs).
+        on_incumbent: called after each run with what makes a result of the runs so far.
     """
     candidates: list[Ints] = [in_turn(traffic_of(problem, (0, len(problem.demands) - 1)))]
     proofs: list[Certificate] = []

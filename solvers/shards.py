@@ -277,11 +277,9 @@ AGAIN = 4
 """Of the ways cut off, those tried again with classes in other orders."""
 
 
-def find_shard(
-    layer: OpticalLayer, free: Bools, shape: ShardShape, seed: int = 0, *, tries: int = TRIES
-) -> Shard | None:
+def find_shard(layer: OpticalLayer, free: Bools, shape: ShardShape, seed: int = 0) -> Shard | None:
     """A shard of free servers, or None; see `search_shard`, which says why there is none."""
-    return search_shard(layer, free, shape, seed, tries=tries)[0]
+    return search_shard(layer, free, shape, seed)[0]
 
 
 def search_shard(

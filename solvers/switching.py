@@ -17,7 +17,7 @@ import numpy as np
 from solvers.llm_training.strategies import rows_of_shape, strategy_of, strategy_shapes
 from solvers.stop import BestFirst, Stop
 from topoopt.core.arrays import Floats
-from topoopt.core.errors import InfeasibleError, InputError
+from topoopt.core.errors import InfeasibleError, InputError, raise_any
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.llm_training_plan import (
     IDEAL_SWITCH,
@@ -187,9 +187,7 @@ class RailSteps:
         layers = stage_layers(problem.model.layers, strategy.pipeline, strategy.chunks)
         self.problem, self.settings = problem, settings
         self.strategy = strategy if strategy.stage_layers else replace(strategy, stage_layers=layers)
-        problems = strategy_problems(problem, self.strategy)
-        if problems:
-            raise InputError(problems)
+        raise_any(strategy_problems(problem, self.strategy))
         self.job: RailJob = rail_job(problem, self.strategy, settings)
         self.orders: RailOrders = rail_orders(self.job)
         self.electrical_s = electrical_s(self.job, self.orders)
@@ -314,12 +312,11 @@ def rails_bound_s(
 ) -> float:
     """Seconds that no strategy of the space is below, with any plan of ports.
 
-    Parameters
-    ----------
-    step_s : of the plan.
-    bounds_s : of the fastest strategies on an ideal switch.
-    ranked : seconds of these there.
-    shapes : the certificate of these.
+    Args:
+        step_s: of the plan.
+        bounds_s: of the fastest strategies on an ideal switch.
+        ranked: seconds of these there.
+        shapes: the certificate of these.
     """
     lines = list(shapes)
     left = [line.bound_s for line in lines if line.verdict is ShapeVerdict.LEFT]

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from formulations.programs import LpArrays, shape_errors
 from topoopt.core.arrays import Floats, Ints
-from topoopt.core.errors import InputError, Problem
+from topoopt.core.errors import InputError, Problem, raise_any
 from topoopt.core.proofs import Status, StopReason
 
 OptionValue = bool | int | float | str
@@ -498,8 +498,7 @@ def refuse(backend: Backend, program: LpArrays, options: Options, start: Floats 
             close = get_close_matches(name, sorted(accepted), n=3, cutoff=0.5)
             hint = f"close to: {', '.join(close)}" if close else f"one of {len(accepted)} options of {backend.library}"
             problems.append(Problem(f"unknown option of {backend.name}", path=name, allowed=hint))
-    if problems:
-        raise InputError(problems)
+    raise_any(problems)
 
 
 def trivial(program: LpArrays) -> Claim | None:
@@ -522,6 +521,6 @@ def trivial(program: LpArrays) -> Claim | None:
     return None
 
 
-def bad_option(backend: str, name: str, value: object, allowed: str = "") -> InputError:
+def bad_option(backend: str, name: str, value: object) -> InputError:
     """The error of an option whose value the library refuses."""
-    return InputError([Problem(f"{backend} refuses the value", path=name, value=repr(value), allowed=allowed or None)])
+    return InputError([Problem(f"{backend} refuses the value", path=name, value=repr(value))])

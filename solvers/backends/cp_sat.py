@@ -17,7 +17,7 @@ from formulations.programs import LpArrays
 from solvers.backends.backend import Claim, OnIncumbent, Options, SolverTask, bad_option
 from solvers.backends.highs import run_highs
 from topoopt.core.arrays import Floats, Ints
-from topoopt.core.errors import InputError, Problem
+from topoopt.core.errors import Problem, raise_any
 from topoopt.core.proofs import Status, StopReason
 
 MOST_COEFFICIENT = 2**50
@@ -71,11 +71,14 @@ def whole_rows(program: LpArrays) -> tuple[list[WholeRow], list[str]]:
     return rows, impossible
 
 
-def implied_bounds(program: LpArrays, *, objective_at_most: float = np.inf, passes: int = 10) -> tuple[Floats, Floats]:
+PASSES = 10
+
+
+def implied_bounds(program: LpArrays, *, objective_at_most: float = np.inf) -> tuple[Floats, Floats]:
     """Bounds (lower, upper) of float64[columns] that hold for every integer point of the program.
 
     Each row, and the objective cut if one is given, bounds each of its variables once the others are at their best;
-    repeated a few times.
+    repeated `PASSES` times.
     """
     lower, upper = np.ceil(program.lower - _SLACK), np.floor(program.upper + _SLACK)
     matrix = program.matrix().tocoo()
@@ -89,7 +92,7 @@ def implied_bounds(program: LpArrays, *, objective_at_most: float = np.inf, pass
         row_upper = np.append(row_upper, objective_at_most)
     keep = value != 0
     row, column, value = row[keep], column[keep], value[keep]
-    for _ in range(passes):
+    for _ in range(PASSES):
         before = (lower.copy(), upper.copy())
         for sign, high in ((1.0, row_upper), (-1.0, -row_lower)):
             factor = sign * value
@@ -198,8 +201,7 @@ def _solved(task: SolverTask, low: Floats, high: Floats) -> Claim:
     for number, (column, coefficient, _, _) in enumerate(rows):
         if sum(abs(a) * int(r) for a, r in zip(coefficient, reach[column], strict=True)) > _MOST_ACTIVITY:
             problems.append(Problem("coefficients times bounds leave 64 bits", path=program.row_name(number)))
-    if problems:
-        raise InputError(problems)
+    raise_any(problems)
     model = cp_model.CpModel()
     variables = [
         model.new_int_var(int(a), int(b), program.column_name(j))

@@ -262,10 +262,8 @@ def _split_allreduce(
 def limiting(problem: CollectiveProblem, stop: Stop) -> tuple[Certificate, ...]:
     """Return the certificates of a problem; weaker ones where the search is stopped.
 
-    Raises
-    ------
-    LimitError
-        The search was stopped before anything about an All-to-All was proven.
+    Raises:
+        LimitError: the search was stopped before anything about an All-to-All was proven.
     """
     network, collective = problem.network, problem.collective
     if collective is CollectiveOp.ALL_TO_ALL or not (problem.relaying or problem.multicast):

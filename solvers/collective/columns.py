@@ -293,7 +293,6 @@ def packing(
     relaying: bool = True,
     bound: float = np.inf,
     starts: Sequence[Floats] = (),
-    rounds: int = MOST_ROUNDS,
 ) -> Packing:
     """Generate columns until the rate meets the bound.
 
@@ -305,7 +304,6 @@ def packing(
         relaying: whether ranks pass on what is not for them (bundles).
         bound: an upper bound on the rate of every root, from elsewhere.
         starts: float64[m], lengths of links that are priced first.
-        rounds: at most.
     """
     directions = 2 if unequal else 1
     master, pricing = (
@@ -319,7 +317,7 @@ def packing(
     dual = 1.0 / (rate * count)
     dual = centre = dual / (dual @ rate)
     least, lengths, reached, reason = np.inf, dual / count, 0.0, StopReason.CONVERGED
-    for iteration in range(rounds):
+    for iteration in range(MOST_ROUNDS):
         mixed = dual if iteration % 4 == 3 else 0.5 * (centre + dual)
         price = first[iteration] if iteration < len(first) else mixed
         length = price / count

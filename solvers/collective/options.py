@@ -154,12 +154,7 @@ def allreduce_options(
         with_trees: whether trees are tried for the best.
     """
     problem = CollectiveProblem(
-        "AllReduce",
-        network,
-        CollectiveOp.ALLREDUCE,
-        REFERENCE_BYTES,
-        message_us=message_us,
-        objective="time",
+        "AllReduce", network, CollectiveOp.ALLREDUCE, REFERENCE_BYTES, message_us=message_us, objective="time"
     )
     options: list[AllReduceOption] = []
     if choice in (AllReduceChoice.BFB, AllReduceChoice.BEST):

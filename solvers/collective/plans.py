@@ -234,10 +234,8 @@ MOST_RANKS_TRIED = 32
 def tree_schedule(problem: CollectiveProblem, count: int | None) -> CollectiveSchedule:
     """Return the schedule of so many whole trees of every root, or of the root of a broadcast or reduction.
 
-    Raises
-    ------
-    TreesDoNotFitError
-        Rates rounded down to whole trees do not carry them.
+    Raises:
+        TreesDoNotFitError: rates rounded down to whole trees do not carry them.
     """
     root = only_root(problem)
 

@@ -155,12 +155,7 @@ def divided(schedule: CollectiveSchedule, ends: np.ndarray) -> CollectiveSchedul
     within = np.arange(len(of_send)) - np.repeat(np.cumsum(count[sends.block]) - count[sends.block], count[sends.block])
     fields = {name: getattr(sends, name)[of_send] for name in sends.__dataclass_fields__}
     fields["block"] = (first[sends.block][of_send] + within).astype(np.int32)
-    parts = replace(
-        blocks,
-        units=np.diff(ends, prepend=0),
-        owner=blocks.owner[inside],
-        target=blocks.target[inside],
-    )
+    parts = replace(blocks, units=np.diff(ends, prepend=0), owner=blocks.owner[inside], target=blocks.target[inside])
     return CollectiveSchedule(parts, replace(sends, **fields).sorted(), schedule.routes, schedule.groups)
 
 

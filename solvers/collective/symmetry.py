@@ -328,11 +328,10 @@ def no_symmetry(network: RatedNetwork, members: tuple[Ints, ...], vectors: tuple
 def symmetry_of(network: RatedNetwork, members: tuple[Ints, ...], vectors: tuple[int, ...] = (1,)) -> Symmetry:
     """Return a small group that moves much: shifts of the numbers of ranks, or of numbers made from blocks.
 
-    Parameters
-    ----------
-    network : whose rates count.
-    members : ranks of every process group, which the group keeps as sets.
-    vectors : multiples that the vectors of the process groups are, which it keeps too.
+    Args:
+        network: whose rates count.
+        members: ranks of every process group, which the group keeps as sets.
+        vectors: multiples that the vectors of the process groups are, which it keeps too.
     """
     plain = no_symmetry(network, members, vectors)
     graph, ranks = _graph(plain), np.concatenate(members)

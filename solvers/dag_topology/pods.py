@@ -208,10 +208,9 @@ class PodRow:
     def rated(self, value_s: float, proof: CircuitProof | None) -> RatedCandidate:
         """Return what a solution says of the strategy.
 
-        Parameters
-        ----------
-        value_s : over the fastest circuits of the plan's strategy.
-        proof : of the plan, where this is its strategy.
+        Args:
+            value_s: over the fastest circuits of the plan's strategy.
+            proof: of the plan, where this is its strategy.
         """
         bare = PodCandidate(self.strategy)
         if self.crowded:

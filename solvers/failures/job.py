@@ -366,8 +366,7 @@ class JobRewiring(ExchangeSearch[Repaired]):
 
     def _repaired(self, exchange: Exchange, method: str) -> Rewired[Repaired] | None:
         traffic = self.traffic
-        union = with_links(traffic.topology, exchange.added)
-        other = PlanTraffic(union, traffic.routes, traffic.rings, traffic.demand)
+        other = PlanTraffic(with_links(traffic.topology, exchange.added), traffic.routes, traffic.rings, traffic.demand)
         outcome, plan = self.evaluator.on(other).repair(given_up(self.failure, exchange))
         if plan is None or outcome.value is None:
             return None

@@ -346,8 +346,7 @@ class RobustDesign:
 
     def _better(self, best: RobustJobDesign, topology: Topology) -> RobustJobDesign:
         """The best, or the topology with its best routes if that stands its failures better."""
-        groups = [group.members for group in self.demand.allreduce]
-        base = realise(self.cluster, topology, groups, seed=self.seed)
+        base = realise(self.cluster, topology, [group.members for group in self.demand.allreduce], seed=self.seed)
         made = min((self._timed(candidate) for candidate in self._routed(base)), key=lambda entry: entry[0])
         if made[0] > self.limit_ms or made[0] >= best.worst_ms:
             return best
@@ -394,8 +393,7 @@ class RobustDesign:
                 continue
             origin = f"{best.topology.origin.removesuffix(', exchanged')}, exchanged"
             try:
-                topology = topology_of(table.out, self.cluster.links, origin)
-                best = self._better(best, topology)
+                best = self._better(best, topology_of(table.out, self.cluster.links, origin))
             except InfeasibleError:
                 continue
         return best

@@ -22,7 +22,7 @@ from solvers.network.assembly import Digraph, row_ptr
 from solvers.stop import Stop
 from topoopt.core.arrays import Bools, Int32s, Ints
 from topoopt.core.cluster import LinkDirection
-from topoopt.core.errors import InputError, Problem
+from topoopt.core.errors import InputError, Problem, raise_any
 from topoopt.core.outcomes import Failure, FailureOutcome, LinkEnds, SampledFailures, WorstFailure
 from topoopt.core.topology import Topology
 
@@ -119,9 +119,7 @@ def check_failure(topology: Topology, failure: Failure) -> None:
     Raises:
         InputError: all of it.
     """
-    problems = failure_problems(topology, failure)
-    if problems:
-        raise InputError(problems)
+    raise_any(failure_problems(topology, failure))
 
 
 def check_count(topology: Topology, part: str, count: int) -> None:
@@ -171,8 +169,7 @@ def links_left(topology: Topology, failure: Failure) -> Int32s:
         tails = np.flatnonzero(topology.switches[plane] >= 0)
         np.subtract.at(left, ids[tails, topology.switches[plane, tails]], 1)
     if failure.servers:
-        gone = np.isin(topology.arcs, failure.servers).any(axis=1)
-        left[gone] = 0
+        left[np.isin(topology.arcs, failure.servers).any(axis=1)] = 0
     return np.maximum(left, 0)
 
 

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.job_plans import EventLaw, StrategyChoice, chosen_splits, strategy_choice_arrays
+from formulations.job_plans import EventLaw, StrategyChoice, chosen_splits, longest_path, strategy_choice_arrays
 from formulations.programs import LpArrays
 from solvers.backends import SOLVERS, SolverLimits
 from solvers.backends.backend import Scaling, scaling_of
@@ -184,10 +184,6 @@ IN_VAIN, RISE = 24, 1e-5
 """A proof ends when so many programs in a row raised the bound by less than this part of it."""
 
 
-CLEAR = 3e-3
-"""Laws whose relaxation is better by this part than that of fewer laws are branched on alone."""
-
-
 def prove(
     data: StrategyChoice,
     most_coefficients: int = MOST_COEFFICIENTS,
@@ -203,24 +199,33 @@ def prove(
     has more than `most_coefficients` or its relaxation has no optimum (nothing is proven then).
 
     Args:
-        fewer: the program with fewer laws. Its relaxation is no better, but its cases may be; the better tree counts.
+        fewer: the program with fewer laws. Its relaxation is no better, but its cases may be, as it has more of them;
+            the better tree counts. Weights of laws in its cases tell which list of laws it is of.
         allowed: bool[states] per operator, those that the proof is for; None: all.
         programs: linear programs solved, about; None: by the size of the program, and no more where they are in vain.
         stop: whether time is up; the tree so far is a proof.
     """
     every = allowed or tuple(np.ones(count, dtype=np.bool_) for count in data.splits)
-    roots = []
+    best: tuple[float, Tree] | None = None
     for laws in (data,) if fewer is None else (data, fewer):
         program = strategy_choice_arrays(laws)
         warm = WarmProgram(program) if program.nonzeros <= most_coefficients else None
         first = None if warm is None else _relax(laws, warm, every)
-        if warm is not None and first is not None:
-            most = programs or max(1, min(MOST_PROGRAMS, SOLVED_COEFFICIENTS // max(1, program.nonzeros)))
-            roots.append((laws, warm, first, most))
-    if len(roots) > 1 and roots[0][2][0] > (1 + CLEAR) * roots[1][2][0]:
-        del roots[1]
-    trees = [_branched(*root, every, stop, patient=programs is not None) for root in roots]
-    return max(trees, key=lambda tree: tree[0])[1] if trees else None
+        if warm is None or first is None or (best is not None and _rounded_ms(laws, first) <= best[0]):
+            continue
+        most = programs or max(1, min(MOST_PROGRAMS, SOLVED_COEFFICIENTS // max(1, program.nonzeros)))
+        tree = _branched(laws, warm, first, most, every, stop, patient=programs is not None)
+        best = tree if best is None or tree[0] > best[0] else best
+    return None if best is None else best[1]
+
+
+def _rounded_ms(data: StrategyChoice, relaxed: Relaxed) -> float:
+    """What no proof of the program exceeds, ms: the laws of the likeliest states, where these fit the memory."""
+    states = tuple(int(share.argmax()) for share in relaxed[1])
+    shares = data.memory_share
+    if shares is not None and sum(float(of[s]) for of, s in zip(shares, states, strict=True)) > 1.0:
+        return np.inf
+    return longest_path(data, states)
 
 
 def _branched(

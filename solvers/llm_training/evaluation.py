@@ -73,8 +73,7 @@ class EvaluatedNetwork:
 
 def iteration_s(problem: LlmTrainingProblem, strategy: ParallelStrategy, rates: GroupRates) -> float:
     """Seconds of an iteration at these rates."""
-    columns = columns_of([strategy], problem.model.layers)
-    return float(iteration_times(problem, columns, rates)[0])
+    return float(iteration_times(problem, columns_of([strategy], problem.model.layers), rates)[0])
 
 
 def evaluated(
@@ -141,10 +140,8 @@ def sending_pairs(groups: FamilyGroups, places: Ints, orders: dict[F, tuple[Ints
 def network_of(problem: LlmTrainingProblem, plan: NetworkPlan, groups: FamilyGroups) -> PlacedNetwork:
     """Return the network of a plan in arrays, so that it can be evaluated.
 
-    Raises
-    ------
-    ValueError, KeyError
-        Rings do not fit the groups, or a route uses a link that does not exist.
+    Raises:
+        ValueError, KeyError: Rings do not fit the groups, or a route uses a link that does not exist.
     """
     n = problem.cluster.servers
     links = np.array(plan.links, dtype=np.int64).reshape(-1, 3)
@@ -210,11 +207,7 @@ Schedules = tuple[GroupSchedule, ...]
 
 
 def with_schedules(
-    problem: LlmTrainingProblem,
-    strategy: ParallelStrategy,
-    placed: EvaluatedNetwork,
-    groups: FamilyGroups,
-    stop: Stop,
+    problem: LlmTrainingProblem, strategy: ParallelStrategy, placed: EvaluatedNetwork, groups: FamilyGroups, stop: Stop
 ) -> EvaluatedNetwork:
     """The same links with each family on what is fastest alone of what the instance asks for.
 

@@ -32,7 +32,7 @@ from solvers.stop import Stop
 from solvers.switching import best_on_rails
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.cluster import Cluster
-from topoopt.core.errors import InfeasibleError, InputError, Problem
+from topoopt.core.errors import InfeasibleError, InputError, Problem, raise_any
 from topoopt.core.llm_training import GpuCluster, LlmTrainingProblem
 from topoopt.core.llm_training_plan import (
     IDEAL_SWITCH,
@@ -327,8 +327,7 @@ def _listed(
 
     def made(source: Ints, target: Ints) -> tuple[LinkGraph, PathTable]:
         keys = source * own.servers + target
-        options = FabricOptions(seed=problem.search.seed, pairs=keys)
-        network = FABRICS[fabric].build(cluster, (), options)
+        network = FABRICS[fabric].build(cluster, (), FabricOptions(seed=problem.search.seed, pairs=keys))
         ends = network.link_ends.astype(np.int64)
         parallel = np.rint(network.link_rate / (unit * 1.25e5)).astype(np.int64)
         nodes = max(own.servers, int(ends.max(initial=0)) + 1)
@@ -432,12 +431,7 @@ def fabric_problems(cluster: GpuCluster, fabrics: tuple[str, ...]) -> list[Probl
             continue
         for issue in TRAINING_FABRICS[name].problems(cluster):
             problems_of_fabrics.append(
-                Problem(
-                    f"{name}: {issue.message}",
-                    path="fabrics",
-                    value=issue.value,
-                    allowed=issue.allowed,
-                )
+                Problem(f"{name}: {issue.message}", path="fabrics", value=issue.value, allowed=issue.allowed)
             )
     return problems_of_fabrics
 
@@ -636,9 +630,7 @@ def best_on_fabric(
         InputError: no such fabric, or the cluster cannot have it.
         InfeasibleError: no strategy of those given can be carried.
     """
-    problems = fabric_problems(problem.cluster, (fabric,))
-    if problems:
-        raise InputError(problems)
+    raise_any(fabric_problems(problem.cluster, (fabric,)))
     most = MOST_TRIED if problem.cluster.servers <= LARGE else MOST_TRIED // 8
     incumbents: list[StrategyNetwork] = []
     tried, time, alike = 0, np.inf, Counter[tuple[int, ...]]()
@@ -714,8 +706,7 @@ def _bounded(
         size = min(2 * size, BLOCK)  # more may have to be searched for first
         columns = columns_of([ranked.strategy for ranked in block], problem.model.layers)
         rates = optimistic_rates(problem, columns) if direct else None
-        total = iteration_times(problem, columns, rates)
-        yield from zip(block, total.tolist(), strict=True)
+        yield from zip(block, iteration_times(problem, columns, rates).tolist(), strict=True)
 
 
 def figures_of(problem: LlmTrainingProblem, candidate: StrategyNetwork) -> StrategyFigures:
@@ -733,10 +724,8 @@ def decided(best: StrategyNetwork) -> FabricPlan:
 def unplaced(problem: LlmTrainingProblem, fabric: str, strategy: ParallelStrategy) -> StrategyFigures:
     """Return what an iteration of a strategy takes on its best network, ranks in their order.
 
-    Raises
-    ------
-    InfeasibleError
-        No network of the fabric carries it.
+    Raises:
+        InfeasibleError: no network of the fabric carries it.
     """
     stop = Stop()
     ranked = RankedStrategy(strategy, 0.0, 0.0)  # neither is read

@@ -362,8 +362,7 @@ def _seconds(problem: LlmTrainingProblem, shapes: Column, rows: Column) -> Colum
     columns = columns_of_rows(problem, shapes, rows)
     nothing = np.zeros_like(columns.zero)
     columns = replace(columns, zero=nothing, recompute=nothing)
-    rates = GroupRates.of(problem, columns)
-    parts = stage_parts(problem, columns, rates)
+    parts = stage_parts(problem, columns, GroupRates.of(problem, columns))
     parts.seconds[:, :, [REDUCED, GATHERED, STEP]] = 0.0
     return order_bounds(problem, columns, parts)
 
@@ -482,8 +481,7 @@ def search(
 def least_memory(problem: LlmTrainingProblem, shape: StrategyShape) -> TrainingMemory:
     """Bytes on the fullest GPU under the strategy of a shape that takes least."""
     rows = rows_of_shape(problem, replace(shape, expert=1, expert_tensor=1))
-    columns = columns_of_rows(problem, np.tile(np.array(shape_numbers(shape)), (len(rows), 1)), rows)
-    held = ledger(problem, columns)
+    held = ledger(problem, columns_of_rows(problem, np.tile(np.array(shape_numbers(shape)), (len(rows), 1)), rows))
     return TrainingMemory(*held[:, np.argmin(total_bytes(held))].tolist())
 
 
@@ -504,9 +502,7 @@ def _outcome_of_search(
             lines.append(ShapeOutcome(shape, verdict, bound))
     left = any(line.verdict is ShapeVerdict.LEFT for line in lines)
     return SearchedSpace(
-        best.ranked(problem),
-        tuple(lines),
-        (reason or StopReason.TIME) if left else StopReason.CONVERGED,
+        best.ranked(problem), tuple(lines), (reason or StopReason.TIME) if left else StopReason.CONVERGED
     )
 
 
@@ -551,8 +547,7 @@ def _follow(
     if not len(fitting):
         return True
     columns = columns.rows(fitting)
-    rates = GroupRates.of(problem, columns)
-    bounds = order_bounds(problem, columns, stage_parts(problem, columns, rates))
+    bounds = order_bounds(problem, columns, stage_parts(problem, columns, GroupRates.of(problem, columns)))
     shapes = np.repeat(np.arange(len(block)), [len(part) for _, part, _ in block])
     order, size = np.argsort(bounds, kind="stable"), FOLLOWED
     # Orders of ZB-2P are planned for each strategy by itself, which takes by far the longest.

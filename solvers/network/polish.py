@@ -226,10 +226,10 @@ class SearchBudget:
 
 
 def default_proposals(n: int) -> int:
-    """Annealing of a few seconds up to 32 servers, half a minute up to 64, about a minute up to 128."""
+    """Annealing of two seconds up to 32 servers, a quarter of a minute up to 64, half a minute up to 128."""
     if n <= 32:
         return 400_000 if n <= 8 else 1_000_000 if n <= 16 else 4_000_000
-    return 16_000_000 if n <= 64 else 20_000_000 if n <= 128 else 5_000_000
+    return 36_000_000 if n <= 64 else 20_000_000 if n <= 128 else 5_000_000
 
 
 def default_evaluations(n: int) -> int:

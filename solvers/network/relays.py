@@ -99,9 +99,14 @@ _UP = 1e-9
 """What is added to the worth of a block, more than the rounding of its sum."""
 
 
-def default_iterations(n: int) -> int:
-    """A minute or two at most: one takes 0.2 ms at 16 servers, 3 ms at 32, 70 ms at 64 and half a second at 128."""
-    return 6000 if n <= 16 else 3000 if n <= 32 else 800 if n <= 64 else 200
+def default_iterations(n: int, d: int) -> int:
+    """Half a minute at most: one takes 0.25 ms at 16 servers of four links, 1.2 ms at 32, 13 ms at 64, 60 ms at 128.
+
+    With more than four links the best around a server take longer; 0 where they take too long.
+    """
+    if n > 32:
+        return 1500 if n <= 64 and d <= 4 else 800 if n <= 64 else 600 if d <= 4 else 0
+    return 6000 if n <= 16 else 3000
 
 
 @dataclass(eq=False)
@@ -189,7 +194,7 @@ def relay_prices(
             break
         if iteration == iterations // 2:
             dual.forget_uses()
-        exact = iteration % 10 == 0 or iteration >= iterations - 6  # iterations of which one is exact
+        exact = iteration % (10 if n <= 64 else 30) == 0 or iteration >= iterations - 6
         value, slope, _ = at.value(dual, current, exact=exact)
         current -= value / slope
         if exact and current > best_theta:

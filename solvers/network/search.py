@@ -271,8 +271,8 @@ POLISH_RATIO = 1.03
 POLISH_SERVERS = 32
 """Up to here the polish always pays."""
 
-ANNEALS = 3
-"""Annealing runs where the polish follows: their theta differs more than their hop total."""
+ANNEALS, SEVERAL_SERVERS = 3, 64
+"""Annealing runs, up to so many servers: their theta differs more than their hop total."""
 
 EXCHANGE_SERVERS = 10
 """Up to here a few hundred linear programs take seconds."""
@@ -500,7 +500,7 @@ class _Search:
     def _anneal(self, tables: dict[str, LinkTable]) -> None:
         """From the seed of least hop total; with a hop limit again, more and more of the weight on all pairs alike."""
         start = min(tables.values(), key=lambda table: hops_of(table.out, self.demand))
-        small = self.problem.servers <= POLISH_SERVERS
+        small = self.problem.servers <= SEVERAL_SERVERS
         runs = ANNEALS if small else 1
         demands = self._weighted(runs)
         given = AnnealRuns(
@@ -508,7 +508,7 @@ class _Search:
             start,
             self.rules.allowed,
             self.proposals // runs,
-            1e-3 if small else 3e-4,
+            3e-4 if small else 1.5e-4,
             self.problem.parallel_links,
         )
         for out in given.in_order(

@@ -34,6 +34,7 @@ from solvers.placement.makespan_search import (
     LatencySearch,
     Placement,
     anneal,
+    anneal_orders,
     device_of,
     first_placements,
     polish_priorities,
@@ -392,6 +393,9 @@ def solve_exact(
     return ExactResult(packed, times, bound, False, StopReason.CONVERGED if done else reason or StopReason.TIME)
 
 
+ROUNDS, ROUND_ALONE, ROUND_CONTENDED = 4, 1500, 100
+"""Rounds of annealing of orders, and moves of a round by the square of the number of operators."""
+
 RUNS = 6
 """First placements that are annealed."""
 
@@ -476,6 +480,24 @@ def improve(search: LatencySearch, places: list[Placement], moves: int, until: f
             goal=search.bound,
         )
         search.offer_place(annealed)
+
+
+def improve_orders(search: LatencySearch, moves: int | None, until: float | None) -> None:
+    """Anneal devices and orders at once, each round from the best so far.
+
+    Parameters
+    ----------
+    moves : in all; None: as many as a graph of its size needs.
+    until : `time.monotonic()` value at which to end.
+    """
+    stop = search.stop.until(until if until is not None else search.stop.deadline)
+    length = (ROUND_ALONE if search.a.sharing == ALONE else ROUND_CONTENDED) * len(search.a.group) ** 2
+    length = length if moves is None else min(length, moves // ROUNDS)
+    for number in range(ROUNDS):
+        if search.best is None or search.homes is None or search.closed() or stop.reason() is not None:
+            return
+        seed = search.seed + 1_000_003 * number
+        search.offer_place(*anneal_orders(search.a, search.g, search.best, search.homes, length, seed, stop))
 
 
 def prove(search: LatencySearch, time_s: float, work: float | None, *, queues: bool) -> ExactResult | None:

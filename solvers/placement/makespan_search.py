@@ -288,6 +288,8 @@ def first_placements(a: PlacementArrays, g: GroupGraph) -> list[tuple[str, Place
 
 HOT, COLD = 0.02, 0.0002
 """Relative worsening accepted with chance 1/e, at the start and the end of a round."""
+ORDER_HOT, ORDER_COOLED = 6.0, 0.1
+"""The same of orders, for one operator, and at the end of a round as a part of that."""
 BATCH_OPERATORS = 60_000
 """Operators simulated between two looks at the clock: some ten milliseconds."""
 
@@ -338,6 +340,27 @@ def anneal(
         if not ended:
             search.restart()
     return search.placement()
+
+
+def anneal_orders(
+    a: PlacementArrays, g: GroupGraph, incumbent: PlacedSchedule, start: Placement, moves: int, seed: int, stop: Stop
+) -> tuple[Placement, Floats]:
+    """Return the best placement of a search over devices and orders at once, and the place of each operator in order.
+
+    A few operators that start later or elsewhere change a larger part of a small graph, which is what is accepted.
+    """
+    n = len(a.group)
+    rank = np.empty(n)
+    rank[a.topo] = np.arange(n)
+    order = np.lexsort((rank, incumbent.start_ms)).astype(np.int64)
+    search = placement.OrderAnnealing(a, g, start, uniform_rates(a), order, seed % 2**64)
+    hot, batch, made = ORDER_HOT * n**-1.5, max(8, BATCH_OPERATORS // n), 0
+    while made < moves and stop.reason() is None:
+        now = min(batch, moves - made)
+        search.run(now, *(hot * ORDER_COOLED ** (step / moves) for step in (made, made + now)))
+        made += now
+    rank[search.order()] = np.arange(n)
+    return search.placement(), rank
 
 
 def polish_priorities(

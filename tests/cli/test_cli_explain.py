@@ -152,7 +152,7 @@ def test_a_spoilt_solution_is_not_explained(tmp_path: Path) -> None:
     ("name", "module", "step"),
     [
         ("networks/uniform-5-2.yaml", "topoopt.kinds.network.explain", "solve"),
-        ("dag-topology/two-stages.yaml", "topoopt.kinds.dag_topology.methods", "solve"),
+        ("dag-topology/two-stages.yaml", "topoopt.kinds.pipeline", "solve"),
         ("llm-training/small-16.yaml", "topoopt.kinds.llm_training.methods", "search"),
         ("collectives/ring-5.yaml", "topoopt.kinds.collective.explain", "limiting"),
     ],

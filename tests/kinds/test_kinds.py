@@ -24,6 +24,8 @@ from topoopt.kinds.kind import SolveOptions
 from topoopt.kinds.pipeline import Question, search_problems, solve
 from topoopt.verify.checker import FULL
 
+UNEXPLAINED = {"hierarchical-bandwidth", "placement", "shared-cluster", "parallel-circuits"}
+
 
 def test_every_module_of_a_kind_has_a_line() -> None:
     """A module that defines RECORDS and stands in no line would be dead; every record is named as in its line."""
@@ -110,7 +112,8 @@ def test_a_kind_that_can_be_explained_is(case: str) -> None:
     """In words and in figures; a network for several demands says that it is for one."""
     record = kind_of(problem_of(case))
     if record.explain is None:
-        pytest.skip("not explained")
+        assert record.name in UNEXPLAINED
+        return
     if case == "topology of several demands":
         with pytest.raises(InputError, match="one demand"):
             record.explain()(solution_of(case), Question())

@@ -74,6 +74,11 @@ def _annealing(rng: np.random.Generator) -> Arguments:
     return a, group_graph(a), start, rates, bool(rng.integers(2)), int(rng.integers(2**63))
 
 
+def _orders(rng: np.random.Generator) -> Arguments:
+    a, g, start, rates, _, seed = _annealing(rng)
+    return a, g, start, rates, a.topo.astype(np.int64), seed
+
+
 def _priorities(rng: np.random.Generator) -> Arguments:
     return *_prioritised(rng), int(rng.integers(2**63))
 
@@ -126,6 +131,11 @@ CALLS: dict[str, Callable[[np.random.Generator], Arguments]] = {
     "PlacementAnnealing.restart": _of(placement.PlacementAnnealing, _annealing),
     "PlacementAnnealing.value": _of(placement.PlacementAnnealing, _annealing),
     "PlacementAnnealing.placement": _of(placement.PlacementAnnealing, _annealing),
+    "OrderAnnealing": _orders,
+    "OrderAnnealing.run": _of(placement.OrderAnnealing, _orders, 20, 0.02, 0.001),
+    "OrderAnnealing.value": _of(placement.OrderAnnealing, _orders),
+    "OrderAnnealing.placement": _of(placement.OrderAnnealing, _orders),
+    "OrderAnnealing.order": _of(placement.OrderAnnealing, _orders),
     "PriorityAnnealing": _priorities,
     "PriorityAnnealing.run": _of(placement.PriorityAnnealing, _priorities, 20),
     "PriorityAnnealing.value": _of(placement.PriorityAnnealing, _priorities),

@@ -57,7 +57,8 @@ def anneal_arguments(draw: Draw) -> tuple[Any, ...]:
     out, into, demand, allowed, paired = _exchanges(draw)
     group = draw.integers(0, 2, len(out)) if draw.random() < 0.5 else np.zeros(len(out), dtype=np.int64)
     levels, parallel = int(draw.integers(1, len(out))), bool(draw.random() < 0.5)
-    return out, into, demand, allowed, group, levels, paired, parallel, 0.5, 0.01, 60, int(draw.integers(99))
+    ahead = np.zeros((levels + 1 if draw.random() < 0.5 else 0, 3))
+    return out, into, demand, allowed, group, levels, paired, parallel, 0.5, 0.01, 60, int(draw.integers(99)), ahead
 
 
 def rewire_arguments(draw: Draw) -> tuple[Any, ...]:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 
-from solvers.placement.makespan_search import group_graph
+from solvers.placement.makespan_search import first_placements, group_graph
 from tests.native.calls_placement import CALLS, random_arrays
 from tests.support.dag_jobs import drawn
 from tests.support.placed_graphs import problem
+from tests.support.placed_schedules import least_makespan_alone
+from tests.support.placement_cases import random_problem
+from tests.support.unequal_placements import unequal_problem
 from topoopt.core.arrays import Floats, Ints
+from topoopt.core.placement import Latency
 from topoopt.native import StopFlag, Stopped, placement
 from topoopt.simulate.dag import StepGraph
 from topoopt.simulate.placement import ALONE, FAIR, STATIC, PlacementArrays, placement_arrays, uniform_rates
@@ -313,6 +317,39 @@ def test_annealing_of_priorities() -> None:
         assert annealing.value() == after <= before
 
 
+@pytest.mark.parametrize("seed", range(10))
+def test_annealing_of_orders(seed: int) -> None:
+    """Ends at the least makespan of all placements and orders without contention; the order gives the value."""
+    make = unequal_problem if seed % 2 else random_problem
+    case = make(seed, operators=5, devices=3 if seed % 3 else 2, memory=seed % 4 == 0)
+    for sharing in ("none", "fifo"):
+        a = placement_arrays(replace(case, objective=Latency(sharing)))
+        g, rates, first = group_graph(a), uniform_rates(a), a.topo.astype(np.int64)
+        start = next(homes for _, homes in first_placements(a, g))
+        runs = []
+        for _ in range(2):
+            annealing = placement.OrderAnnealing(a, g, start, rates, first, seed)
+            annealing.run(20_000, 0.5, 0.01)
+            runs.append((annealing.value(), annealing.placement().tolist(), annealing.order().tolist()))
+        assert runs[0] == runs[1]
+        value, homes, order = runs[0]
+        device = np.array(homes)[a.group]
+        assert (np.bincount(homes, weights=g.memory, minlength=len(a.room)) <= a.room).all()
+        if sharing == "none":
+            assert value == placement.simulate_in_order(a, device, rates, np.array(order))[0]
+            assert value == pytest.approx(least_makespan_alone(case), rel=1e-9)
+        else:
+            assert value == placement.simulate(a, device, rates, np.argsort(order).astype(np.float64))[0]
+            assert value >= least_makespan_alone(case) * (1 - 1e-9)
+
+
+def test_an_order_has_every_operator_after_what_it_needs() -> None:
+    a = placement_arrays(problem([1.0] * 3, [(0, [1], 5.0)], [1, 1]))
+    for order in ([1, 0, 2], [0, 0, 1]):
+        with pytest.raises(ValueError, match="order"):
+            placement.OrderAnnealing(a, group_graph(a), np.zeros(3, np.int64), uniform_rates(a), np.array(order), 0)
+
+
 @pytest.mark.parametrize("seed", range(60))
 def test_circuits_before_a_deadline(seed: int) -> None:
     """The same ranges as the checker's, which counts them by itself."""
@@ -379,7 +416,7 @@ def test_wrong_input_is_refused() -> None:
         placement.Steps(two, np.array([1, 0]), np.array([0, 1]))
 
 
-@pytest.mark.parametrize("name", ["PlacementAnnealing", "PriorityAnnealing"])
+@pytest.mark.parametrize("name", ["PlacementAnnealing", "OrderAnnealing", "PriorityAnnealing"])
 def test_a_set_flag_ends_annealing(name: str) -> None:
     """However many moves there are to go."""
     annealing = getattr(placement, name)(*CALLS[name](np.random.default_rng(1)))

@@ -122,7 +122,7 @@ def test_hop_totals(seed: int) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_annealing(seed: int) -> None:
     """The same topologies as where each is looked at afresh; whole demand, so that all sums are exact."""
-    out, into, demand, allowed, group, levels, paired, parallel, _, _, proposals, draws = anneal_arguments(
+    out, into, demand, allowed, group, levels, paired, parallel, _, _, proposals, draws, _ = anneal_arguments(
         np.random.default_rng(seed)
     )
     demand = np.ceil(demand)
@@ -136,7 +136,10 @@ def test_annealing(seed: int) -> None:
         out, into, lambda heads: float((demand * hops(heads, levels + 1)).sum()), fits, lambda _: True, allowed, paired,
         3.0, 0.1, proposals, draws,
     )  # fmt: skip
-    found = search.anneal(out, into, demand, allowed, group, levels, paired, parallel, 3.0, 0.1, proposals, draws)
+    alike = np.zeros((0, 3))
+    found = search.anneal(
+        out, into, demand, allowed, group, levels, paired, parallel, 3.0, 0.1, proposals, draws, alike
+    )
     np.testing.assert_array_equal(np.sort(found), np.sort(best))
     np.testing.assert_array_equal(np.sort(into), np.sort(tails_of(out)))
 

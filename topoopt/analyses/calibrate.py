@@ -18,7 +18,7 @@ import typer
 from rich.console import Console
 
 from topoopt.core.arrays import MIB, Floats
-from topoopt.core.errors import InputError, Problem
+from topoopt.core.errors import InputError, Problem, raise_any
 from topoopt.core.llm_training import (
     GpuCluster,
     LanguageModel,
@@ -32,7 +32,7 @@ from topoopt.files.issues import nearest_text, value_text
 from topoopt.files.reader_fields import FieldTable, named, noted, used
 from topoopt.files.untrusted import read_text
 from topoopt.page import options
-from topoopt.page.output import Output
+from topoopt.page.output import Output, say
 from topoopt.page.render import TerminalTable
 from topoopt.page.text import counted, percent
 from topoopt.simulate.llm_training.strategies import StrategyColumns, columns_of
@@ -164,8 +164,7 @@ class TableRun:
         if own.hides is not None:
             hidden = replace(hidden, data=own.hides)
         cluster = replace(problem.cluster, slowdown=slowdown_of(rates, problem.cluster.gpus))
-        device = replace(problem.device, reached=rates)
-        return replace(problem, device=device, cluster=cluster, overlap=hidden)
+        return replace(problem, device=replace(problem.device, reached=rates), cluster=cluster, overlap=hidden)
 
     def seconds(self, values: Mapping[str, float] | None = None) -> float:
         """Of a step of the fastest layout, by the numbers shipped or others."""
@@ -199,8 +198,7 @@ def read_runs(path: Path) -> tuple[tuple[TableRow, ...], tuple[str, ...]]:
     problems += [Problem("column twice", file, 1, name) for name in dict.fromkeys(header) if header.count(name) > 1]
     if not 1 < len(rows) <= MOST_RUNS + 1:
         problems.append(Problem("number of runs", file, None, None, str(max(0, len(rows) - 1)), f"1 to {MOST_RUNS}"))
-    if problems:
-        raise InputError(problems)
+    raise_any(problems)
     runs = tuple(_row(header, cells, line) for line, cells in enumerate(rows[1:], start=2) if any(cells))
     unused = [f"{name} ({FIELDS[name][1]})" for name in header if FIELDS[name][0] == "noted"]
     return runs, named(f"{path.name}: columns not used", unused)
@@ -441,9 +439,10 @@ class _RowReader:
             search=LlmSearchSettings(),
             sha256="",
         )
+        spelled = self.cells["model"].replace("llama3.1", "llama3").replace("qwen3-235b-a22b", "qwen3-235b")
         run = TableRun(
             name=self.name,
-            group="/".join((self.name.split("-")[0], _spelled(self.cells["model"]), self.cells["device"])),
+            group="/".join((self.name.split("-")[0], spelled, self.cells["device"])),
             software=self.software,
             device=device,
             kind=kind_of(model),
@@ -471,11 +470,6 @@ class _RowReader:
                     continue
                 usual = PipelineSchedule.INTERLEAVED if chunks > 1 else PipelineSchedule.ONE_F_ONE_B
                 yield replace(own, chunks=int(chunks), schedule=schedule or usual), micro
-
-
-def _spelled(model: str) -> str:
-    """Names of one model alike."""
-    return model.replace("llama3.1", "llama3").replace("qwen3-235b-a22b", "qwen3-235b")
 
 
 DOWN = 1.0 - 1e-12
@@ -589,8 +583,7 @@ class LinearFit:
         start = np.clip(self.at, low + 1e-6, high - 1e-6)
         fit = least_squares(residuals, start, bounds=(low - 1e-9, high + 1e-9), x_scale=self.spreads)
         curved = np.linalg.pinv(fit.jac.T @ fit.jac)
-        fitted = dict(zip(self.names, np.exp(fit.x).tolist(), strict=True))
-        return {**self.values, **fitted}, np.sqrt(np.diag(curved))
+        return {**self.values, **dict(zip(self.names, np.exp(fit.x).tolist(), strict=True))}, np.sqrt(np.diag(curved))
 
 
 def fitted(
@@ -628,7 +621,7 @@ def calibrate(
     output = Output.choose(as_json)
 
     def command() -> int:
-        from topoopt.core.errors import InputError, Problem
+        from topoopt.core.errors import Problem
 
         rows, notes = read_runs(table)
         measured = [row.run for row in rows if row.run is not None and row.run.measured_s is not None]
@@ -716,8 +709,7 @@ def _show(console: Console, document: dict[str, Any]) -> None:
             table.add_row(row["id"], *seconds, "" if row["error"] is None else f"{100 * row['error']:+.1f}")
     console.print(table)
     lines = [f"no estimate of {row['id']}: {row['reason']}" for row in document["rows"] if row["reason"] is not None]
-    for line in (*lines, *(f"note: {note}" for note in document["notes"])):
-        console.print(line, markup=False, highlight=False)
+    say(console, *lines, notes=document["notes"])
 
 
 def _number(value: float | None) -> str:

@@ -16,7 +16,7 @@ from rich.console import Console
 from solvers.llm_training.strategies import with_layers
 from solvers.stop import Stop
 from topoopt.core.arrays import GIB
-from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem
+from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem, raise_any
 from topoopt.core.llm_training import LanguageModel, LlmTrainingProblem, StepEstimate, TrainingBatch
 from topoopt.core.llm_training_plan import PHOTONIC_RAILS, POD_CIRCUITS, RankedStrategy
 from topoopt.core.parallelism import MAX_GPUS, ParallelStrategy, PipelineSchedule, Recompute, StrategySpace
@@ -34,7 +34,7 @@ from topoopt.formats.launch_rules import (
 )
 from topoopt.kinds.llm_training.words import interval_of, outside_measured
 from topoopt.page import options
-from topoopt.page.output import Output
+from topoopt.page.output import Output, say
 from topoopt.page.text import counted, percent, ratio
 from topoopt.simulate.llm_training.strategies import stage_layers, strategy_problems
 from topoopt.workloads.language_models import active_parameters, parameters
@@ -145,8 +145,7 @@ def _show(console: Console, document: dict[str, Any]) -> None:
             f"{fabric['step_s']:.6g} s; electrical network {fabric['electrical_s']:.6g} s; "
             f"ports are set {fabric['switches']} times"
         )
-    for line in (*lines, *(f"note: {note}" for note in document["notes"])):
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    say(console, *lines, notes=document["notes"])
 
 
 def _fabric_text(fabric: dict[str, Any]) -> str:
@@ -250,8 +249,7 @@ def on_fabrics(
     if POD_CIRCUITS in fabrics:
         text, allowed = "circuits between pods are searched with the strategy", "topoopt solve, search.topology: dag"
         problems.append(Problem(text, path="--fabrics", value=POD_CIRCUITS, allowed=allowed))
-    if problems:
-        raise InputError(problems)
+    raise_any(problems)
     ranked = RankedStrategy(strategy, ideal.iteration_time_s, ideal.memory.total)
     documents = []
     for fabric in fabrics:
@@ -263,8 +261,7 @@ def on_fabrics(
             degree = problem.cluster.degree
             has = "1 interface of a server does" if degree == 1 else f"{degree} interfaces of a server do"
             raise InfeasibleError(f"{fabric}: {has} not join all that send to each other")
-        best = mapped(problem, fabric, network, stop)
-        figures = FabricFigures(problem, decided(best), strategy)
+        figures = FabricFigures(problem, decided(mapped(problem, fabric, network, stop)), strategy)
         documents.append(
             {
                 "fabric": fabric,
@@ -461,8 +458,7 @@ class _Checked:
         division = division_of(launch, sizes, beside)
         if not division.problems:
             self.problem = replace(problem, batch=TrainingBatch(division.sequences, problem.batch.length))
-            rest = strategy_problems(self.problem, division.strategy)
-            division = replace(division, problems=tuple(rest))
+            division = replace(division, problems=tuple(strategy_problems(self.problem, division.strategy)))
         if division.problems:
             raise InputError([replace(item, file=self.file) for item in division.problems])
         return division
@@ -472,8 +468,7 @@ class _Checked:
         from topoopt.simulate.llm_training.step import estimate
 
         strategy = self.division.strategy
-        ideal = estimate(self.problem, strategy)
-        document = estimate_document(self.problem, strategy, ideal)
+        document = estimate_document(self.problem, strategy, estimate(self.problem, strategy))
         notes = [*document["notes"], *model_notes(self.launch), *self.division.notes]
         notes += [f"{flag}: evaluated as if it were not there" for flag in self.launch.noted]
         best = _best(self.problem, time_limit_s)
@@ -560,8 +555,7 @@ def _same_model(model: LanguageModel, flags: LanguageModel, launch: Launch, besi
     if not problems and own != other:
         text = f"the model of {beside} has {other:,} parameters: biases, matrices of an MLP or norms differ"
         problems = [Problem(text, path="model", value=f"{own:,}", allowed=f"{other:,}")]
-    if problems:
-        raise InputError(problems)
+    raise_any(problems)
 
 
 COMPARED = {
@@ -637,5 +631,4 @@ def _show_check(console: Console, document: dict[str, Any]) -> None:
         lines.append(f"best: {best['iteration_time_s']:.6g} s an iteration ({best['status']}): {best['arguments']}")
     if document["not_used"]:
         lines.append(f"not used: {', '.join(document['not_used'])}")
-    for line in (*lines, *(f"note: {note}" for note in document["notes"])):
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    say(console, *lines, notes=document["notes"])

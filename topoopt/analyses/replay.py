@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topoopt.core.cluster import Cluster, ComputeOrder, LinkSharing
-from topoopt.core.errors import InputError, Problem
+from topoopt.core.errors import InputError, Problem, raise_any
 from topoopt.core.job import CoOptimisation
 from topoopt.core.topology import Topology
 from topoopt.core.workload import GroupRings, Placement, Ring, Strategy, TaskGraph
@@ -82,8 +82,7 @@ def replay(
         able = ", ".join(name for name, model in TIME_MODELS.items() if model.by_sharing)
         message = f"time model {time_model} shares links in a way of its own"
         problems.append(Problem(message, path="link_sharing", value=link_sharing, allowed=f"with {able}"))
-    if problems:
-        raise InputError(problems)
+    raise_any(problems)
     content = _read(source) if isinstance(source, str | Path) else source
     order = content.cluster.compute_order if isinstance(content, CoOptimisation) else ComputeOrder.ARRIVAL
     if isinstance(content, CoOptimisation):
@@ -193,8 +192,7 @@ def file_rings(
             else:
                 rings.append(Ring(order, 1.0 / len(descriptors), paths))
         out.append(GroupRings(group, tuple(rings)))
-    if problems:
-        raise InputError(problems)
+    raise_any(problems)
     return tuple(out)
 
 

@@ -17,7 +17,7 @@ from solvers.stop import Memory
 from solvers.timing import LateError, step
 from topoopt.analyses.costs import given_book
 from topoopt.cli.solve import instance_and_solution
-from topoopt.core.errors import CheckError, InputError, LimitError, Problem
+from topoopt.core.errors import CheckError, InputError, LimitError, Problem, raise_any, raise_rejected
 from topoopt.core.job import CoOptimisation
 from topoopt.core.price_book import PriceBook
 from topoopt.core.proofs import StopReason
@@ -28,7 +28,7 @@ from topoopt.kinds import KINDS, kind_named, kind_of
 from topoopt.kinds.pipeline import Explanation, Question
 from topoopt.page import options
 from topoopt.page.options import attended, memory_bytes, solving_bar
-from topoopt.page.output import Output
+from topoopt.page.output import Output, say
 from topoopt.page.text import claims, counted, objective_text, precise, quantity, rejection
 from topoopt.verify.checker import BRIEF, CheckDepth, CheckFindings
 
@@ -173,10 +173,8 @@ def _read(first: Path, second: Path | None = None) -> tuple[Any, SolutionHead]:
 
 
 def _show(console: Console, checked: SolutionHead, findings: CheckFindings) -> None:
-    for violation in findings.violations:
-        console.print(f"{violation.code}: {violation.message}", markup=False, soft_wrap=True)
-    for figure in findings.not_recomputed:
-        console.print(f"not recomputed: {figure.figure}: {figure.reason}", markup=False, soft_wrap=True)
+    say(console, *(f"{violation.code}: {violation.message}" for violation in findings.violations))
+    say(console, *(f"not recomputed: {figure.figure}: {figure.reason}" for figure in findings.not_recomputed))
     failed = f"check FAILED: {counted(len(findings.violations), 'violation')}"
     console.print(f"check {checked.check.outcome}" if findings.ok else failed)
 
@@ -270,8 +268,7 @@ def explain(
         }
 
         def show(console: Console) -> None:
-            for line in words:
-                console.print(line, markup=False, soft_wrap=True, highlight=False)
+            say(console, *words)
 
         output.result(document, show)
         return output.exit_code(solved.check, stopped_by)
@@ -311,8 +308,7 @@ def _checked(solved: SolutionHead, path: Path) -> SolutionHead:
         why = "the solution carries no instance, and none was given"
         return solved.judged((), (LeftOut("all figures", why, Decides.BOTH),))
     findings = check_whole(embedded_problem(solved, path), solved, BRIEF)
-    if not findings.ok:
-        raise CheckError("the checker rejects the solution:\n" + "\n".join(map(str, findings.violations)))
+    raise_rejected(findings.violations)
     return solved.judged((), findings.not_recomputed)
 
 
@@ -358,7 +354,7 @@ def report(
             page = require_new(file.with_name("report.html"), force)
         assert page is not None
         write_text_atomically(page, kind_of(solution).pages().report(solution))
-        output.result({"report": str(page)}, lambda console: console.print(f"written: {page}", markup=False))
+        output.result({"report": str(page)}, lambda console: say(console, written=[page]))
         return 0
 
     output.run(command)
@@ -418,8 +414,7 @@ def _refuse(why: str, allowed: str, **settings: str | int | None) -> None:
         for name, value in settings.items()
         if value is not None
     ]
-    if problems:
-        raise InputError(problems)
+    raise_any(problems)
 
 
 KIND = "co-optimisation"
@@ -497,8 +492,7 @@ def _table(figures: TrafficFigures) -> str:
 def _show_traffic(console: Console, document: dict[str, Any], files: tuple[Path | None, ...]) -> None:
     from topoopt.page.text import byte_size
 
-    def line(text: str) -> None:
-        console.print(text, markup=False, soft_wrap=True, highlight=False)
+    line = partial(say, console)
 
     demand, links, share = document["demand_bytes"], document["link_bytes"], document["model_parallel_to_allreduce"]
     line(f"{document['name']}: {document['plan']}, {document['servers']} servers, degree {document['degree']}")
@@ -518,6 +512,4 @@ def _show_traffic(console: Console, document: dict[str, Any], files: tuple[Path 
         over = "" if links["max_over_mean"] is None else f" ({links['max_over_mean']:.3f} of the mean)"
         middle = ", ".join(f"p{100 * part:g} {byte_size(links[f'p{100 * part:g}'])}" for part in QUANTILES)
         line(f"bytes of a link: mean {byte_size(links['mean'])}, {middle}, max {byte_size(links['max'])}{over}")
-    for written in files:
-        if written is not None:
-            line(f"written: {written}")
+    say(console, written=files)

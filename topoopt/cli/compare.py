@@ -16,7 +16,7 @@ from rich.measure import Measurement
 
 from topoopt.analyses.costs import given_book
 from topoopt.analyses.fabrics import compare_fabrics
-from topoopt.core.errors import CheckError, InputError, Problem, TopooptError
+from topoopt.core.errors import CheckError, InputError, Problem, TopooptError, raise_any
 from topoopt.core.outcomes import Best, Comparison, best_of
 from topoopt.core.process import INTERRUPTED, take
 from topoopt.core.proofs import StopReason
@@ -24,7 +24,7 @@ from topoopt.kinds import kind_named
 from topoopt.kinds.kind import SolveOptions
 from topoopt.page import options
 from topoopt.page.options import counting_bar, memory_bytes
-from topoopt.page.output import Output
+from topoopt.page.output import Output, say
 from topoopt.page.render import TerminalTable
 
 if TYPE_CHECKING:
@@ -112,8 +112,7 @@ def _refuse_of_methods(files: Sequence[Path], given: Mapping[str, object]) -> No
     problems = [Problem("not with --fabrics", path=name) for name, value in given.items() if value is not None]
     if len(files) > 1:
         problems.append(Problem("too many files", value=str(len(files)), allowed="one job, or its solution"))
-    if problems:
-        raise InputError(problems)
+    raise_any(problems)
 
 
 def _limited(start: PlannedRun, run: AttendedRun, memory_limit_bytes: int | None) -> PlannedRun:
@@ -127,8 +126,7 @@ def _limited(start: PlannedRun, run: AttendedRun, memory_limit_bytes: int | None
     if limit_s is None:
         limit_s = start.entrant.instance.search.time_limit_s
     stop = replace(run.timing.stop, memory=Memory()).within(limit_s)
-    options = replace(start.options, timing=Timing(stop, limit_s), memory_bytes=memory_limit_bytes)
-    return replace(start, options=options)
+    return replace(start, options=replace(start.options, timing=Timing(stop, limit_s), memory_bytes=memory_limit_bytes))
 
 
 def _made(
@@ -206,14 +204,8 @@ def show_comparison(console: Console, rows: Sequence[Comparison], files: Sequenc
     for file in dict.fromkeys(row.run.file for row in rows):
         _show_instance(console, [row for row in rows if row.run.file == file])
     if not rows:
-        _line(console, "no run was made")
-    for written in files:
-        if written is not None:
-            _line(console, f"written: {written}")
-
-
-def _line(console: Console, text: str) -> None:
-    console.print(text, markup=False, soft_wrap=True, highlight=False)
+        say(console, "no run was made")
+    say(console, written=files)
 
 
 def _show_instance(console: Console, rows: Sequence[Comparison]) -> None:
@@ -250,9 +242,9 @@ def _show_instance(console: Console, rows: Sequence[Comparison]) -> None:
     for run in {row.run.method: row.run for row in rows if row.run.claimed_bound is not None}.values():
         claim = run.claimed_bound
         if claim is not None:
-            _line(console, f"{run.method}: bound {claim.value:.6g} {claim.proved_by}")
+            say(console, f"{run.method}: bound {claim.value:.6g} {claim.proved_by}")
     for run in {row.run.method: row.run for row in rows if row.run.value is None}.values():
-        _line(console, f"{run.method}: {run.outcome}: {' '.join(run.reason.split())}")
+        say(console, f"{run.method}: {run.outcome}: {' '.join(run.reason.split())}")
 
 
 def _outcome(row: Comparison) -> str:
@@ -311,7 +303,7 @@ def _say_best(console: Console, best: Best) -> None:
         return
     side = "lowest" if best.by.maximise else "highest"
     verdict = "reached, so the best is optimal" if best.proven else "not reached"
-    _line(
+    say(
         console,
         f"{side} bound {best.bound.value:.6g} ({best.bound.proved_by}), {verdict}; "
         "gaps are to it and to the best value",

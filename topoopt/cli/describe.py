@@ -21,7 +21,7 @@ from topoopt.core.process import verbose
 from topoopt.files.codec import FieldWords, SectionWords, sections_of
 from topoopt.files.issues import nearest_text, value_text
 from topoopt.page import options
-from topoopt.page.output import Output
+from topoopt.page.output import Output, say
 from topoopt.page.render import TerminalTable
 
 TOPOLOGY = "topology"
@@ -109,11 +109,7 @@ def describe(
 
 
 def _describe_family(
-    output: Output,
-    family: str,
-    size: tuple[int | None, int | None, str, int],
-    files: list[Path] | None,
-    force: bool,
+    output: Output, family: str, size: tuple[int | None, int | None, str, int], files: list[Path] | None, force: bool
 ) -> int:
     """Diameter, mean hops and bounds of a member of a family, and its picture."""
     from topoopt.analyses.topologies import FAMILIES, answer, family_document, picture
@@ -144,8 +140,7 @@ def _describe_family(
         text += f"(Moore {document['moore_diameter']}, d n^(1/d) {document['diameter_bound']:.3f}), mean hops "
         text += f"{document['mean_hops']:.4f} (Moore {document['moore_mean_hops']:.4f})"
         console.print(text, soft_wrap=True, highlight=False)
-        if file is not None:
-            console.print(f"written: {file}", soft_wrap=True, markup=False, highlight=False)
+        say(console, written=[file])
 
     document["picture"] = None if file is None else str(file)
     output.result(document, show, answer(family, servers, degree, measured, direction))
@@ -292,9 +287,7 @@ def _line(field: FieldWords) -> Text:
 LIBRARIES = ("topoopt", "numpy", "scipy", "networkx", "highspy", "ortools", "pyomo", "pydantic")
 
 
-def doctor(
-    as_json: options.Json = False,
-) -> None:
+def doctor(as_json: options.Json = False) -> None:
     """Print versions and solve a tiny problem with every solver found; exit code 1 if something is broken."""
     output = Output.choose(as_json)
 

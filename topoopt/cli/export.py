@@ -19,7 +19,7 @@ from topoopt.files.atomic import require_new, sole_target
 from topoopt.formats.table import Export
 from topoopt.kinds import kind_named
 from topoopt.page import options
-from topoopt.page.output import Output
+from topoopt.page.output import Output, say
 from topoopt.page.render import TerminalTable
 from topoopt.page.text import counted
 from topoopt.verify.regional_circuits import check_switched_steps
@@ -279,9 +279,7 @@ def _finish(
     files = _write(folder, made, target, force)
 
     def show(console: Console) -> None:
-        written = f"written: {target} ({counted(len(files), 'file')})"
-        for line in (written, *(f"note: {note}" for note in made.notes)):
-            console.print(line, soft_wrap=True, highlight=False, markup=False)
+        say(console, f"written: {target} ({counted(len(files), 'file')})", notes=made.notes)
 
     document = {"target": to, "kind": kind, "out": str(target), "files": files, "notes": list(made.notes)}
     output.result({**document, **made.figures}, show)
@@ -326,7 +324,7 @@ def _write_model(
     def show(console: Console) -> None:
         text = f"{program.columns} columns ({document['integer_columns']} integer), {program.rows} rows"
         console.print(f"{formulation}: {text}, {program.nonzeros} coefficients", markup=False, highlight=False)
-        console.print(f"written: {out}", markup=False, soft_wrap=True, highlight=False)
+        say(console, written=[out])
 
     output.result(document, show)
     return 0

@@ -14,13 +14,12 @@ from rich.text import Text
 from topoopt.core.errors import InputError, Problem
 from topoopt.kinds import kind_of
 from topoopt.page import options
-from topoopt.page.output import Output
+from topoopt.page.output import Output, say
 from topoopt.page.render import TerminalTable
 
 
 def validate(
-    instances: Annotated[list[Path], typer.Argument(help="Instance files.")],
-    as_json: options.Json = False,
+    instances: Annotated[list[Path], typer.Argument(help="Instance files.")], as_json: options.Json = False
 ) -> None:
     """Read instance files and list everything wrong with them."""
     output = Output.choose(as_json)
@@ -52,10 +51,7 @@ def validate(
         def show(console: Console) -> None:
             for problem in problems:
                 console.print(f"[bold red]error[/] {escape(str(problem))}", soft_wrap=True, highlight=False)
-            for entry in files:
-                console.print(f"{entry['file']}: {'ok' if entry['ok'] else 'INVALID'}", soft_wrap=True, markup=False)
-            for note in notes:
-                console.print(f"note: {note}", soft_wrap=True, markup=False, highlight=False)
+            say(console, *(f"{entry['file']}: {'ok' if entry['ok'] else 'INVALID'}" for entry in files), notes=notes)
 
         output.result({"ok": not problems, "files": files}, show)
         return min(codes, default=0)
@@ -157,8 +153,5 @@ def _write(output: Output, files: dict[Path, bytes], force: bool) -> int:
         write_bytes_atomically(path, data)
     written = [str(path) for path in files]
     few = written if len(written) <= 6 else [*written[:5], f"and {len(written) - 5} more"]
-    output.result(
-        {"files": written},
-        lambda console: console.print(f"written: {', '.join(few)}", markup=False, highlight=False, soft_wrap=True),
-    )
+    output.result({"files": written}, lambda console: say(console, written=[", ".join(few)]))
     return 0

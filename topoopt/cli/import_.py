@@ -12,14 +12,14 @@ import typer
 from annotated_types import Ge, Le
 from rich.console import Console
 
-from topoopt.core.errors import InputError, Problem
+from topoopt.core.errors import InputError, Problem, raise_any
 from topoopt.core.process import verbose
 from topoopt.files.atomic import require_new, sole_target
 from topoopt.files.issues import nearest_text, value_text
 from topoopt.files.results import check_document
 from topoopt.formats.table import IMPORTERS, Imported, NameOption, imported_placement, name_of, require_choice
 from topoopt.page import options
-from topoopt.page.output import Output
+from topoopt.page.output import Output, say
 from topoopt.page.render import TerminalTable
 
 
@@ -129,8 +129,7 @@ def _values(parameters: list[inspect.Parameter], settings: dict[str, str]) -> di
             types[key] = Annotated[(_words_type(parameter), *limits)] if limits else _words_type(parameter)
     needed = [key for key, parameter in keys.items() if parameter.default is inspect.Parameter.empty]
     problems += [Problem("missing", path=f"--set {key}") for key in needed if key not in settings]
-    if problems:
-        raise InputError(problems)
+    raise_any(problems)
     plain = {key: text for key, text in settings.items() if key in types}
     return values | {keys[key].name: value for key, value in options.typed_settings(plain, types).items()}
 
@@ -194,9 +193,7 @@ def _write_imported(made: Imported, files: list[Path] | None, force: bool, outpu
     result = {"instance": str(out), "kind": document["kind"], "name": document["name"], **made.figures, "notes": notes}
 
     def show(console: Console) -> None:
-        text = f"written: {out} ({document['kind']}; {made.line})"
-        for line in (text, *(f"note: {note}" for note in notes)):
-            console.print(line, soft_wrap=True, highlight=False, markup=False)
+        say(console, f"written: {out} ({document['kind']}; {made.line})", notes=notes)
 
     output.result(result, show)
     return 0
@@ -254,10 +251,8 @@ def _write_split(
         "check": check_document(solution.check),
         "notes": list(notes),
     }
-    text = "\n".join(
-        (f"written: {path} (max load {solution.objective.value:.6f} ms)", *(f"note: {note}" for note in notes))
-    )
-    output.result(summary, lambda console: console.print(text, soft_wrap=True, highlight=False, markup=False))
+    text = f"written: {path} (max load {solution.objective.value:.6f} ms)"
+    output.result(summary, lambda console: say(console, text, notes=notes))
     return output.exit_code(solution.check, solution.stopped_by)
 
 

@@ -14,7 +14,7 @@ from annotated_types import Ge, Le
 from rich.console import Console
 
 from topoopt.analyses.costs import given_book
-from topoopt.core.errors import CheckError, InfeasibleError, InputError, LimitError, Problem
+from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem, raise_any, raise_rejected
 from topoopt.core.process import INTERRUPTED, versions
 from topoopt.core.result import SolutionHead
 from topoopt.files.atomic import require_new, sole_target
@@ -23,7 +23,7 @@ from topoopt.kinds import kind_named, kind_of
 from topoopt.kinds.kind import Instance, Kind, Method, SolveOptions
 from topoopt.page import options
 from topoopt.page.options import AttendedRun, attended, memory_bytes, solving_bar
-from topoopt.page.output import Output
+from topoopt.page.output import Output, say
 from topoopt.page.text import full_answer
 from topoopt.verify.checker import FULL
 
@@ -71,7 +71,7 @@ def solve(
         given = options.typed_settings(options.settings_of(settings, SETTINGS), SETTINGS)
         own = (given.get("solver"), given.get("formulation"), given.get("model_hook"))
         if own[2] is not None:
-            output.remarks.print(f"running the program {own[2]}", markup=False, highlight=False, soft_wrap=True)
+            say(output.remarks, f"running the program {own[2]}")
         memory = memory_bytes(memory_limit)
         folder = sole_target(output_files, Path("out") / instance.stem)
         slack = given.get("slack_percent")
@@ -112,8 +112,7 @@ def _read(
     _require_writable(out, force)
     book = given_book(prices, [kind])
     own = located(search_problems(kind, problem), instance) if options.method is None else []
-    if own:
-        raise InputError(own)
+    raise_any(own)
     kind.solver()
     chosen = None if choice == (None, None, None) else _own_method(problem, options, *choice)
     return kind, problem, replace(options, book=book, chosen=chosen)
@@ -258,10 +257,7 @@ def chosen_crew(executor: str | None, words: list[str], jobs: int, folder: Path)
 SolutionArgument = Annotated[Path, typer.Argument(help="solution.json of `topoopt solve`.")]
 
 
-def show(
-    solution: SolutionArgument,
-    as_json: options.Json = False,
-) -> None:
+def show(solution: SolutionArgument, as_json: options.Json = False) -> None:
     """Show the figures of a solution, computed again from its plan; with --json all of them, tables as well.
 
     Exit code 6 if a brief check rejects the plan.
@@ -277,8 +273,7 @@ def show(
 
         def display(console: Console) -> None:
             pages.show(console, result, None)
-            for note in result.notes:
-                console.print(f"note: {note}", markup=False, soft_wrap=True, highlight=False)
+            say(console, notes=result.notes)
 
         output.result(document, display, full_answer(pages.answer(result), result.check))
         return 0
@@ -310,11 +305,10 @@ def convert(
         instance, solution = instance_and_solution(files)
         file = require_new(sole_target(output_files, solution.with_name("converted.json")), force)
         result = converted(solution, instance, FULL)
-        if not result.check.ok:
-            raise CheckError("the checker rejects the solution:\n" + "\n".join(result.check.violations))
+        raise_rejected(result.check.violations)
         write_solution(result, file)
         document = {"solution": str(file), "status": result.status.value, "check": check_document(result.check)}
-        output.result(document, lambda console: console.print(f"written: {file}", markup=False))
+        output.result(document, lambda console: say(console, written=[file]))
         return output.exit_code(result.check, result.stopped_by, searched=False)
 
     output.run(command)

@@ -16,7 +16,7 @@ from typing import Annotated
 from annotated_types import Ge, Gt, Le, Len
 
 from topoopt.core.data import STRICT, Scalar
-from topoopt.core.errors import InputError, Problem
+from topoopt.core.errors import InputError, Problem, raise_any
 from topoopt.core.rated_network import RatedNetwork
 
 TIERS = ("leaf", "spine", "core")
@@ -183,8 +183,7 @@ class ClosFabric:
         """Rate down over rate up of the switches of each tier but the highest."""
         ratios = []
         for level, tier in enumerate(self.tiers[:-1]):
-            down = Fraction(tier.down, self.breakout if level == 0 else 1)
-            ratios.append(down / tier.up)
+            ratios.append(Fraction(tier.down, self.breakout if level == 0 else 1) / tier.up)
         return tuple(ratios)
 
     @property
@@ -376,8 +375,7 @@ class _Design:
             if (highest := level + 1 == len(self.listed)) == (tier.up > 0):
                 text = "the highest tier has links up" if highest else "no links to the tier above"
                 errors += _refused(f"tiers.{level}.up", text, str(tier.up), "0" if highest else "1 or more").problems
-        if errors:
-            raise InputError(errors)
+        raise_any(errors)
 
     def _ports(self, level: int) -> int:
         tier = self.listed[level]
@@ -549,5 +547,4 @@ def k_ary_tree(servers: int, rack_ratio: float = 1.0, aggregation_ratio: float =
         tiers.append(ClosTier(pods * up, half, above, racks * up))
     if above:
         tiers.append(ClosTier(up * above, k, 0, pods * up * above))
-    members = min(half, racks)
-    return ClosFabric(servers, 1, 1.0, 1, k, 1.0, 1, False, tuple(tiers), pods, members)
+    return ClosFabric(servers, 1, 1.0, 1, k, 1.0, 1, False, tuple(tiers), pods, min(half, racks))

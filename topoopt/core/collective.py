@@ -202,10 +202,8 @@ class CollectiveSchedule(Shown):
     def of_rows(cls, blocks: Sequence[BlockRow], routes: tuple[Path, ...], sends: Sequence[SendRow]) -> Self:
         """Return the schedule of its rows; the ends of a message are those of its route.
 
-        Raises
-        ------
-        IndexError
-            A message takes a route that does not exist.
+        Raises:
+            IndexError: a message takes a route that does not exist.
         """
         table = np.array(blocks, dtype=np.int64).reshape(-1, 3)
         step, block, route, adds = np.array(sends, dtype=np.int64).reshape(-1, 4).T
@@ -310,10 +308,8 @@ class CollectivePlan(Shown):
     def schedule(self) -> CollectiveSchedule:
         """The schedule, senders and receivers by their routes.
 
-        Raises
-        ------
-        IndexError
-            A route does not exist.
+        Raises:
+            IndexError: a route does not exist.
         """
         first = np.array([route[0] for route in self.routes], dtype=np.int32)
         last = np.array([route[-1] for route in self.routes], dtype=np.int32)
@@ -366,10 +362,9 @@ def tree_certificate(lengths: Ints, symmetries: Sequence[Ints] = ()) -> Certific
 
     An AllReduce costs the least arborescence from a root and the least one to it, of the root where both are least.
 
-    Parameters
-    ----------
-    lengths : int64[m], of links.
-    symmetries : int64[V] each, permutations of nodes that keep ranks, process groups, units and lengths.
+    Args:
+        lengths: int64[m], of links.
+        symmetries: int64[V] each, permutations of nodes that keep ranks, process groups, units and lengths.
     """
     moved = np.concatenate([np.zeros(0, dtype=np.int64), *symmetries]).astype(np.int64)
     return Certificate(Argument.TREE_LENGTHS, {"lengths": lengths, "symmetries": moved})

@@ -223,12 +223,11 @@ ARRAYS = frozenset((*INTEGERS, *MEANS[2:], "bound"))
 def branching_certificate(bound: float, proof: CircuitProof, pods: int) -> Certificate:
     """Return a proof as vectors.
 
-    Parameters
-    ----------
-    bound : time before which no circuits do the job, which the first tree proves.
-    proof : trees, paths and means. `groups` has the groups of each path, `group_size` the steps of each group,
-        `mean_size` the weights of each mean; what they count follows one after the other in the vectors behind.
-    pods : prices of each mean.
+    Args:
+        bound: time before which no circuits do the job, which the first tree proves.
+        proof: trees, paths and means. `groups` has the groups of each path, `group_size` the steps of each group,
+            `mean_size` the weights of each mean; what they count follows one after the other in the vectors behind.
+        pods: prices of each mean.
     """
     groups = [group for path in proof.paths for group in path]
     weights = [entry for mean in proof.means for entry in mean.weights]
@@ -258,10 +257,8 @@ def branching_certificate(bound: float, proof: CircuitProof, pods: int) -> Certi
 def proof_of(certificate: Certificate, pods: int) -> tuple[float, CircuitProof]:
     """Return the bound and the proof that a certificate holds; the checker says whether it proves anything.
 
-    Raises
-    ------
-    ValueError
-        Vectors are missing, or their lengths do not fit each other.
+    Raises:
+        ValueError: vectors are missing, or their lengths do not fit each other.
     """
     if set(certificate.arrays) != ARRAYS:
         raise ValueError(f"vectors expected: {', '.join(sorted(ARRAYS))}")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import importlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,6 +55,16 @@ class InputError(TopooptError):
         super().__init__("\n".join(str(problem) for problem in self.problems))
 
 
+def raise_any(problems: list[Problem] | tuple[Problem, ...]) -> None:
+    """Raise all problems at once, where there are any.
+
+    Raises:
+        InputError: there are some.
+    """
+    if problems:
+        raise InputError(problems)
+
+
 class InfeasibleError(TopooptError):
     """No plan can satisfy the constraints; the message names the clashing ones."""
 
@@ -87,6 +98,16 @@ class CheckError(TopooptError):
     """The independent checker rejects a result of ours: a bug, never to be shown as a result."""
 
     exit_code = 6
+
+
+def raise_rejected(violations: Iterable[object]) -> None:
+    """Raise what the checker finds wrong with a solution, where there is anything.
+
+    Raises:
+        CheckError: there is.
+    """
+    if texts := [*map(str, violations)]:
+        raise CheckError("\n".join(["the checker rejects the solution:", *texts]))
 
 
 EXTRAS = {

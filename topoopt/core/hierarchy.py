@@ -284,12 +284,11 @@ class HierarchicalPlan(Shown):
 class PathWeight:
     """A path through one iteration of a job, and its weight in a proof.
 
-    Attributes
-    ----------
-    job : index of the workload.
-    weight : not negative; of the objective per ns of this path.
-    steps : loop `dag`: indices of the tasks on it, in order; `dp-overlap`: indices of the layers where it takes the
-        weight gradient; `no-overlap`: empty.
+    Attributes:
+        job: index of the workload.
+        weight: not negative; of the objective per ns of this path.
+        steps: loop `dag`: indices of the tasks on it, in order; `dp-overlap`: indices of the layers where it takes the
+            weight gradient; `no-overlap`: empty.
     """
 
     job: int
@@ -322,16 +321,16 @@ def bandwidth_certificate(
     The time of a job is at least that of each of its paths, a collective takes at least any weighted mean of its times
     in the dimensions. What remains is separable in the bandwidths but for the linear rows, which are priced.
 
-    Parameters
-    ----------
-    design : index of the design that the bound is of.
-    paths, shares : weights of paths, and shares of the bytes on these paths.
-    prices : of the linear rows, by index; a price above 0 pushes the row up. The rows are the constraints of the
-        network, then the cost cap. For time x cost they are homogeneous: of each row `at least` and `at most` (one row
-        where both are equal), then of each dimension its least and its most, then the normalisation of the cost.
-    cutoff : least cost that is of no interest: the bound is of what is cheaper. None: no cutoff.
-    too_slow : whether the bound is on the time, to show that no bandwidths keep the time limit.
-    point : index of the point of the front whose cost the bound is on; None: the objective.
+    Args:
+        design: index of the design that the bound is of.
+        paths, shares: weights of paths, and shares of the bytes on these paths.
+        prices: of the linear rows, by index; a price above 0 pushes the row up. The rows are the constraints of the
+            network, then the cost cap. For time x cost they are homogeneous: of each row `at least` and `at most` (one
+            row where both are equal), then of each dimension its least and its most, then the normalisation of the
+            cost.
+        cutoff: least cost that is of no interest: the bound is of what is cheaper. None: no cutoff.
+        too_slow: whether the bound is on the time, to show that no bandwidths keep the time limit.
+        point: index of the point of the front whose cost the bound is on; None: the objective.
     """
     arrays = {
         "design": np.array([design], dtype=np.int64),

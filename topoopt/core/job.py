@@ -103,10 +103,8 @@ class SwitchRows:
     def topology(self) -> Topology:
         """Return the topology, its arcs those of the switches.
 
-        Raises
-        ------
-        ValueError
-            Rows of different lengths, a server that does not exist, no link at all.
+        Raises:
+            ValueError: rows of different lengths, a server that does not exist, no link at all.
         """
         n = len(self.switches[0])
         if any(len(row) != n for row in self.switches):
@@ -169,10 +167,8 @@ class ScheduleRows:
     def schedule(self) -> GroupSchedule:
         """Return the schedule.
 
-        Raises
-        ------
-        ValueError
-            A block or route that does not exist, steps out of order, too many steps or units.
+        Raises:
+            ValueError: a block or route that does not exist, steps out of order, too many steps or units.
         """
         step, block, route, _ = np.array(self.sends, dtype=np.int64).reshape(-1, 4).T
         if max(block.max(initial=-1) - len(self.blocks), route.max(initial=-1) - len(self.routes)) >= 0:
@@ -269,10 +265,8 @@ class Plan(Shown):
     def require_rings(self, what: str) -> None:
         """Refuse a plan with AllReduces that are not on rings, for what knows rings only.
 
-        Raises
-        ------
-        InputError
-            The message says what, and what to ask for instead.
+        Raises:
+            InputError: the message says what, and what to ask for instead.
         """
         if self.schedules:
             methods = ", ".join(sorted({schedule.method for schedule in self.schedules}))
@@ -596,16 +590,16 @@ class JobPlan(Plan):
 def strategy_certificate(proof: StrategyCertificate, laws: Sequence[str]) -> Certificate:
     """Return a proof over all strategies as arrays.
 
-    Parameters
-    ----------
-    proof : tree of cuts and cases.
-    laws : names of all laws, in the order of the checker; a weight has the index of its law.
+    Args:
+        proof: tree of cuts and cases.
+        laws: names of all laws, in the order of the checker; a weight has the index of its law.
 
-    Returns
-    -------
-    Vectors by node (`operator`, -1 for a case; `inside`, `outside`), of all cuts one after another (`state`, split at
-    `state_ptr`), and of all cases (`law` and `weight`, split at `law_ptr`; `memory`; `price`, of the producer and then
-    of the consumer of every pair of operators). `classes` and `fixed` (-1 for none) have one entry.
+    Returns:
+        Vectors by node (`operator`, -1 for a case; `inside`, `outside`), of all cuts one after another (`state`, split
+        at
+        `state_ptr`), and of all cases (`law` and `weight`, split at `law_ptr`; `memory`; `price`, of the producer and
+        then
+        of the consumer of every pair of operators). `classes` and `fixed` (-1 for none) have one entry.
     """
     index = {name: number for number, name in enumerate(laws)}
     cuts = [node if isinstance(node, StrategyCut) else None for node in proof.nodes]

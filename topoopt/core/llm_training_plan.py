@@ -50,11 +50,10 @@ strategies have.
 class PodCircuits(Shown):
     """Circuits between pods.
 
-    Attributes
-    ----------
-    settings : of the instance.
-    pods : n; pod = stage x pods of a stage + index.
-    links : pod, pod with a larger number, circuits; ascending.
+    Attributes:
+        settings: of the instance.
+        pods: n; pod = stage x pods of a stage + index.
+        links: pod, pod with a larger number, circuits; ascending.
     """
 
     settings: PodSettings
@@ -103,13 +102,12 @@ class PodDecisions(Shown):
 class PodClaims(Shown):
     """What certificates claim of strategies in pods.
 
-    Attributes
-    ----------
-    verdicts, bounds_s : of each candidate; of a slower one the time over the fastest circuits of the plan, of one left
-        the bound that all strategies have, of a crowded one 0.
-    rest_s : no strategy that is no candidate is faster; None: there is none.
-    circuits_bound : no fewer circuits do an iteration of the plan within the slack.
-    proofs : by candidate; that of the strategy of the plan has a tree of circuits, too.
+    Attributes:
+        verdicts, bounds_s: of each candidate; of a slower one the time over the fastest circuits of the plan, of one
+            left the bound that all strategies have, of a crowded one 0.
+        rest_s: no strategy that is no candidate is faster; None: there is none.
+        circuits_bound: no fewer circuits do an iteration of the plan within the slack.
+        proofs: by candidate; that of the strategy of the plan has a tree of circuits, too.
     """
 
     verdicts: tuple[PodVerdict, ...]
@@ -147,10 +145,8 @@ def pods_certificates(claims: PodClaims) -> tuple[Certificate, ...]:
 def pod_claims(certificates: Sequence[Certificate]) -> PodClaims:
     """Return what is claimed of strategies in pods.
 
-    Raises
-    ------
-    ValueError
-        There is no such certificate, or its arrays do not fit together.
+    Raises:
+        ValueError: there is no such certificate, or its arrays do not fit together.
     """
     first = next((c for c in certificates if "pod_verdicts" in c.arrays), None)
     if first is None:
@@ -268,10 +264,9 @@ ALLREDUCE_FAMILIES = (TrafficFamily.TENSOR, TrafficFamily.DATA, TrafficFamily.EX
 class DimensionRings:
     """Rings of the groups of a family.
 
-    Attributes
-    ----------
-    dimension : one of `RING_FAMILIES`.
-    orders : for each group of servers, for each of its rings, which carry equal shares, its servers in their order.
+    Attributes:
+        dimension: one of `RING_FAMILIES`.
+        orders: for each group of servers, for each of its rings, which carry equal shares, its servers in their order.
     """
 
     __pydantic_config__ = STRICT
@@ -316,10 +311,8 @@ class GroupReduction(Shown):
     def schedule(self) -> GroupSchedule:
         """The same as arrays.
 
-        Raises
-        ------
-        IndexError
-            A message has a route that does not exist.
+        Raises:
+            IndexError: a message has a route that does not exist.
         """
         schedule = CollectiveSchedule.of_rows(self.blocks, self.routes, self.sends)
         return GroupSchedule(self.members, 0, None, self.method, self.pieces, schedule)
@@ -329,10 +322,9 @@ class GroupReduction(Shown):
 class FamilyReductions:
     """What the groups of a family reduce on in place of rings.
 
-    Attributes
-    ----------
-    dimension : one of `ALLREDUCE_FAMILIES`.
-    groups : one for each group of servers; all start together and take their steps in lockstep.
+    Attributes:
+        dimension: one of `ALLREDUCE_FAMILIES`.
+        groups: one for each group of servers; all start together and take their steps in lockstep.
     """
 
     __pydantic_config__ = STRICT
@@ -349,10 +341,9 @@ class FamilyReductions:
 class ServerRoute:
     """A path from one server to another that are not joined, or not by all that they send.
 
-    Attributes
-    ----------
-    path : nodes, both ends included.
-    share : part of what the first sends to the last that takes this path; the shares of a pair sum to 1.
+    Attributes:
+        path: nodes, both ends included.
+        share: part of what the first sends to the last that takes this path; the shares of a pair sum to 1.
     """
 
     __pydantic_config__ = STRICT
@@ -533,10 +524,8 @@ class LlmTrainingPlan(Shown):
     def on(self, fabric: str | None) -> FabricPlan:
         """Return the plan for a fabric; None: the first.
 
-        Raises
-        ------
-        KeyError
-            There is none.
+        Raises:
+            KeyError: there is none.
         """
         return self.fabrics[0] if fabric is None else {plan.fabric: plan for plan in self.fabrics}[fabric]
 
@@ -549,10 +538,9 @@ UNKNOWN = -1.0
 def shapes_certificate(outcomes: Sequence[ShapeOutcome], bounds_s: Iterable[float]) -> Certificate:
     """Return why no strategy is faster on an ideal switch, which no fabric betters.
 
-    Parameters
-    ----------
-    outcomes : of each division of the GPUs.
-    bounds_s : of each fabric after the first: no strategy is faster on any network of it.
+    Args:
+        outcomes: of each division of the GPUs.
+        bounds_s: of each fabric after the first: no strategy is faster on any network of it.
     """
     shapes = [list(vars(outcome.shape).values()) for outcome in outcomes]
     least = [UNKNOWN if outcome.least_bytes is None else outcome.least_bytes for outcome in outcomes]
@@ -570,10 +558,8 @@ def shapes_certificate(outcomes: Sequence[ShapeOutcome], bounds_s: Iterable[floa
 def shape_outcomes(certificates: Sequence[Certificate]) -> tuple[ShapeOutcome, ...]:
     """Return the lines of the certificate of shapes, which comes first.
 
-    Raises
-    ------
-    ValueError
-        There is none, or its arrays do not fit together.
+    Raises:
+        ValueError: there is none, or its arrays do not fit together.
     """
     certificate = shapes_of(certificates)
     names = ("verdicts", "records", "fitting", "least_bytes")
@@ -597,10 +583,8 @@ def shape_outcomes(certificates: Sequence[Certificate]) -> tuple[ShapeOutcome, .
 def shapes_of(certificates: Sequence[Certificate]) -> Certificate:
     """Return the certificate of shapes.
 
-    Raises
-    ------
-    ValueError
-        There is none.
+    Raises:
+        ValueError: there is none.
     """
     if not certificates or certificates[0].argument is not Argument.ALL_SHAPES:
         raise ValueError("no certificate of shapes")
@@ -615,10 +599,8 @@ def rails_certificate(bounds_s: Iterable[float]) -> Certificate:
 def rail_bounds_s(certificates: Sequence[Certificate]) -> tuple[float, ...]:
     """Return the bounds of strategies on rails.
 
-    Raises
-    ------
-    ValueError
-        There are none.
+    Raises:
+        ValueError: there are none.
     """
     for certificate in certificates:
         if "rail_bounds_s" in certificate.arrays:

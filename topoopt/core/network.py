@@ -500,8 +500,7 @@ class LinkTree(Shown):
     @classmethod
     def of(cls, certificate: Certificate, servers: int) -> LinkTree:
         """Of a certificate; raises ValueError where arrays are missing or do not fit."""
-        order = certificate.integers("order", servers)
-        return cls(order, certificate.integers("multipliers", -1, servers, servers))
+        return cls(certificate.integers("order", servers), certificate.integers("multipliers", -1, servers, servers))
 
 
 DEGREE = 2

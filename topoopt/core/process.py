@@ -166,10 +166,9 @@ PlugIn = TypeVar("PlugIn")
 class PlugInNames(Mapping[str, str]):
     """Name -> where the plug-in stands: those of the literal table, then those of other packages.
 
-    Parameters
-    ----------
-    table : in the order in which lists name them.
-    group : of entry points, such as `topoopt.kinds`; other packages add plug-ins by it. None: nobody does.
+    Args:
+        table: in the order in which lists name them.
+        group: of entry points, such as `topoopt.kinds`; other packages add plug-ins by it. None: nobody does.
     """
 
     def __init__(self, table: Mapping[str, str], group: str | None = None) -> None:
@@ -202,10 +201,9 @@ class PlugInNames(Mapping[str, str]):
 class PlugIns(Mapping[str, PlugIn], Generic[PlugIn]):
     """Name -> constant of a module, in the order of the table.
 
-    Parameters
-    ----------
-    table : where each stands, as `module:constant`.
-    group : of entry points of other packages.
+    Args:
+        table: where each stands, as `module:constant`.
+        group: of entry points of other packages.
     """
 
     def __init__(self, table: Mapping[str, str], group: str | None = None) -> None:

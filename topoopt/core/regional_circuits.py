@@ -43,16 +43,15 @@ class RegionalCircuitsProblem(ProblemBase):
     electrical network as well. Steps follow each other. Circuits may be reconfigured before a step: that takes the
     delay of the switch, less the window in which the circuits are idle anyway. Those of the first step are set before.
 
-    Attributes
-    ----------
-    servers : n.
-    ports : n numbers, circuits that may end at each server.
-    circuit_rate : bytes a second of a circuit, in each direction.
-    electrical_rate : bytes a second of the electrical interfaces of a server together, in each direction.
-    demands : float64[K, n, n], bytes from server to server in each step; zero diagonals.
-    split : whether a pair with circuits may use the electrical network as well.
-    delay_s : of the optical switch.
-    windows_s : K numbers, seconds before each step that hide the delay.
+    Attributes:
+        servers: n.
+        ports: n numbers, circuits that may end at each server.
+        circuit_rate: bytes a second of a circuit, in each direction.
+        electrical_rate: bytes a second of the electrical interfaces of a server together, in each direction.
+        demands: float64[K, n, n], bytes from server to server in each step; zero diagonals.
+        split: whether a pair with circuits may use the electrical network as well.
+        delay_s: of the optical switch.
+        windows_s: K numbers, seconds before each step that hide the delay.
     """
 
     name: str
@@ -121,12 +120,11 @@ def box_certificate(
     split as in the tree, depth first, the half with fewer circuits first. In each closed box the multipliers show that
     no circuits keep ports and electrical interfaces by that time.
 
-    Parameters
-    ----------
-    first, last : steps, both included.
-    bound_s : seconds of the transfers of these steps together, above 0.
-    tree : splits in the order in which boxes are visited.
-    multipliers : 3 n numbers for every closed box: of ports, of what leaves, of what reaches each server.
+    Args:
+        first, last: steps, both included.
+        bound_s: seconds of the transfers of these steps together, above 0.
+        tree: splits in the order in which boxes are visited.
+        multipliers: 3 n numbers for every closed box: of ports, of what leaves, of what reaches each server.
     """
     arrays = {
         "steps": np.array([first, last], dtype=np.int64),
@@ -192,13 +190,12 @@ class ParallelCircuitsProblem(ProblemBase):
     duration. Before it all circuits of its switch are dark for the delay. The demand of a pair may be split over
     configurations and switches; nothing is forwarded.
 
-    Attributes
-    ----------
-    servers, switches : n and s.
-    delay_us : of a reconfiguration, microseconds.
-    first_pays : whether the first configuration of a switch waits for the delay as well.
-    demand_us : float64[n, n], microseconds at the rate of a link, from server to server.
-    link_gbps : of an interface; None where the demand is stated in microseconds.
+    Attributes:
+        servers, switches: n and s.
+        delay_us: of a reconfiguration, microseconds.
+        first_pays: whether the first configuration of a switch waits for the delay as well.
+        demand_us: float64[n, n], microseconds at the rate of a link, from server to server.
+        link_gbps: of an interface; None where the demand is stated in microseconds.
     """
 
     name: str
@@ -240,10 +237,9 @@ class ParallelCircuitsPlan(Shown):
 def price_certificate(length: Floats, start: Floats, whole: Floats, longest_us: float) -> Certificate:
     """Return the proof that no permutation of any duration is worth more than its time, at prices of the pairs.
 
-    Parameters
-    ----------
-    length, start, whole : float64[n, n], prices of a microsecond, of any piece, and of a piece that serves all.
-    longest_us : duration that no configuration of a better plan exceeds.
+    Args:
+        length, start, whole: float64[n, n], prices of a microsecond, of any piece, and of a piece that serves all.
+        longest_us: duration that no configuration of a better plan exceeds.
     """
     arrays = {
         "length": length.ravel(),
@@ -257,15 +253,14 @@ def price_certificate(length: Floats, start: Floats, whole: Floats, longest_us: 
 def tree_certificate(switches: int, target_us: float, tree: Sequence[int], multipliers: Floats) -> Certificate:
     """Return the proof by cases of which configurations are used.
 
-    Parameters
-    ----------
-    switches : of the plans that the cases are about: those of the problem, or 1, which bounds any number.
-    target_us : makespan that is proven, the delay of first configurations included.
-    tree : depth first, the configuration that a case is split by, the half without it first; -1 closes a case.
-        Configurations are numbered by switch, then by permutation in the order of `itertools.permutations`; of
-        permutations that serve the same pairs there is the first.
-    multipliers : float64[closed cases, 2 m + switches], of the length and of the count of each of m pairs, and of
-        switches.
+    Args:
+        switches: of the plans that the cases are about: those of the problem, or 1, which bounds any number.
+        target_us: makespan that is proven, the delay of first configurations included.
+        tree: depth first, the configuration that a case is split by, the half without it first; -1 closes a case.
+            Configurations are numbered by switch, then by permutation in the order of `itertools.permutations`; of
+            permutations that serve the same pairs there is the first.
+        multipliers: float64[closed cases, 2 m + switches], of the length and of the count of each of m pairs, and of
+            switches.
     """
     arrays = {
         "switches": np.array([switches], dtype=np.int64),

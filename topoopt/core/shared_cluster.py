@@ -24,7 +24,7 @@ from annotated_types import Ge, Le, Len, Lt
 from topoopt.core.arrays import BYTES_PER_MS_PER_GBPS, Bools, Floats, Int32s, Ints
 from topoopt.core.cluster import Cluster, LinkSharing, OpticalLayer
 from topoopt.core.data import MAX_SERVERS, STRICT, Array, Pattern, Shown
-from topoopt.core.job import MAX_SCHEDULES, CoOptimisation, Plan, StoredSchedule, StoredStrategy
+from topoopt.core.job import MAX_SCHEDULES, CoOptimisation, FabricChoice, Plan, StoredSchedule, StoredStrategy
 from topoopt.core.result import ProblemBase, SearchSettings
 from topoopt.core.topology import Topology
 from topoopt.core.workload import GroupRings, PathTable, Ring
@@ -109,6 +109,18 @@ class Fabric:
     @property
     def pod_ratio(self) -> float:
         return self.oversubscription or 1.0 if self.oversubscribed_at == "aggregation" else 1.0
+
+    @property
+    def choice(self) -> FabricChoice:
+        """The same for flows that are simulated; a seed draws their paths unless another rule is given."""
+        return FabricChoice(
+            fabric=self.kind,
+            nic_gbps=self.server_gbps,
+            oversubscription=self.oversubscription,
+            layer=self.oversubscribed_at,
+            shape=self.shape,
+            ecmp=self.paths if self.paths in ("spread", "sprayed") else None,
+        )
 
 
 @dataclass(frozen=True)
@@ -379,17 +391,11 @@ class ShardPlan(Shown):
     def plan(self, cluster: Cluster) -> Plan:
         """Return the plan on the servers of a job.
 
-        Raises
-        ------
-        ValueError, IndexError
-            The rows are no plan of so many servers.
+        Raises:
+            ValueError, IndexError: The rows are no plan of so many servers.
         """
         return Plan(
-            self.strategy,
-            self._topology(cluster),
-            self._routes(cluster.servers),
-            tuple(self._rings()),
-            self.schedules,
+            self.strategy, self._topology(cluster), self._routes(cluster.servers), tuple(self._rings()), self.schedules
         )
 
     def _topology(self, cluster: Cluster) -> Topology:

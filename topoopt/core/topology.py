@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from topoopt.core.arrays import Floats, Int32s, Ints
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.data import Displayed
-from topoopt.core.errors import InputError, Problem
+from topoopt.core.errors import InputError, Problem, raise_any
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -143,14 +143,12 @@ class Topology(Displayed):
             )
             for k in rows[:SHOWN].tolist()
         ]
-        if problems:
-            raise InputError(problems)
+        raise_any(problems)
         direction = LinkDirection(links)
         both = np.concatenate((pairs, pairs[:, ::-1])) if direction is LinkDirection.BIDIRECTIONAL else pairs
         topology = cls.of_arcs(n, both, degree=degree, links=direction, origin=origin)
         problems = topology.degree_problems()
-        if problems:
-            raise InputError(problems)
+        raise_any(problems)
         return topology
 
     @classmethod

@@ -564,8 +564,7 @@ def bill_of(fabric: str, size: NetworkSize, gbps: float, book: PriceBook, counti
         quote = book.quote(part.part, rate)
         own = rate if part.part in RATED_PARTS else None
         lines.append(BillLine(part.part, part.where, own, links * part.count, quote.usd, quote.watts))
-    listed = tuple(lines)
-    return Bill(fabric, entry.title, size.servers, count.server_ports, gbps, listed, tuple(notes), count.switches)
+    return Bill(fabric, entry.title, size.servers, count.server_ports, gbps, tuple(lines), tuple(notes), count.switches)
 
 
 def equal_cost_gbps(

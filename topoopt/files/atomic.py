@@ -17,7 +17,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from topoopt.core.errors import InputError, MachineError, Problem, TopooptError, is_of_machine
+from topoopt.core.errors import InputError, MachineError, Problem, TopooptError, is_of_machine, raise_any
 from topoopt.core.process import end_if_interrupted
 
 
@@ -223,8 +223,7 @@ def sole_target(files: Sequence[Path] | None, default: Path) -> Path:
         InputError: several are named.
     """
     if files and len(files) > 1:
-        allowed = "one file or folder"
-        raise InputError([Problem("too many", path="--output", value=str(files[-1]), allowed=allowed)])
+        raise InputError([Problem("too many", path="--output", value=str(files[-1]), allowed="one file or folder")])
     return files[0] if files else default
 
 
@@ -274,8 +273,7 @@ def targets(files: Sequence[Path] | None, force: bool, *forms: Sequence[str]) ->
             selected[sort] = file
         if wrong:
             problems.append(Problem(wrong, path="--output", value=str(file), allowed=allowed))
-    if problems:
-        raise InputError(problems)
+    raise_any(problems)
     return selected
 
 

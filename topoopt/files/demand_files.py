@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from topoopt.core.arrays import MIB, Floats
-from topoopt.core.errors import InputError, Problem, extra
+from topoopt.core.errors import Problem, extra, raise_any
 from topoopt.files.codec import MAX_SERVERS
 from topoopt.files.graph_files import SOURCES, TARGETS, Row, column_of, is_header, table_rows
 from topoopt.files.issues import value_text
@@ -75,8 +75,7 @@ def array_of(content: bytes, header: ArrayHeader, file: str) -> Floats:
     """
     need = header.bytes_in_file
     if len(content) != need:
-        value = f"{len(content)} bytes"
-        raise refusal("content and header of the file disagree", file, value=value, allowed=str(need))
+        raise refusal("content and header of the file disagree", file, value=f"{len(content)} bytes", allowed=str(need))
     entries = np.frombuffer(content, dtype=header.dtype, offset=header.begin)
     with np.errstate(all="ignore"):  # what is beyond the range of float64 becomes infinite, and is refused as such
         values = entries.astype(np.float64)
@@ -162,8 +161,7 @@ class DemandTable:
             )
             if which
         ]
-        if problems:
-            raise InputError(problems)
+        raise_any(problems)
         at = [number[name] for name in self.names]
         whole = np.zeros((servers, servers))
         whole[np.ix_(at, at)] = self.matrix
@@ -222,7 +220,8 @@ def _names(rows: list[Row], file: str) -> tuple[tuple[str, ...], tuple[str, ...]
     if len(rows) < 2:
         return (), (), rows
     head, below = rows[0].cells, rows[1:]
-    if head[0] and any(_is_number(cell) for cell in head[1:] or head) and not _has_corner(head, below):
+    has_corner = not _is_number(head[0]) and {row.cells[0] for row in below} == set(head[1:])
+    if head[0] and any(_is_number(cell) for cell in head[1:] or head) and not has_corner:
         return (), (), rows  # of numbers, or meant to be
     width = len(below[0].cells)
     if width == len(head) and len(below) != width - 1:  # names of the columns alone
@@ -232,10 +231,6 @@ def _names(rows: list[Row], file: str) -> tuple[tuple[str, ...], tuple[str, ...]
     named = tuple(row.cells[0] for row in below)
     _refuse_other_names(columns, named, below, file)
     return columns, named, [Row(row.line, row.cells[1:]) for row in below]
-
-
-def _has_corner(head: tuple[str, ...], below: list[Row]) -> bool:
-    return not _is_number(head[0]) and {row.cells[0] for row in below} == set(head[1:])
 
 
 def _refuse_other_names(columns: tuple[str, ...], named: tuple[str, ...], rows: list[Row], file: str) -> None:

@@ -33,7 +33,7 @@ from ruamel.yaml.events import (
 )
 
 from topoopt.core.arrays import MIB
-from topoopt.core.errors import InputError, Problem
+from topoopt.core.errors import Problem, raise_any
 from topoopt.files.issues import MAX_LISTED, Issue, Path, path_text, value_text
 from topoopt.files.untrusted import parsing, read_text, refusal
 
@@ -116,9 +116,7 @@ class Document:
 
     def refuse(self, issues: Iterable[Issue]) -> None:
         """Raise InputError when the document has faults of its own or any are given."""
-        problems = self.problems(issues)
-        if problems:
-            raise InputError(problems)
+        raise_any(self.problems(issues))
 
 
 def broken(message: str, line: int | None, *, allowed: str | None = None, path: Path = ()) -> Document:

@@ -153,8 +153,7 @@ def read_graphml(path: str, log: FieldLog) -> RawGraph:
     graphs = [child for child in root if _tag(child) == "graph"]
     if len(graphs) != 1:
         raise refusal("not one graph", path, value=len(graphs), allowed="one graph in a file")
-    keys = _keys(root, log)
-    return _graph(graphs[0], keys, log)
+    return _graph(graphs[0], _keys(root, log), log)
 
 
 def _tag(element: Element) -> str:

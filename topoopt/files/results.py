@@ -86,11 +86,10 @@ SCHEMA: Mapping[str, Any] = {
 def with_files(document: Mapping[str, Any], folder: str, paths: tuple[str, ...]) -> dict[str, Any] | None:
     """Return a document that carries the files it names, or None where they are too large or gone.
 
-    Parameters
-    ----------
-    document : of an instance.
-    folder : where it stands.
-    paths : of the files, as they were opened.
+    Args:
+        document: of an instance.
+        folder: where it stands.
+        paths: of the files, as they were opened.
     """
     names: dict[str, str] = {}
     files: dict[str, str] = {}
@@ -122,10 +121,8 @@ def _renamed(value: Any, folder: str, names: Mapping[str, str]) -> Any:
 def with_files_beside(document: Document) -> Iterator[Document]:
     """Yield a document whose carried files stand beside it while it is read; one without such files as it is.
 
-    Raises
-    ------
-    InputError
-        The key is damaged, or whatever is raised inside, with the names of the document and of its files.
+    Raises:
+        InputError: the key is damaged, or whatever is raised inside, with the names of the document and of its files.
     """
     data = document.data
     if not isinstance(data, Mapping) or FILES not in data:
@@ -217,11 +214,10 @@ class ResultFile(Generic[PlanT]):
 class ResultFormat:
     """How the results of a kind are read and written.
 
-    Attributes
-    ----------
-    kind : name of the kind.
-    plan : class of the plans.
-    resolve : document of an instance -> problem. Raises InputError.
+    Attributes:
+        kind: name of the kind.
+        plan: class of the plans.
+        resolve: document of an instance -> problem. Raises InputError.
     """
 
     kind: str
@@ -240,10 +236,8 @@ class ResultFormat:
     def document(self, result: Result[Any, Any]) -> dict[str, Any]:
         """Return the document of a result; optional keys without a value are left out.
 
-        Raises
-        ------
-        TopooptError
-            A figure is out of range, NaN or infinite: what is written can be read.
+        Raises:
+            TopooptError: a figure is out of range, NaN or infinite: what is written can be read.
         """
         file = ResultFile(
             **{name: getattr(result, name) for name in _SHARED},
@@ -267,15 +261,12 @@ class ResultFormat:
     def read(self, path: str | os.PathLike[str], document: Document | None = None) -> Result[Any, Any]:
         """Return the result in a file; the checker says whether it is right.
 
-        Parameters
-        ----------
-        path : of the file.
-        document : the same file, where it has been parsed already.
+        Args:
+            path: of the file.
+            document: the same file, where it has been parsed already.
 
-        Raises
-        ------
-        InputError
-            All errors of the file, and of the instance in it, with lines and paths.
+        Raises:
+            InputError: all errors of the file, and of the instance in it, with lines and paths.
         """
         document = document or parse_document(path, LIMITS)
         if isinstance(document.data, dict) and document.data.get("schema_version") == FORMAT - 1:

@@ -15,7 +15,7 @@ from pydantic import Discriminator, Field, SerializerFunctionWrapHandler, Strict
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.clos import ClosStatement, clos_fabric
 from topoopt.core.data import STRICT
-from topoopt.core.errors import InputError, Problem
+from topoopt.core.errors import InputError, Problem, raise_any
 from topoopt.core.rated_network import PRESETS, RatedNetwork
 from topoopt.core.topology import Topology, unreachable_pair
 from topoopt.files.codec import MAX_SERVERS, FileModel, LatencyUs, Seed, is_none, or_text
@@ -108,9 +108,7 @@ class LinksTopology(FileModel):
     directed: bool = Field(default=True, description="false: every pair stands for a link in both directions")
     servers: Servers | None = Field(default=None, description="n; default: the highest number in use, plus one")
     capacities: Annotated[list[Capacity], Field(max_length=MAX_LINKS)] | None = Field(
-        default=None,
-        exclude_if=is_none,
-        description="of each of links, in the unit of the demand; default: 1 each",
+        default=None, exclude_if=is_none, description="of each of links, in the unit of the demand; default: 1 each"
     )
     names: Annotated[list[NodeName], Field(max_length=MAX_SERVERS)] | None = Field(
         default=None, exclude_if=is_none, description="of all servers, which tables of demands may use"
@@ -301,8 +299,7 @@ def _listed(
     for k in np.flatnonzero(pairs[:, 0] == pairs[:, 1])[:SHOWN].tolist():
         message = "a link from a server to itself"
         problems.append(Problem(message, path=where[k], value=str(pairs[k].tolist()), allowed="two different servers"))
-    if problems:
-        raise InputError(problems)
+    raise_any(problems)
     arcs = np.repeat(pairs, counts, axis=0)
     if not directed:
         arcs = np.concatenate((arcs, arcs[:, ::-1]))
@@ -334,8 +331,7 @@ def make_topology(n: int, arcs: Arcs, degree: int | None, origin: str, *, connec
     apart = unreachable_pair(n, topology.arcs.astype(np.int64)) if connected else None
     if apart is not None:
         problems.append(Problem(f"the topology is not connected: no way from server {apart[0]} to server {apart[1]}"))
-    if problems:
-        raise InputError(problems)
+    raise_any(problems)
     return topology
 
 
@@ -420,8 +416,7 @@ def check_demand(demand: Floats, servers: int, key: str | None) -> None:
             problems.append(Problem(f"{message}: {len(listed) - SHOWN} more", path=key))
     if not problems and not demand.any():
         problems.append(Problem("no demand at all", path=key, allowed="at least one positive entry"))
-    if problems:
-        raise InputError(problems)
+    raise_any(problems)
 
 
 MAX_RATED_LINKS = 200_000
@@ -554,8 +549,7 @@ def _of_links(section: LinksNetwork, latency_us: float) -> RatedNetwork:
         for key, listed, count, what in (("names", names, n, "node"), ("latencies_us", latencies, len(rows), "link"))
         if listed is not None and len(listed) != count
     ]
-    if problems:
-        raise InputError(problems[:20])
+    raise_any(problems[:20])
     links = tuple(
         ListedLink(tail, head, 1, Fraction(str(rate)) * GBPS_PER_GBYTES, None if latencies is None else latencies[row])
         for row, (tail, head, rate) in enumerate(rows)
@@ -732,16 +726,13 @@ Traffic = Annotated[
 def matrices_of(entry: MatrixTraffic | FileTraffic | HotExpertsTraffic, names: ServerNames, folder: FilePath) -> Floats:
     """Return float64[k, n, n], the matrices of an entry.
 
-    Parameters
-    ----------
-    entry : what the instance says.
-    names : of the servers.
-    folder : of the instance.
+    Args:
+        entry: what the instance says.
+        names: of the servers.
+        folder: of the instance.
 
-    Raises
-    ------
-    InputError
-        Everything that is wrong with it; paths are relative to the entry.
+    Raises:
+        InputError: everything that is wrong with it; paths are relative to the entry.
     """
     servers = names.servers
     if isinstance(entry, HotExpertsTraffic):
@@ -760,6 +751,5 @@ def matrices_of(entry: MatrixTraffic | FileTraffic | HotExpertsTraffic, names: S
             check_demand(matrix, servers, "file")
         except InputError as error:
             problems += error.problems
-    if problems:
-        raise InputError(problems)
+    raise_any(problems)
     return np.asarray(stack * entry.scale)

@@ -13,7 +13,7 @@ import numpy as np
 
 from topoopt.core.arrays import Floats, Ints
 from topoopt.core.cluster import LinkDirection
-from topoopt.core.errors import InputError, Problem
+from topoopt.core.errors import InputError, Problem, raise_any
 from topoopt.core.topology import (
     SemidirectGroup,
     UnitGraph,
@@ -439,23 +439,12 @@ FAMILIES: Mapping[str, TopologyFamily] = {
             circulant,
         ),
         TopologyFamily(
-            "mesh",
-            ("dims",),
-            PAIRS,
-            lambda p: math.prod(p.dims),
-            lambda p: 2 * len(p.dims) * math.prod(p.dims),
-            mesh,
+            "mesh", ("dims",), PAIRS, lambda p: math.prod(p.dims), lambda p: 2 * len(p.dims) * math.prod(p.dims), mesh
         ),
         TopologyFamily("generalized-kautz", *BY_DEGREE, generalized_kautz, ("loops",)),
         TopologyFamily("de-bruijn", *BY_DEGREE, de_bruijn, ("loops",)),
         TopologyFamily(
-            "random-regular",
-            ("servers", "degree"),
-            BOTH,
-            _servers,
-            _times_degree,
-            random_regular,
-            ("seed",),
+            "random-regular", ("servers", "degree"), BOTH, _servers, _times_degree, random_regular, ("seed",)
         ),
         TopologyFamily(
             "cayley",
@@ -559,8 +548,7 @@ def _links(family: TopologyFamily, values: Mapping[str, Any]) -> LinkDirection:
     if family.directions and links not in family.directions:
         only = " or ".join(direction.value for direction in family.directions)
         problems.append(Problem(f"{family.name} comes in other links", path="links", value=links.value, allowed=only))
-    if problems:
-        raise InputError(problems)
+    raise_any(problems)
     return links
 
 

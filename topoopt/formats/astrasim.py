@@ -17,7 +17,7 @@ import numpy as np
 import typer
 
 from topoopt.core.arrays import MIB
-from topoopt.core.errors import InputError, Problem
+from topoopt.core.errors import Problem, raise_any
 from topoopt.core.rated_network import RatedNetwork
 from topoopt.core.result import Result
 from topoopt.core.topology import Topology
@@ -202,8 +202,7 @@ def read_ns3(path: str | os.PathLike[str], lines: Sequence[Line]) -> Ns3Network:
     ranks = total - len(switches)
     if simai and not problems and (per_server < 1 or ranks % per_server):
         refuse("GPUs do not fill servers", first, f"{ranks} GPUs, {per_server} a server", "a whole number of servers")
-    if problems:
-        raise InputError(problems[:50])
+    raise_any(problems[:50])
     inside, switch_ids = set(switches[:nvswitches]), set(switches)
     word = "gpu" if simai else "host"
     nodes = tuple(
@@ -535,8 +534,7 @@ def graph_export(solution: Result[Any, Any], options: ExportOptions) -> Export:
 
 def network_export(solution: Result[Any, Any]) -> Export:
     """The network of a collective, with its own rates and latencies."""
-    network = solution.figures.problem.network
-    graph = ns3_of_network(network)
+    graph = ns3_of_network(solution.figures.problem.network)
     ranks = graph.nodes - len(graph.switches)
     notes = (
         "topology.txt goes into the ns-3 configuration as TOPOLOGY_FILE, the json files on the command line",

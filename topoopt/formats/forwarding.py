@@ -11,7 +11,7 @@ from typing import Any
 
 from topoopt.core.arrays import Floats
 from topoopt.core.cluster import Host, HostLink, HostRates, HostSetting, LinkRate
-from topoopt.core.errors import InputError, Problem
+from topoopt.core.errors import Problem, raise_any
 from topoopt.core.result import Result
 from topoopt.core.topology import Topology
 from topoopt.files.atomic import csv_text
@@ -214,8 +214,7 @@ def _check(hosts: tuple[Host, ...], most: int) -> None:
             if "." in link.interface:
                 text = "a name with a dot cannot be a setting of the system"
                 problems.append(Problem(text, path=f"interfaces of {host.name}", value=link.interface))
-    if problems:
-        raise InputError(problems[:20])
+    raise_any(problems[:20])
 
 
 def _plans(topology: Topology, hosts: tuple[Host, ...], paths: tuple[PlannedPath, ...]) -> list[HostPlan]:
@@ -426,8 +425,7 @@ def hosts_of_allocation(result: Result[Any, Any], settings: tuple[HostSetting, .
                 for link, back in used:
                     rate = bits(gbps / len(used))
                     made[server, link, destination] = LinkRate(server, link, destination, neighbour, back, rate)
-    if problems:
-        raise InputError(problems[:20])
+    raise_any(problems[:20])
     return HostRates(result.name, hosts, tuple(made[key] for key in sorted(made)))
 
 
@@ -449,8 +447,7 @@ def _cables(topology: Topology, capacity_gbps: Floats) -> tuple[tuple[tuple[str,
         for k in range(count):
             number = cable.setdefault((min(tail, head), max(tail, head), k), len(cable))
             ends[tail, head].append(len(links[tail]))
-            name = f"eth{len(links[tail]) + 1}"
-            links[tail].append((name, cable_address(number, int(tail > head)), gbps))
+            links[tail].append((f"eth{len(links[tail]) + 1}", cable_address(number, int(tail > head)), gbps))
     ports = {(server, other): list(zip(own, ends[other, server], strict=True)) for (server, other), own in ends.items()}
     return tuple((f"server{s}", tuple(own)) for s, own in enumerate(links)), ports
 
@@ -487,10 +484,8 @@ def _shortest(topology: Topology, destination: int) -> dict[int, int]:
 def hosts_of_placement(result: Result[Any, Any], settings: tuple[HostSetting, ...]) -> HostRates:
     """Link k of a server leads to link k of every other one: all links of one number share a switch.
 
-    Raises
-    ------
-    InputError
-        The solution allocates no rates, does not say over which links, or over links that do not exist.
+    Raises:
+        InputError: the solution allocates no rates, does not say over which links, or over links that do not exist.
     """
     rates = result.figures.rates_gbps
     if rates is None or not (rates > 0).any():
@@ -537,8 +532,7 @@ def _shares(result: Result[Any, Any]) -> dict[tuple[int, int], dict[int, float]]
         elif share.gbps > 0:
             links = shares.setdefault(pair, {})
             links[share.link] = links.get(share.link, 0.0) + share.gbps
-    if problems:
-        raise InputError(problems[:20])
+    raise_any(problems[:20])
     return shares
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from topoopt.core.arrays import MIB, Ints
 from topoopt.core.cluster import HostSetting
-from topoopt.core.errors import InputError, Problem
+from topoopt.core.errors import InputError, Problem, raise_any
 from topoopt.core.rated_network import RatedNetwork
 from topoopt.core.result import Result
 from topoopt.core.topology import Topology
@@ -94,8 +94,7 @@ def host_names(hosts: int, settings: Sequence[HostSetting]) -> tuple[str, ...]:
     ]
     if len(set(names)) < len(names):
         problems.append(Problem("a name of two hosts", path="hosts", allowed="a name of its own for each"))
-    if problems:
-        raise InputError(problems[:20])
+    raise_any(problems[:20])
     return tuple(names)
 
 
@@ -498,8 +497,7 @@ def read_cables(file: Path) -> tuple[list[Cable], list[Cable], list[str]]:
                 shown = f"{' '.join(end)}, also in line {seen[end][1]}"
                 problems.append(Problem("a port with two cables", str(file), line, None, value_text(shown), "one"))
             seen[end] = (peer, line)
-    if problems:
-        raise InputError(problems[:50])
+    raise_any(problems[:50])
     cables = sorted({cable(end, peer) for end, (peer, _) in seen.items()})
     one_sided = [c for c in cables if not all(seen.get(e, (None, 0))[0] == p for e, p in (c, c[::-1]))]
     return cables, one_sided, [name for name in names if name not in columns]

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from topoopt.core.errors import InputError, Problem
+from topoopt.core.errors import InputError, Problem, raise_any
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.parallelism import RANK_ORDER, ParallelStrategy, PipelineSchedule, Recompute
 from topoopt.core.parallelism import ParallelDimension as D
@@ -158,7 +158,7 @@ FLAGS: Mapping[str, tuple[str, Use]] = {
             "training.dtype", "training.mixed-precision-param", "training.mixed-precision-reduce",
             "distribute-saved-activations", "delay-wgrad-compute", "fsdp-double-buffer",
         ),
-        ("", "noted"),
+        ("", "noted")
     ),
     # names that speak of the layout and do not change it
     **dict.fromkeys(
@@ -183,7 +183,7 @@ FLAGS: Mapping[str, tuple[str, Use]] = {
             "eval-micro-batch-size",
             "accumulate-allreduce-grads-in-fp32", "no-gradient-accumulation-fusion", "log-num-zeros-in-grad",
         ),
-        ("", "unused"),
+        ("", "unused")
     ),
 }  # fmt: skip
 """Which field of a launch a flag sets, and how."""
@@ -341,8 +341,7 @@ def read_launch(files: Sequence[Path]) -> Launch:
     if config and Path(config).name not in {file.name for file in files}:
         text = "this file is a part of the launch"
         problems.append(Problem(text, str(files[0]), None, flags["config"], config, "the file beside this one"))
-    if problems:
-        raise InputError(problems)
+    raise_any(problems)
     return Launch(values, flags, tuple(unused), tuple(noted), _dialect(settings))
 
 
@@ -681,8 +680,7 @@ def _refuse(strategy: ParallelStrategy, *, experts: bool) -> None:
         text = "Megatron-LM wants as many replicas of experts as of all else where ranks count along data last"
         value, allowed = str(strategy.expert_replicas), str(strategy.data)
         problems.append(Problem(text, path="plan.strategy.order", value=f"{value} of experts", allowed=allowed))
-    if problems:
-        raise InputError(problems)
+    raise_any(problems)
 
 
 EXPORTER = Exporter(

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from topoopt.core.arrays import divisors
-from topoopt.core.errors import InputError, Problem
+from topoopt.core.errors import InputError, Problem, raise_any
 from topoopt.core.parallelism import (
     MAX_GPUS,
     RANK_ORDER,
@@ -104,8 +104,7 @@ def model_section(launch: Launch) -> dict[str, Any] | str | None:
         text, allowed = f"{count} heads do not divide the width {width}", f"divisors of {width}, or --kv-channels"
         problems.append(Problem(text, path=launch.flag("heads"), value=str(count), allowed=allowed))
     problems += _experts_problems(launch)
-    if problems:
-        raise InputError(problems)
+    raise_any(problems)
     hidden, heads = values["hidden"], values["heads"]
     gated = launch.has("gated")
     section: dict[str, Any] = {
@@ -139,7 +138,7 @@ def model_section(launch: Launch) -> dict[str, Any] | str | None:
             "per_token": launch.whole("per_token", 2),
             "hidden": width,
             "shared": launch.whole("shared_hidden", 0) // width,
-            "dense_layers": _dense_layers(launch),
+            "dense_layers": _pattern(launch) or 0,
         }
     return section
 
@@ -190,10 +189,6 @@ def _pattern(launch: Launch) -> int | None:
         return 0
     match = re.fullmatch(r"\(?\[0\](?:\*([0-9]+))?\+\[1\](?:\*[0-9]+)?\)?", text)
     return None if match is None else int(match[1] or 1)
-
-
-def _dense_layers(launch: Launch) -> int:
-    return _pattern(launch) or 0
 
 
 def formats_section(launch: Launch) -> dict[str, Any]:
@@ -388,8 +383,7 @@ class _Divided:
             even = [total // p + (stage < total % p) for stage in range(p)]
             counted = f" ({total} and {first + last} for embedding and loss)" if first + last else ""
             text = f"{slots} layers{counted} do not divide by {p} stages: each would have {slots // p}"
-            allowed = f"multiples of {p}; or --pipeline-model-parallel-layout '{_text(even)}'"
-            self.broken("layers", text, total, allowed)
+            self.broken("layers", text, total, f"multiples of {p}; or --pipeline-model-parallel-layout '{_text(even)}'")
             return 1, ()
         of_stage = slots // p
         chunks = launch.whole("chunks", 1)

@@ -15,7 +15,7 @@ import typer
 from pydantic import Field, RootModel, model_validator
 
 from topoopt.core.arrays import MIB
-from topoopt.core.errors import InputError, Problem
+from topoopt.core.errors import Problem, raise_any
 from topoopt.files.codec import FileModel
 from topoopt.files.documents import parse_document
 from topoopt.files.issues import Issue, key_text, value_text
@@ -197,8 +197,7 @@ def read_libra_workload(
             unused.setdefault(column, []).append(line)
     if not layers and not problems:
         problems.append(Problem("no layers", file, allowed=f"lines of {COLUMNS} columns"))
-    if problems:
-        raise InputError(problems[:MAX_PROBLEMS])
+    raise_any(problems[:MAX_PROBLEMS])
     met = [f"{column} in {len(lines)} lines, first in line {lines[0]}" for column, lines in unused.items()]
     return layers, named("not used", met)
 

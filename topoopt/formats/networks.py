@@ -17,7 +17,7 @@ import typer
 from topoopt.core.arrays import MIB, Floats
 from topoopt.core.collective import CollectiveOp
 from topoopt.core.data import MAX_SERVERS
-from topoopt.core.errors import InputError, Problem
+from topoopt.core.errors import InputError, Problem, raise_any
 from topoopt.core.result import Result
 from topoopt.files.graph_files import GRAPHML_FIELDS, read_graphml
 from topoopt.files.issues import value_text
@@ -434,8 +434,7 @@ def import_repetita(
     zero = next((line for (line, cells) in edges if exact(cells[4]) == 0), None)
     if zero is not None:
         problems.append(Problem("a link without capacity", str(file), zero, None, "0", "more than 0 kbit/s"))
-    if problems:
-        raise InputError(problems[:50])
+    raise_any(problems[:50])
     made = routing_instance(name or name_of(file), nodes, arcs, demand, directed=True, file=str(file))
     taken = () if demands is not None else (f"demands are those of {chosen.name}",)
     return Imported(made.document, made.line, made.figures, (*made.notes, *taken, UNUSED))

@@ -12,7 +12,7 @@ import numpy as np
 
 from topoopt.core.arrays import MIB, NS_PER_S
 from topoopt.core.cluster import Host, LinkDirection
-from topoopt.core.errors import InputError, Problem
+from topoopt.core.errors import Problem, raise_any
 from topoopt.core.llm_training_plan import PodCircuits
 from topoopt.core.regional_circuits import PortPair, StepCircuits, SwitchedSteps
 from topoopt.core.result import Result
@@ -204,10 +204,8 @@ def switched_steps(figures: Any) -> SwitchedSteps:
 def steps_export(result: Result[Any, Any], options: ExportOptions) -> Export:
     """Return the files of circuits, of steps, and of both for people.
 
-    Raises
-    ------
-    InputError
-        Names cannot be written, or a previous solution is given: the first step sets all circuits.
+    Raises:
+        InputError: names cannot be written, or a previous solution is given: the first step sets all circuits.
     """
     if options.previous is not None:
         raise refuse("circuits of a region change from step to step", path="--set previous", allowed="left out")
@@ -439,8 +437,7 @@ def read_config_db(file: Path) -> tuple[frozenset[Pair], tuple[str, ...]]:
         problems += [
             Problem("a port in two cross-connects", str(file), None, CONNECTS, f"{end}{letter}", "one") for end in twice
         ]
-    if problems:
-        raise InputError(problems[:50])
+    raise_any(problems[:50])
     others = {str(key) for key in tables} - {CONNECTS}
     entries = [entry for entry in table.values() if isinstance(entry, dict)]
     others |= {f"{CONNECTS}.*.{key}" for entry in entries for key in entry if key not in ("a_side", "b_side")}

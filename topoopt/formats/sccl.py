@@ -340,15 +340,13 @@ def read_trees(path: Path, options: ScheduleOptions) -> ChunkProgram:
     """
     collective = options.collective or CollectiveOp.ALLGATHER
     if collective not in TAKEN:
-        allowed = ", ".join(TAKEN)
-        raise refusal("trees make no such collective", str(path), value=collective.value, allowed=allowed)
+        raise refusal("trees make no such collective", str(path), value=collective.value, allowed=", ".join(TAKEN))
     with parsing(str(path), TREES):
         root = ElementTree.fromstring(read_xml_text(path, MAX_FILE_BYTES))
         if root.tag != "Algo":
             raise refusal(f"not {TREES}", str(path), value=root.tag)
         notes = notes_of(Document(str(path), root, lambda _: {}), TREE_FIELDS)
-        per_node = _count(root.attrib["nchunkspernode"])
-        return _program_of_trees(path, _trees(root), per_node, collective, notes)
+        return _program_of_trees(path, _trees(root), _count(root.attrib["nchunkspernode"]), collective, notes)
 
 
 def _count(text: str) -> int:

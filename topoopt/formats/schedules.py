@@ -554,8 +554,7 @@ def _first_fills(source: Ints, target: Ints, epoch: Ints, filled: Sequence[int],
 
 def _sent_too_early(builder: ProgramBuilder, location: Sequence[int], piece: int, tail: int) -> None:
     where = ", ".join(f"{word} {at}" for word, at in zip(builder.place_words, location, strict=True))
-    text = f"{where} sends piece {piece} from rank {builder.ranks[tail]}, which has it not yet"
-    builder.defect("causality", text)
+    builder.defect("causality", f"{where} sends piece {piece} from rank {builder.ranks[tail]}, which has it not yet")
 
 
 def _sums(

@@ -16,7 +16,7 @@ from xml.etree import ElementTree
 import typer
 
 from topoopt.core.arrays import MIB
-from topoopt.core.errors import InputError, Problem
+from topoopt.core.errors import InputError, Problem, raise_any
 from topoopt.core.result import Result
 from topoopt.files.issues import value_text
 from topoopt.files.reader_fields import FieldTable, noted, used
@@ -126,8 +126,7 @@ def import_sndlib(
             refuse(f"the link {tail} - {head} has no capacity yet", line, "0", allowed)
         elif {tail, head} <= number.keys():
             arcs.append((number[tail], number[head], capacity * (unit or 1)))
-    if problems:
-        raise InputError(problems[:50])
+    raise_any(problems[:50])
     demand: dict[tuple[int, int], Fraction] = {}
     for source, sink, value, _ in content.demands:
         for pair in ((source, sink), (sink, source))[: 2 if demands == "symmetric" else 1]:

@@ -408,10 +408,8 @@ def class_notes(cluster: Cluster, how: str = IN_NCCL) -> tuple[str, ...]:
 def plan_on(result: Result[Any, Any], fabric: str | None) -> FabricPlan:
     """Return the plan for a fabric; None: the first one, which is planned for.
 
-    Raises
-    ------
-    InputError
-        The result has none for it.
+    Raises:
+        InputError: the result has none for it.
     """
     plans: dict[str, FabricPlan] = {plan.fabric: plan for plan in result.plan.fabrics}
     if fabric is None:

@@ -190,8 +190,7 @@ def build(solution: Result[Any, Any], options: ExportOptions) -> Export:
     document = {"traceEvents": events, "displayTimeUnit": "ms", "otherData": other}
     lines = ",\n".join(json.dumps(event, allow_nan=False) for event in events)
     text = f'{{"traceEvents": [\n{lines}\n],\n"displayTimeUnit": "ms",\n"otherData": {json.dumps(other)}}}\n'
-    name = f"{plain_name(solution.name)}-trace.json"
-    return Export(((name, text.encode()),), document, (*notes, *EXPORTER.limits))
+    return Export(((f"{plain_name(solution.name)}-trace.json", text.encode()),), document, (*notes, *EXPORTER.limits))
 
 
 EXPORTER = Exporter(

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from topoopt.core.arrays import MIB
-from topoopt.core.errors import InputError, Problem
+from topoopt.core.errors import InputError, Problem, raise_any
 from topoopt.core.result import Result
 from topoopt.files.issues import value_text
 from topoopt.files.reader_fields import FieldTable, noted, used
@@ -110,7 +110,7 @@ def of_measurements(target: str, file: Path, options: ExportOptions) -> Export:
         for size, choices in sorted(sizes.items()):
             best = min(choices, key=lambda choice: choice.cost)
             able = [choice for choice in choices if _runs(group, choice)]
-            thresholds.append(_threshold(group, size, best, None))
+            thresholds.append(_threshold(group, size, best))
             if not able:
                 text = f"{group[0]} of {size} bytes, {group[2]} ranks: no algorithm that NCCL runs was measured"
                 raise refuse(text, value=str(best), allowed=", ".join(VALID[group[0]]))
@@ -132,10 +132,10 @@ def of_measurements(target: str, file: Path, options: ExportOptions) -> Export:
     return _export(target, lines, notes, {"thresholds": thresholds})
 
 
-def _threshold(group: Group, size: int, best: Choice, written: str | None) -> dict[str, Any]:
+def _threshold(group: Group, size: int, best: Choice) -> dict[str, Any]:
     row = {"collective": group[0], "nodes": group[1], "ranks": group[2], "size_bytes": size}
     chosen = {"algorithm": best.algorithm, "protocol": best.protocol, "channels": best.channels, "cost": best.cost}
-    return {**row, **chosen, "written": written or str(best)}
+    return {**row, **chosen, "written": str(best)}
 
 
 def _runs(group: Group, choice: Choice) -> bool:
@@ -210,8 +210,7 @@ def _measured(file: Path) -> tuple[dict[Group, dict[int, list[Choice]]], list[st
             continue
         choices = measured.setdefault((row["collective"], *group), {}).setdefault(size, [])  # type: ignore[arg-type]
         choices.append(Choice(row["algorithm"], row["protocol"], channels, value))
-    if problems:
-        raise InputError(problems[:50])
+    raise_any(problems[:50])
     columns = (*needed, "nodes", "ranks", "pipeOps", "regBuff", cost)
     return measured, [name for name in names if name not in columns]
 

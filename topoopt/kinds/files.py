@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 from pydantic.json_schema import JsonSchemaMode
 from ruamel.yaml import YAML
 
-from topoopt.core.errors import CheckError, InputError, Problem
+from topoopt.core.errors import InputError, Problem, raise_any, raise_rejected
 from topoopt.core.process import end_if_interrupted
 from topoopt.core.proofs import Argument, Bound, Status, StopReason
 from topoopt.core.result import UNCHECKED, Objective, Result, SolutionHead
@@ -124,8 +124,7 @@ def _changed(document: Document, changes: Sequence[tuple[str, object, str]]) -> 
             for key, value, option in changes
             if key not in keys
         ]
-        if wrong:
-            raise InputError(wrong)
+        raise_any(wrong)
     return replace(document, data={**data, **{key: value for key, value, _ in changes}})
 
 
@@ -225,10 +224,8 @@ def write_solution(solution: Any, path: str | os.PathLike[str]) -> None:
 def build_embedded(document: Mapping[str, Any], source: str) -> Any:
     """Return the problem of an embedded document; only the files that it carries stand beside it.
 
-    Raises
-    ------
-    InputError
-        Everything that is wrong with it, as if `source` were its file.
+    Raises:
+        InputError: everything that is wrong with it, as if `source` were its file.
     """
     return build_instance(Document(f"{source}#/instance", document, lambda _: {}))
 
@@ -252,10 +249,8 @@ def document_to_embed(problem: Instance) -> Mapping[str, Any] | None:
 def embedded_problem(solution: SolutionHead, path: FilePath) -> Any:
     """Return the problem of the instance that stands in a solution file.
 
-    Raises
-    ------
-    InputError
-        There is none, or something is wrong with it.
+    Raises:
+        InputError: there is none, or something is wrong with it.
     """
     problem = getattr(solution, "problem", None)
     if problem is not None:
@@ -271,24 +266,18 @@ def solution_of(
 ) -> tuple[Any, Any]:
     """Return the problem of a solution file and the solution, whose plan a brief check does not reject.
 
-    Parameters
-    ----------
-    path : of the solution file.
-    instance : file of its instance; None: the one that the solution carries.
-    kinds : of solutions that are taken; None: all.
+    Args:
+        path: of the solution file.
+        instance: file of its instance; None: the one that the solution carries.
+        kinds: of solutions that are taken; None: all.
 
-    Raises
-    ------
-    InputError
-        One of the files is wrong, or the solution carries no instance and none is given.
-    CheckError
-        The checker rejects the solution: no figure of it means anything.
+    Raises:
+        InputError: one of the files is wrong, or the solution carries no instance and none is given.
+        CheckError: the checker rejects the solution: no figure of it means anything.
     """
     solution = read_solution(path, kinds)
     problem = embedded_problem(solution, path) if instance is None else read_instance(instance)
-    findings = check_whole(problem, solution, BRIEF)
-    if not findings.ok:
-        raise CheckError("the checker rejects the solution:\n" + "\n".join(map(str, findings.violations)))
+    raise_rejected(check_whole(problem, solution, BRIEF).violations)
     if isinstance(solution, Result) and solution.problem is None:
         solution = replace(solution, problem=problem)
     return problem, solution
@@ -297,12 +286,9 @@ def solution_of(
 def problem_and_solution(path: FilePath) -> tuple[Any, Any]:
     """Return the problem of an instance file and None; or of a solution file its problem and it, briefly checked.
 
-    Raises
-    ------
-    InputError
-        Something is wrong with the file.
-    CheckError
-        The checker rejects the solution.
+    Raises:
+        InputError: something is wrong with the file.
+        CheckError: the checker rejects the solution.
     """
     data = parse_document(path, KIND_LIMITS).data
     kind = data.get("kind") if isinstance(data, dict) else None
@@ -330,17 +316,14 @@ def check_whole(problem: Any, solution: SolutionHead, depth: CheckDepth) -> Chec
 def converted(path: str | os.PathLike[str], instance: str | os.PathLike[str] | None, depth: CheckDepth) -> Any:
     """Return the result in a solution file of format 2, with the verdict of the checker.
 
-    Parameters
-    ----------
-    path : of the solution file.
-    instance : file of its instance; None where the solution carries it.
-    depth : of the check.
+    Args:
+        path: of the solution file.
+        instance: file of its instance; None where the solution carries it.
+        depth: of the check.
 
-    Raises
-    ------
-    InputError
-        The file is no solution file of format 2, its instance is not at hand, or it is another one; or its kind has
-        another model now.
+    Raises:
+        InputError: the file is no solution file of format 2, its instance is not at hand, or it is another one; or its
+            kind has another model now.
     """
     document = parse_document(path, LIMITS)
     file = os.fspath(path)

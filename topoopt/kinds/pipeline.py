@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -13,7 +13,7 @@ from typing import Any
 
 from solvers.stop import Stop, stop_on_signals
 from solvers.timing import LateError, Timing, step
-from topoopt.core.errors import InputError, LimitError, Problem
+from topoopt.core.errors import LimitError, Problem, raise_any
 from topoopt.core.process import versions
 from topoopt.core.proofs import Bound, Settled, Status, StopReason, settle
 from topoopt.core.result import (
@@ -37,17 +37,14 @@ def assembled(problem: Any, search: SearchResult[Any], effort: Effort, checker: 
     checker derives from the certificates, so that a solver cannot state another one. Where a derivation takes long, the
     method states its bounds; the check after assembly holds them against its own derivation.
 
-    Parameters
-    ----------
-    problem : with the settings in force.
-    search : plan and certificates of a method.
-    effort : seed of the run.
-    checker : of the kind.
+    Args:
+        problem: with the settings in force.
+        search: plan and certificates of a method.
+        effort: seed of the run.
+        checker: of the kind.
 
-    Raises
-    ------
-    CheckError
-        The objective is better than the bound (a bug of ours).
+    Raises:
+        CheckError: the objective is better than the bound (a bug of ours).
     """
     objective = kind_of(problem).figures(problem, search.plan).objective
     derived = (
@@ -201,8 +198,7 @@ def solve(problem: Any, options: SolveOptions = DEFAULT_OPTIONS) -> Any:
     methods = solver.methods(problem)
     if search.method == AUTO and options.chosen is None:
         problems += method_problems(methods, problem, search)
-    if problems:
-        raise InputError(problems)
+    raise_any(problems)
     instance = replace(problem, search=search)
     with ExitStack() as stack:
         timing = options.timing
@@ -340,3 +336,31 @@ class Explanation:
 
     def __str__(self) -> str:
         return "\n".join(self.words)
+
+
+def times_changed(
+    problem: Any, changes: Mapping[str, Mapping[str, Any]], time: float, question: Question
+) -> tuple[dict[str, float], bool]:
+    """Return the time of a problem after each change of its fields, solved again; whether the limit cut some off.
+
+    The present time still holds after a change for the better, so that none comes out above it.
+    """
+    times: dict[str, float] = {}
+    for name, change in changes.items():
+        if not question.left_s():
+            return times, True
+        try:
+            result = solve(replace(problem, **change, sha256="", document=None), question.options("auto"))
+        except LimitError:
+            return times, True
+        if result.check.ok:
+            times[name] = min(float(result.objective.value), time)
+    return times, False
+
+
+def change_sentences(times: Mapping[str, float], time: float, text: Callable[[float], str], same: float) -> list[str]:
+    """Return what each change gains over the present time; a part of it below `same` is no gain."""
+    return [
+        f"{change}: {text(after)}" + (", no gain." if after >= time * (1 - same) else f", {1 - after / time:.1%} less.")
+        for change, after in times.items()
+    ]

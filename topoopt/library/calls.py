@@ -21,7 +21,7 @@ from solvers.stop import Stop
 from topoopt.core.arrays import Floats
 from topoopt.core.cluster import Cluster
 from topoopt.core.data import Displayed, short
-from topoopt.core.errors import CheckError, InputError, Problem, extra
+from topoopt.core.errors import CheckError, InputError, Problem, extra, raise_any
 from topoopt.core.result import Result, SolutionHead
 from topoopt.core.topology import Topology
 from topoopt.core.workload import Workload
@@ -135,8 +135,7 @@ class _Plain:
         if rows != list(range(len(rows))):
             self._label([str(row) for row in rows], path)
         positions = {str(name): at for at, name in enumerate(columns)}
-        order = [positions[str(row)] for row in rows]
-        return _matrix(np.asarray(frame.to_numpy())[:, order], path)
+        return _matrix(np.asarray(frame.to_numpy())[:, [positions[str(row)] for row in rows]], path)
 
     def _label(self, labels: list[str], path: str) -> None:
         """Keep labels of servers; all that are given must be the same."""
@@ -146,8 +145,7 @@ class _Plain:
         self.labels = tuple(labels)
 
     def refuse(self) -> None:
-        if self.problems:
-            raise InputError(self.problems)
+        raise_any(self.problems)
 
 
 def _links(topology: Topology) -> dict[str, Any]:
@@ -629,5 +627,5 @@ def html_table(rows: Iterable[tuple[str, ...]]) -> Markup:
 
 def _block(rows: Iterable[tuple[str, str]], *pictures: Markup) -> Markup:
     table = (element("tr", element("th", name), element("td", value)) for name, value in rows)
-    style = element("style", Markup(STYLE + plain_style(".topoopt")))
+    style = element("style", Markup(STYLE + plain_style()))
     return element("div", style, element("table", joined(table)), *pictures, class_="topoopt")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from topoopt.core.arrays import Floats
-from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem, TopooptError, extra
+from topoopt.core.errors import InfeasibleError, InputError, LimitError, Problem, TopooptError, extra, raise_any
 from topoopt.core.outcomes import ComparedRun, Comparison, compared, record
 from topoopt.core.parallelism import PipelineSchedule, PipelineShape, StageCosts
 from topoopt.core.price_book import PriceBook
@@ -227,8 +227,7 @@ def starts_of(
     if budget is not None and not any(entrant.kind.takes_budget for entrant in entrants):
         text = f"no such limit for kind {kinds}"
         problems.append(Problem(text, path=f"{dashes}budget", value=str(budget), allowed="a time limit"))
-    if problems:
-        raise InputError(problems)
+    raise_any(problems)
     starts = []
     for entrant in entrants:
         budgeted = budget is not None and entrant.kind.takes_budget
@@ -383,8 +382,7 @@ def _require(shape: PipelineShape, schedules: Sequence[str] | None) -> None:
         for name in schedules or ()
         if name not in list(PipelineSchedule)
     ]
-    if problems:
-        raise InputError(problems)
+    raise_any(problems)
 
 
 def _stage_times(path: str, times: Times, shape: PipelineShape) -> Floats:

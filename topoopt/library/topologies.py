@@ -15,7 +15,7 @@ from solvers.network.assembly import switched
 from solvers.network.distances import Selection, TotientResult
 from solvers.network.distances import totient as _totient
 from topoopt.core.cluster import LinkDirection
-from topoopt.core.errors import InputError, Problem
+from topoopt.core.errors import InputError, Problem, raise_any
 from topoopt.core.topology import Topology
 from topoopt.files.codec import MAX_SERVERS
 from topoopt.files.sections import make_topology
@@ -79,8 +79,7 @@ def totient(servers: int, degree: int, links: str = "bidirectional", selection: 
         for what, value, low, high in (("servers", servers, 2, 10_000_000), ("degree", degree, 1, 64))
         if not low <= value <= high
     ]
-    if problems:
-        raise InputError(problems)
+    raise_any(problems)
     return _totient(servers, degree, LinkDirection(links), Selection(selection))
 
 

@@ -234,9 +234,9 @@ def use_style() -> Markup:
     return Markup("\n".join(rules))  # no text of an instance is in it
 
 
-def plain_style(scope: str) -> str:
+def plain_style() -> str:
     """Strokes without variables, for a picture that stands in a page of others, as in a notebook."""
-    return "\n".join(f"{scope} .{css} {{ stroke: {light}; }}" for css, _, light, _ in USE_CLASSES)
+    return "\n".join(f".topoopt .{css} {{ stroke: {light}; }}" for css, _, light, _ in USE_CLASSES)
 
 
 Colour = tuple[int, int, int]
@@ -466,8 +466,7 @@ def _radius(series: Sequence[Series]) -> float:
 
 
 def _dot(point: Point, x: Axis, y: Axis, series: int, radius: float) -> Markup:
-    across = percentage(x.at(point.x))
-    return mark(series, element("title", point.tip), x=across, y=_height(point.y, y), radius=radius)
+    return mark(series, element("title", point.tip), x=percentage(x.at(point.x)), y=_height(point.y, y), radius=radius)
 
 
 def _frame(x: Axis, y: Axis) -> list[Markup]:

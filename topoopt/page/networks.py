@@ -325,11 +325,10 @@ def adjacency_plot(
 ) -> Markup:
     """Draw the links of many nodes as a matrix; an arc with the value 0 is still seen.
 
-    Parameters
-    ----------
-    nodes, arcs : n, and int[m, 2].
-    values : of each arc, in `unit`, written by `text_of`.
-    order : of the nodes, group by group; by number without it.
+    Args:
+        nodes, arcs: n, and int[m, 2].
+        values: of each arc, in `unit`, written by `text_of`.
+        order: of the nodes, group by group; by number without it.
     """
     matrix = np.zeros((nodes, nodes))
     np.add.at(matrix, (arcs[:, 0], arcs[:, 1]), np.maximum(values, 1e-12))
@@ -412,14 +411,7 @@ def _course(link: DrawnLink, layout: Layout | None, n: int, *, directed: bool) -
 
 
 def on_circle(
-    links: Sequence[Markup],
-    n: int,
-    width: float,
-    label: str,
-    *,
-    directed: bool,
-    css: str,
-    layout: Layout | None,
+    links: Sequence[Markup], n: int, width: float, label: str, *, directed: bool, css: str, layout: Layout | None
 ) -> Markup:
     """Links drawn between n servers, the lowest first, on a circle unless there is a layout."""
     dot = 11.0 if n <= 20 else 6.0
@@ -434,8 +426,7 @@ def on_circle(
         for (x, y), (label_x, label_y) in spots:
             nodes.append(element("circle", title, cx=x, cy=y, r=dot, data_s=server))
             if server % label_step(n) == 0:
-                text = element("text", str(server), x=label_x, y=label_y, class_="in" if dot > 10 else None)
-                labels.append(text)
+                labels.append(element("text", str(server), x=label_x, y=label_y, class_="in" if dot > 10 else None))
     marker = element("marker", element("path", d="M0 0L6 3L0 6z"), id="arrow", viewBox="0 0 6 6", refX=3, refY=3,
                      markerWidth=5, markerHeight=5, markerUnits="strokeWidth", orient="auto")  # fmt: skip
     return picture(

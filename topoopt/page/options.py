@@ -19,9 +19,9 @@ from rich.table import Column
 from solvers.stop import stop_on_signals
 from solvers.timing import LateError, Timing, step
 from topoopt.core.arrays import SIZES, bytes_of
-from topoopt.core.errors import InputError, LimitError, Problem
+from topoopt.core.errors import InputError, LimitError, Problem, raise_any
 from topoopt.core.process import Moment, began
-from topoopt.page.output import Output
+from topoopt.page.output import Output, say
 
 MAX_SEED = 2**63 - 1
 
@@ -109,16 +109,13 @@ def settings_of(
 ) -> dict[str, str]:
     """Settings by their keys, whose words are joined by underscores.
 
-    Parameters
-    ----------
-    words : of the option.
-    allowed : keys; None: any.
-    option : its name.
+    Args:
+        words: of the option.
+        allowed: keys; None: any.
+        option: its name.
 
-    Raises
-    ------
-    InputError
-        Every word that is no setting, every unknown key, every key that is given twice.
+    Raises:
+        InputError: every word that is no setting, every unknown key, every key that is given twice.
     """
     keys = None if allowed is None else tuple(allowed)
     settings: dict[str, str] = {}
@@ -134,18 +131,15 @@ def settings_of(
             message = ", ".join(keys) or "no settings"
             problems.append(Problem("no such setting", path=option, value=name.strip(), allowed=message))
         settings.setdefault(key, value.strip())
-    if problems:
-        raise InputError(problems)
+    raise_any(problems)
     return settings
 
 
 def typed_settings(settings: Mapping[str, str], types: Mapping[str, Any]) -> dict[str, Any]:
     """Settings as values of the types of their keys.
 
-    Raises
-    ------
-    InputError
-        Every value that its type refuses.
+    Raises:
+        InputError: every value that its type refuses.
     """
     from pydantic import TypeAdapter, ValidationError
 
@@ -155,20 +149,16 @@ def typed_settings(settings: Mapping[str, str], types: Mapping[str, Any]) -> dic
         try:
             values[key] = TypeAdapter(types[key]).validate_python(text)
         except ValidationError as error:
-            message = error.errors()[0]["msg"]
-            problems.append(Problem("wrong value", path=f"--set {key}", value=text, allowed=message))
-    if problems:
-        raise InputError(problems)
+            problems.append(Problem("wrong value", path=f"--set {key}", value=text, allowed=error.errors()[0]["msg"]))
+    raise_any(problems)
     return values
 
 
 def size_of(text: str, option: str = "--bytes") -> int:
     """Bytes of a size with its unit.
 
-    Raises
-    ------
-    InputError
-        It is no size, or not of whole bytes.
+    Raises:
+        InputError: it is no size, or not of whole bytes.
     """
     from topoopt.core.arrays import SIZES, bytes_of
 
@@ -186,14 +176,12 @@ MOST_SIZES = 64
 def sizes_of(text: str, option: str = "--bytes") -> tuple[int, ...]:
     """Bytes of sizes and of ranges of sizes, ascending and each once.
 
-    Parameters
-    ----------
-    text : `1MB`, `1MB,64MB`, `1MB:8GB` (each twice the one before) or `1MB:8GB:4` (four times).
+    Args:
+        text: `1MB`, `1MB,64MB`, `1MB:8GB` (each twice the one before) or `1MB:8GB:4` (four times).
 
-    Raises
-    ------
-    InputError
-        No size, a range that falls or has more than `MOST_SIZES` sizes, a factor that is no whole number above 1.
+    Raises:
+        InputError: no size, a range that falls or has more than `MOST_SIZES` sizes, a factor that is no whole number
+            above 1.
     """
     sizes: set[int] = set()
     for part in text.split(","):
@@ -260,7 +248,7 @@ def solving_bar(output: Output) -> Iterator[Callable[[str, int, int | None], Non
             bar.update(task, description=escape(what), completed=done, total=total)
             if not output.remarks.is_terminal and total is not None and time.monotonic() - last_s >= QUIET_S:
                 last_s = time.monotonic()
-                output.remarks.print(f"{what}: {done} of {total}", markup=False, highlight=False, soft_wrap=True)
+                say(output.remarks, f"{what}: {done} of {total}")
 
         yield tell
 

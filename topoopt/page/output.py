@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -56,6 +57,13 @@ class SafeConsole(Console):
                 yield segment
             else:
                 yield Segment(shown(segment.text), segment.style)
+
+
+def say(console: Console, *lines: str, notes: Iterable[str] = (), written: Iterable[Path | str | None] = ()) -> None:
+    """Print lines as they stand, then notes, then the files that were written."""
+    files = (f"written: {file}" for file in written if file is not None)
+    for line in (*lines, *(f"note: {note}" for note in notes), *files):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 EXIT_OF_STOP = {StopReason.TIME: 4, StopReason.MEMORY: 4, StopReason.INTERRUPTED: INTERRUPTED}

@@ -24,7 +24,7 @@ from topoopt.core.process import verbose
 from topoopt.core.proofs import Status
 from topoopt.core.result import CUT_OFF, CheckResult, Result, SolutionHead
 from topoopt.page.charts import use_style
-from topoopt.page.output import shown
+from topoopt.page.output import say, shown
 from topoopt.page.text import ROUNDING, bound_text, counted, full_answer, objective_text, percent, quantity
 
 if TYPE_CHECKING:
@@ -38,15 +38,14 @@ Wording = Callable[[Any], str]
 class Fact:
     """One figure.
 
-    Attributes
-    ----------
-    key : in JSON; empty where the head of the result has the figure.
-    name : for people; empty for a fact that is for programs alone.
-    value : plain data.
-    text : how the value is written.
-    detail : a line of explanation on the card.
-    card : whether it is one of the cards at the top of the page.
-    css : colour class of the card: good, bad, claimed or none.
+    Attributes:
+        key: in JSON; empty where the head of the result has the figure.
+        name: for people; empty for a fact that is for programs alone.
+        value: plain data.
+        text: how the value is written.
+        detail: a line of explanation on the card.
+        card: whether it is one of the cards at the top of the page.
+        css: colour class of the card: good, bad, claimed or none.
     """
 
     key: str
@@ -76,15 +75,14 @@ class Column:
 class Table:
     """Rows of plain values, in the order of the columns.
 
-    Attributes
-    ----------
-    key : in JSON.
-    columns, rows : as many values in a row as there are columns; without headings the table has no head.
-    title, note : above the table and below it.
-    members : index of a row -> rows that it stands for, folded away on the page.
-    totals : rows below a rule.
-    max_rows : rows on the page; the rest is counted.
-    terminal_rows : rows in the terminal; 0 for no table there.
+    Attributes:
+        key: in JSON.
+        columns, rows: as many values in a row as there are columns; without headings the table has no head.
+        title, note: above the table and below it.
+        members: index of a row -> rows that it stands for, folded away on the page.
+        totals: rows below a rule.
+        max_rows: rows on the page; the rest is counted.
+        terminal_rows: rows in the terminal; 0 for no table there.
     """
 
     key: str
@@ -151,15 +149,14 @@ class Section:
 class Page:
     """What people and programs see of a result.
 
-    Attributes
-    ----------
-    subtitle : the size of the problem, in one line.
-    answer : one sentence that answers the question of the instance.
-    cause : the second sentence: what the objective mostly consists of, or what limits it.
-    facts : the first one is the objective.
-    sections : in the order of the page; one without blocks is left out.
-    provenance : (name, value) of what is particular about the instance.
-    next_commands : (command, what it answers), without the name of the solution file.
+    Attributes:
+        subtitle: the size of the problem, in one line.
+        answer: one sentence that answers the question of the instance.
+        cause: the second sentence: what the objective mostly consists of, or what limits it.
+        facts: the first one is the objective.
+        sections: in the order of the page; one without blocks is left out.
+        provenance: (name, value) of what is particular about the instance.
+        next_commands: (command, what it answers), without the name of the solution file.
     """
 
     subtitle: str
@@ -300,8 +297,7 @@ def show_figures(
 
 def show_end(console: Console, solution: SolutionHead, files: Iterable[Path]) -> None:
     """The notes, and the files written."""
-    for note in solution.notes:
-        console.print(f"note: {note}", markup=False, soft_wrap=True, highlight=False)
+    say(console, notes=solution.notes)
     written = ", ".join(map(str, files))
     console.print(f"[dim]{escape(f'written: {written}')}[/]", soft_wrap=True, highlight=False)
 
@@ -387,10 +383,6 @@ def run_rows(solution: SolutionHead) -> tuple[tuple[str, str], ...]:
     )
 
 
-def versions_row(solution: SolutionHead) -> tuple[str, str]:
-    return "versions", ", ".join(f"{name} {version}" for name, version in solution.versions) or "not recorded"
-
-
 @cache
 def _environment() -> Environment:
     """Templates are compiled once; their compiler is loaded with the first, as many a run has no page."""
@@ -449,8 +441,7 @@ def to_terminal(page: Page, console: Console, result: Result[Any, Any], wall_s: 
         console.print(escape(page.cause))
     facts = [(fact.name, fact.text(fact.value)) for fact in page.facts if fact.name]
     height = show_figures(console, result, wall_s, [facts[0], ("bound", bound_text(result)), *facts[1:]])
-    for violation in result.check.violations[:SHOWN_VIOLATIONS]:
-        console.print(violation, markup=False, soft_wrap=True, highlight=False)
+    say(console, *result.check.violations[:SHOWN_VIOLATIONS])
     free = SHOWN_LINES - OTHER_LINES - height
     hidden = []
     for table in page.tables():
@@ -485,6 +476,7 @@ def to_html(page: Page, result: Result[Any, Any]) -> str:
     gap = Card("gap to the bound", percent(result.gap), _bound(result, named[0]), proven)
     objective = Card(cards[0].title, cards[0].value, cards[0].detail, "main")
     words = " ".join(text for text in (page.answer, page.cause) if text)
+    versions = ", ".join(f"{name} {version}" for name, version in result.versions) or "not recorded"
     return render_page(
         TEMPLATE,
         words,
@@ -496,7 +488,7 @@ def to_html(page: Page, result: Result[Any, Any]) -> str:
         comparisons=[card for card in cards[1:] if not _said(card, words)],
         shape=_shape,
         cell=_cell,
-        provenance=(*run_rows(result), ("bound", bound_text(result)), *page.provenance, versions_row(result)),
+        provenance=(*run_rows(result), ("bound", bound_text(result)), *page.provenance, ("versions", versions)),
     )
 
 

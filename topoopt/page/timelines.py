@@ -55,8 +55,7 @@ def lane_bar(span: Span, total: float, y: float, css: str, kind: str) -> Markup:
     shape = {"x": percentage(span.start_ms / total), "y": y, "width": percentage(share), "height": COMPUTE}
     if zoom is None:
         return element("rect", element("title", tip), class_=f"c-{css} block", **shape)
-    name = element("text", label, x=4, y=COMPUTE - 3, class_=f"on on-{css} z{zoom}")
-    return element("svg", box, name, **shape)
+    return element("svg", box, element("text", label, x=4, y=COMPUTE - 3, class_=f"on on-{css} z{zoom}"), **shape)
 
 
 def sending(run: list[Span], total: float, y: float, verb: str = "sends") -> Markup:

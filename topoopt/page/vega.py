@@ -20,7 +20,7 @@ from topoopt.core.errors import extra
 from topoopt.core.outcomes import Comparison, best_of
 from topoopt.core.process import versions_text
 from topoopt.core.proofs import Tolerance
-from topoopt.page.output import Output
+from topoopt.page.output import Output, say
 from topoopt.page.render import render_page
 from topoopt.page.text import counted, number, objective_text, percent, shortened
 
@@ -80,17 +80,15 @@ def drawable(plot: Path | None, output: Output) -> Path | None:
     """
     if plot is None or installed():
         return plot
-    output.remarks.print(MISSING, markup=False, highlight=False, soft_wrap=True)
+    say(output.remarks, MISSING)
     return None if plot.suffix.lower() == ".svg" else plot
 
 
 def altair() -> Any:
     """Return the library.
 
-    Raises
-    ------
-    InputError
-        It is not installed.
+    Raises:
+        InputError: it is not installed.
     """
     extra("vl_convert", "charts")
     return extra("altair", "charts")
@@ -141,12 +139,11 @@ def xy_chart(
 ) -> Any:
     """Return marks over two axes of numbers.
 
-    Parameters
-    ----------
-    data, names : marks and the series in order.
-    x, y : channels.
-    line : how marks of a series are joined, `linear` or `step-after`; empty for points alone.
-    published : figures of others, drawn hollow in the colour of the series that they have.
+    Args:
+        data, names: marks and the series in order.
+        x, y: channels.
+        line: how marks of a series are joined, `linear` or `step-after`; empty for points alone.
+        published: figures of others, drawn hollow in the colour of the series that they have.
     """
     alt = altair()
     size = 45 if len(data) <= 200 else 20

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from topoopt.core.arrays import Bools, Floats, Int32s, Ints, offsets, ranges
 from topoopt.core.cluster import Cluster
-from topoopt.core.errors import InputError, Problem
+from topoopt.core.errors import InputError, Problem, raise_any
 from topoopt.core.regional_circuits import RegionalCircuitsProblem
 from topoopt.core.workload import TaskGraph, TaskKind
 from topoopt.native import circuits
@@ -25,11 +25,10 @@ from topoopt.simulate.time_models.evaluate import require_all_done, require_path
 class RegionTraffic:
     """What the pairs of a region send in a step, or in several steps together.
 
-    Attributes
-    ----------
-    problem : of the region.
-    ends : int64[P, 2], servers of its pairs.
-    out, back : float64[P], bytes from the first server of a pair to the second, and back.
+    Attributes:
+        problem: of the region.
+        ends: int64[P, 2], servers of its pairs.
+        out, back: float64[P], bytes from the first server of a pair to the second, and back.
     """
 
     problem: RegionalCircuitsProblem
@@ -247,8 +246,7 @@ def _require_times(delay_ms: float, period_ms: float | None) -> None:
     if period_ms is not None and not 0 < period_ms < math.inf:
         text = "bad period"
         problems.append(Problem(text, path="period_ms", value=str(period_ms), allowed="above 0, finite"))
-    if problems:
-        raise InputError(problems)
+    raise_any(problems)
 
 
 def simulate_circuits(
@@ -406,7 +404,8 @@ def _union(
         queues += len(network.path_ptr) + len(network.member_ptr) - 2
         rate.append(network.link_rate)
         links += network.links
-    merged = tuple(np.concatenate([part[k] for part in chunks]) for k in range(3)) if chunks else _nothing()
+    chunks = chunks or [(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0))]
+    merged = tuple(np.concatenate([part[k] for part in chunks]) for k in range(3))
     routes = (
         np.concatenate(rate),
         np.concatenate(low).astype(np.int64),
@@ -414,10 +413,6 @@ def _union(
         np.concatenate(store).astype(np.int32),
     )
     return (merged[0], merged[1], merged[2]), routes
-
-
-def _nothing() -> Chunks:
-    return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0)
 
 
 def _chunks(graph: TaskGraph, network: Network, wanted: Bools) -> list[Chunks]:

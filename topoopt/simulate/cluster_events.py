@@ -297,8 +297,7 @@ def plan_moves(cluster: ClusterState, placer: GroupPlacer, servers: int) -> Move
     for group in np.flatnonzero(sizes >= servers).tolist():
         chosen = _fewest(running.get(group, []), servers - int(counts[group]), np.delete(counts, group))
         if chosen is not None:
-            moved = sum(size for size, _ in chosen)
-            moves = (len(chosen), moved, group, [job for _, job in chosen])
+            moves = (len(chosen), sum(size for size, _ in chosen), group, [job for _, job in chosen])
             best = moves if best is None else min(best, moves)
     return None if best is None else _moves(cluster, placer, best[2], best[3], servers)
 
@@ -438,8 +437,7 @@ def _start_most(cluster: ClusterState, placer: JointPlacer, jobs: Sequence[int],
     fit = [job for job in jobs if cluster.size[job] <= count]
     if not fit:
         return 0
-    values = [cluster.size[job] for job in fit]
-    placed = placer.together(free.copy(), [cluster.kind[job] for job in fit], values)
+    placed = placer.together(free.copy(), [cluster.kind[job] for job in fit], [cluster.size[job] for job in fit])
     started = [(job, servers) for job, servers in zip(fit, placed, strict=True) if servers is not None]
     for job, servers in started:
         cluster.start(job, servers)

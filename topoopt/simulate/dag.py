@@ -120,8 +120,7 @@ def job_graph(name: str, cluster: Cluster, graph: TaskGraph, begins: Floats) -> 
         behind[server] = task
     steps, ends = NamedSteps(), [_ends(graph, task) for task in range(graph.tasks)]
     for task in range(graph.tasks):
-        after = [name for before in waits[task] for name in ends[before]]
-        _add(steps, graph, task, after)
+        _add(steps, graph, task, [name for before in waits[task] for name in ends[before]])
     problem = steps.problem(name, (cluster.degree,) * cluster.servers, cluster.link_gbps)
     if not problem.transfers:
         text = "nothing goes from a server to another"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from topoopt.core.arrays import Floats, Int32s, Ints
-from topoopt.core.errors import InfeasibleError, InputError, Problem
+from topoopt.core.errors import InfeasibleError, Problem, raise_any
 from topoopt.core.parallelism import PassKind, PipelineSchedule, PipelineShape, StageCosts
 from topoopt.native import pipeline
 
@@ -98,8 +98,7 @@ def one_f_one_b(shape: PipelineShape) -> PassOrders:
 def interleaved(shape: PipelineShape) -> PassOrders:
     """The same over chunks: groups of micro-batches pass one chunk of a rank, then the next (arXiv:2104.04473)."""
     m, group = shape.micro_batches, shape.group or shape.ranks
-    passes = _interleaved(shape.ranks, m, shape.chunks, group)
-    return in_a_line(shape, passes, 2 * m * shape.chunks)
+    return in_a_line(shape, _interleaved(shape.ranks, m, shape.chunks, group), 2 * m * shape.chunks)
 
 
 def zb_h1(shape: PipelineShape) -> PassOrders:
@@ -601,20 +600,13 @@ GROUPS: tuple[Rule, ...] = (
 SCHEDULES: Mapping[PipelineSchedule, ScheduleLine] = {
     PipelineSchedule.GPIPE: ScheduleLine("all forward passes, then all backward ones", _plain(gpipe), (ONE_CHUNK,)),
     PipelineSchedule.ONE_F_ONE_B: ScheduleLine(
-        "one forward, one backward pass in turn",
-        _plain(one_f_one_b),
-        (ONE_CHUNK,),
-        one_f_one_b_period,
+        "one forward, one backward pass in turn", _plain(one_f_one_b), (ONE_CHUNK,), one_f_one_b_period
     ),
     PipelineSchedule.INTERLEAVED: ScheduleLine(
         "the same over several stages a rank", _plain(interleaved), GROUPS, interleaved_period
     ),
     PipelineSchedule.ZB_H1: ScheduleLine(
-        "1f1b with gradients of weights put off, in its memory",
-        _plain(zb_h1),
-        (ONE_CHUNK,),
-        zb_h1_period,
-        splits=True,
+        "1f1b with gradients of weights put off, in its memory", _plain(zb_h1), (ONE_CHUNK,), zb_h1_period, splits=True
     ),
     PipelineSchedule.ZB_2P: ScheduleLine(
         "greedy zero-bubble rounds in twice the memory", _zb_2p, (ONE_CHUNK,), splits=True
@@ -660,9 +652,7 @@ def pass_orders(
         InputError: the schedule does not allow the shape.
         InfeasibleError: the room does not suffice.
     """
-    problems = schedule_problems(schedule, shape)
-    if problems:
-        raise InputError(problems)
+    raise_any(schedule_problems(schedule, shape))
     return SCHEDULES[schedule].order(shape, ticks, memory)
 
 
@@ -709,8 +699,7 @@ def pipeline_time(
     ticks = TickCosts.of(costs, shape.micro_batches)
     period = None if whole or entry.period is None else entry.period(shape)
     while period is not None:
-        few = replace(shape, micro_batches=period.few)
-        orders = pass_orders(schedule, few, ticks, held)
+        orders = pass_orders(schedule, replace(shape, micro_batches=period.few), ticks, held)
         part = timed(orders, ticks)
         shift = shift_of(period, orders, part)
         if shift is not None:

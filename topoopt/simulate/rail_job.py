@@ -5,9 +5,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 
 from topoopt.core.arrays import NS_PER_S, Floats
-from topoopt.core.errors import InputError, Problem
+from topoopt.core.errors import Problem, raise_any
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.parallelism import ParallelDimension as D
 from topoopt.core.parallelism import ParallelStrategy, PipelineSchedule
@@ -45,9 +46,7 @@ def rail_job(problem: LlmTrainingProblem, strategy: ParallelStrategy, settings: 
     """
     columns = columns_of([strategy], problem.model.layers)
     beside, expert_beside = ranks_beside(problem, columns)
-    problems = list(_problems(problem, strategy, beside, float(expert_beside[0])))
-    if problems:
-        raise InputError(problems)
+    raise_any(list(_problems(problem, strategy, beside, float(expert_beside[0]))))
     rates = GroupRates.of(problem, columns)
     stages = stage_times(problem, strategy, rates)
     slow, shape = problem.cluster.slowdown, pipeline_shape(problem, strategy)
@@ -89,9 +88,7 @@ def rail_job(problem: LlmTrainingProblem, strategy: ParallelStrategy, settings: 
         ports=settings.ports,
         circuit_share=rate / cluster.gpu_gbps,
     )
-    short = list(_short(job))
-    if short:
-        raise InputError(short)
+    raise_any(list(_short(job)))
     return job
 
 
@@ -253,7 +250,10 @@ def rail_timetable(job: RailJob, strategy: ParallelStrategy, gpus_per_server: in
     begins = {0, *(at for row in times for at, _ in row)}
     begins |= {(at + delay_ns) % step_ns for at in begins}
     cuts = sorted(begins)
-    served = [[_served(row, only.pipeline, at) for at in cuts] for row, only in zip(times, step.plan, strict=True)]
+    served = [
+        [row[bisect_right(row, at, key=itemgetter(0)) - 1][1] if row else only.pipeline for at in cuts]
+        for row, only in zip(times, step.plan, strict=True)
+    ]
     states = []
     for want in wanted.values():
         both = [all(served[rank][k] in splits for rank, splits in want) for k in range(len(cuts))]
@@ -315,10 +315,6 @@ def _times(step: SwitchedStep, rank: int, step_ns: int) -> list[tuple[int, PortS
             assert event.after is not None
             times.append((round(event.begin_s * NS_PER_S) % step_ns, event.after))
     return sorted(times, key=lambda row: row[0])
-
-
-def _served(times: list[tuple[int, PortSplit]], only: PortSplit, at: int) -> PortSplit:
-    return times[bisect_right(times, at, key=lambda row: row[0]) - 1][1] if times else only
 
 
 def _states(want: list[bool], cuts: list[int], step_ns: int, delay_ns: int) -> list[str]:

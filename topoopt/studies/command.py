@@ -15,7 +15,7 @@ from topoopt.core.process import INTERRUPTED
 from topoopt.core.proofs import StopReason
 from topoopt.files.atomic import require_new, sole_target
 from topoopt.page import options
-from topoopt.page.output import EXIT_OF_STOP, Output
+from topoopt.page.output import EXIT_OF_STOP, Output, say
 from topoopt.page.render import TerminalTable
 
 StudyArgument = Annotated[Path, typer.Argument(help="Study file (YAML or JSON).")]
@@ -111,7 +111,7 @@ def _show_tally(console: Console, document: dict[str, Any], rows: list[dict[str,
     text = f"{document['name']}: {document['done']} of {document['total']} runs done"
     text += f", {names}" if failed else ""
     text += f", {document['missing']} missing" if document["missing"] else ""
-    console.print(text, markup=False, soft_wrap=True, highlight=False)
+    say(console, text)
     bad = [row for row in rows if row["outcome"] in failed]
     if bad:
         table = TerminalTable("run", "instance", "method", "seed", "outcome", "reason")
@@ -121,7 +121,7 @@ def _show_tally(console: Console, document: dict[str, Any], rows: list[dict[str,
         console.print(table)
         if len(bad) > 20:
             console.print(f"and {len(bad) - 20} more, in the table", markup=False)
-    console.print(f"written: {document['table']}", markup=False, soft_wrap=True, highlight=False)
+    say(console, f"written: {document['table']}")
 
 
 def report(
@@ -151,8 +151,8 @@ def report(
 
         def show(console: Console) -> None:
             if not installed():
-                console.print(MISSING, markup=False, highlight=False, soft_wrap=True)
-            console.print(f"written: {file}, {table}", markup=False, soft_wrap=True, highlight=False)
+                say(console, MISSING)
+            say(console, f"written: {file}, {table}")
 
         output.result({"rows": len(rows), "report": str(file), "table": str(table)}, show, answer(rows))
         return 0

@@ -26,7 +26,7 @@ from typing import Any
 
 from solvers.processes import POLL_S, TRIES, Crew, Done, DoTask, Gather, Tell, completed, processes
 from solvers.stop import Stop
-from topoopt.core.errors import InputError, Problem, TopooptError
+from topoopt.core.errors import InputError, Problem, TopooptError, raise_any
 
 Opener = Callable[[Path, int, int], AbstractContextManager[Executor]]
 """(folder for files, minutes and MiB that a task may take) -> the executor, until the block ends."""
@@ -76,8 +76,7 @@ def opener_of(name: str, options: Mapping[str, str], jobs: int) -> Opener | None
         for key in options
         if key not in accepted
     ]
-    if unknown:
-        raise InputError(unknown)
+    raise_any(unknown)
     if name == "local":
         return None
     if name == "dask":

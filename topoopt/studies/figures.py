@@ -216,8 +216,7 @@ def _bars(figure: Figure, rows: Rows, factors: Sequence[str], study: StudyFile) 
     text = f"{y} by {x} and {column}"
     if not marks:
         return _drawing(figure, text)
-    title = f"{study.names.get(y, y)} (mean)"
-    up = number_axis("y", title, [mark["y"] for mark in marks], log=figure.log_y, zero=True)
+    up = number_axis("y", f"{study.names.get(y, y)} (mean)", [mark["y"] for mark in marks], log=figure.log_y, zero=True)
     return _drawing(figure, text, svg(bar_chart(marks, names, [name for name, _ in groups], x, up), text))
 
 
@@ -249,8 +248,7 @@ def _matrix(figure: Figure, rows: Rows, factors: Sequence[str], study: StudyFile
     note = f"{byte_size(float(matrix.sum()))} between {pairs}, {byte_size(float(matrix.max()))} at most."
     if len(matrices) > 1:
         note += f" The first of {counted(len(matrices), 'run')}."
-    title = _drawing(figure, text)["title"]
-    picture = intensity_plot(matrix, title, scale=LOGARITHMIC if figure.log_y else LINEAR)
+    picture = intensity_plot(matrix, _drawing(figure, text)["title"], scale=LOGARITHMIC if figure.log_y else LINEAR)
     return _drawing(figure, text, picture, note)
 
 

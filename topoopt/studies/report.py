@@ -12,7 +12,7 @@ from topoopt.page.vega import MISSING, installed
 from topoopt.studies.figures import Beside, Rows, agreement, agrees, draw, set_beside, signed_percent
 from topoopt.studies.results import FAILED, REJECTED, Row, chosen, compared, number_of, pivot, text_of
 from topoopt.studies.runner import collect_rows, read_plan
-from topoopt.studies.schema import Cell, Figure, Study, StudyFile, Table
+from topoopt.studies.schema import Figure, Study, StudyFile, Table
 
 
 def _counts(rows: Rows) -> dict[str, int]:
@@ -131,8 +131,7 @@ def _comparison_grid(file: StudyFile, rows: Rows, factors: Sequence[str]) -> Gri
         return None
     by, value = (file.names.get(name, name) for name in (file.compare.by, file.compare.value))
     headings = (by, "runs", "with a value", "best of the case", "mean", "median", "worst")
-    title = f"{value} against {file.compare.baseline or 'the best'} of the same case"
-    return _text_grid(title, headings, lines, (0,))
+    return _text_grid(f"{value} against {file.compare.baseline or 'the best'} of the same case", headings, lines, (0,))
 
 
 def _grid(table: Table, rows: Rows, file: StudyFile) -> Grid:
@@ -151,8 +150,7 @@ def _published_grid(beside: Sequence[Beside]) -> Grid:
         lines.append((figure.what, texts[0], number(figure.value), texts[1], figure.source, reason))
     headings = ("figure", "ours", "published", "difference", "source", "why")
     shown = len(headings) if any(line[-1] for line in lines) else len(headings) - 1
-    cut = [line[:shown] for line in lines]
-    return _text_grid("Ours and the published figures", headings[:shown], cut, (0, 4, 5))
+    return _text_grid("Ours and the published figures", headings[:shown], [line[:shown] for line in lines], (0, 4, 5))
 
 
 def _line(row: Row, factors: Sequence[str]) -> dict[str, str]:
@@ -174,7 +172,7 @@ def _line(row: Row, factors: Sequence[str]) -> dict[str, str]:
         "outcome": outcome,
         "css": "bad" if outcome in FAILED else "",
         "reason": str(row.get("reason") or ""),
-        "objective": _with_unit(figures[0], row.get("objective_unit")),
+        "objective": "" if figures[0] is None else f"{number(figures[0])} {row.get('objective_unit') or ''}".strip(),
         "bound": "" if figures[1] is None else number(figures[1]),
         "gap": "" if gap is None else f"{gap:.2%}",
         "check": {True: "passed", False: "FAILED"}.get(check, "") if isinstance(check, bool) else "",
@@ -182,7 +180,3 @@ def _line(row: Row, factors: Sequence[str]) -> dict[str, str]:
         "instance_hash": str(row.get("instance_sha256") or "")[:12],
         "command": str(row.get("command") or ""),
     }
-
-
-def _with_unit(value: float | None, unit: Cell) -> str:
-    return "" if value is None else f"{number(value)} {unit or ''}".strip()

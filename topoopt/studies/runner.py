@@ -20,7 +20,7 @@ from topoopt.files.documents import Limits as FileLimits
 from topoopt.files.documents import load_document, parse_document
 from topoopt.files.reader_fields import Findings
 from topoopt.page.options import solving_bar
-from topoopt.page.output import Output
+from topoopt.page.output import Output, say
 from topoopt.studies.execute import FAILURES, ONE_THREAD, PROGRAM, clean, elsewhere, in_forks, locked, read_rows
 from topoopt.studies.executors import gather_of
 from topoopt.studies.expand import MEMORY_MIB, WALL_S
@@ -248,8 +248,7 @@ def attend(output: Output, study: Study, out: Path, **settings: Any) -> tuple[di
             if run.outcome in (*FAILURES, "environment"):
                 failed += 1
                 if run.outcome != "interrupted":
-                    text = f"{run.outcome}: {run.instance} {run.method or ''} {run.reason}"
-                    output.remarks.print(text, markup=False, soft_wrap=True, highlight=False)
+                    say(output.remarks, f"{run.outcome}: {run.instance} {run.method or ''} {run.reason}")
             bar(f"study, {failed} failed" if failed else "study", done, total)
 
         counts = run_study(study, out, on_plan=on_plan, on_row=on_row, **settings)

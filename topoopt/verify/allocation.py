@@ -46,9 +46,8 @@ AllocationResult = Result[AllocationProblem, AllocationPlan]
 def usage_of(problem: AllocationProblem) -> tuple[Ints, Ints, Floats]:
     """Return the resources that the routes use, as one sparse matrix in coordinates.
 
-    Returns
-    -------
-    Resource and route, int64[e] each; and float64[e], part of the traffic of the route on the resource.
+    Returns:
+        Resource and route, int64[e] each; and float64[e], part of the traffic of the route on the resource.
     """
     routes = [(transfer, route) for transfer in problem.transfers for route in transfer.routes]
     resources, fractions = zip(*(resources_of(problem, *row) for row in routes), strict=True)
@@ -138,10 +137,9 @@ def objective_value(problem: AllocationProblem, plan: AllocationPlan) -> float:
 def priced_bound(problem: AllocationProblem, certificate: Certificate) -> tuple[Mapping[int, Fraction], Fraction]:
     """Return (value, limit) that the prices of a certificate prove: sum of value_t * rate_t <= limit, for all rates.
 
-    Raises
-    ------
-    ValueError
-        Prices or multipliers that are negative, not finite, or of something that does not exist or has no limit.
+    Raises:
+        ValueError: prices or multipliers that are negative, not finite, or of something that does not exist or has no
+            limit.
     """
     capacity, transfers = problem.shared_gbps(), problem.transfers
     price = _entries(certificate, "resources", "price", len(capacity))
@@ -187,10 +185,8 @@ def max_gbps(problem: AllocationProblem, transfer: Transfer) -> Fraction:
 def level_bound(problem: AllocationProblem, certificate: Certificate) -> Fraction:
     """Return a level that no allocation exceeds for all transfers.
 
-    Raises
-    ------
-    ValueError
-        The certificate bounds no level.
+    Raises:
+        ValueError: the certificate bounds no level.
     """
     value, limit = priced_bound(problem, certificate)
     base, gain = base_and_gain(problem)

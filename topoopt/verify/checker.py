@@ -97,10 +97,8 @@ class WorkBudget:
     def take(self, work: float) -> None:
         """Spend what is about to be done.
 
-        Raises
-        ------
-        BeyondWorkError
-            It is more than is left.
+        Raises:
+            BeyondWorkError: it is more than is left.
         """
         if not work <= self.left:
             raise BeyondWorkError(f"{work:.3g} events are more than the {self.left:.3g} that this check has left")
@@ -296,7 +294,6 @@ def check_bound(
     derivations: Derivations,
     value: float,
     *,
-    code: str = "bound",
     maximise: bool = False,
     less: Tolerance = Tolerance.ROUNDING,
     absolute: float = 0.0,
@@ -310,7 +307,6 @@ def check_bound(
         derivations: of the arguments this kind accepts; they may raise InputError, InfeasibleError or ValueError where
             the certificate in the file proves nothing.
         value: of the objective.
-        code: of the violations.
         maximise: whether it is an upper bound.
         less: part by which it may say less than what is derived; never more than rounding may it say more.
         absolute: what may be rounding besides.
@@ -318,17 +314,17 @@ def check_bound(
     derive = derivations.get(bound.argument)
     if derive is None:
         allowed = ", ".join(derivations) or "none"
-        findings.add(code, f"{bound.argument} proves no bound here; what is derived again: {allowed}")
+        findings.add("bound", f"{bound.argument} proves no bound here; what is derived again: {allowed}")
         return
     try:
         proven = derive()
     except (InputError, InfeasibleError, ValueError) as error:
-        findings.add(code, f"{bound.argument} proves nothing here: {error}")
+        findings.add("bound", f"{bound.argument} proves nothing here: {error}")
         return
     expected = max(proven, value) if maximise else min(proven, value)
     more = beats(bound.value, expected, Tolerance.ROUNDING, maximise=not maximise, absolute=absolute)
     if more or beats(expected, bound.value, less, maximise=not maximise, absolute=absolute):
-        findings.add(code, f"{bound.argument} proves {proven!r}, the solution states {bound.value!r}")
+        findings.add("bound", f"{bound.argument} proves {proven!r}, the solution states {bound.value!r}")
 
 
 def check_claim(
@@ -371,26 +367,26 @@ Derivation = Callable[[Any, Sequence[Certificate]], float]
 class Checker:
     """What is particular about a kind.
 
-    Attributes
-    ----------
-    objective : problem -> name and unit of the objective.
-    constraints : what a plan must keep, in this order; after a violated constraint no later one is evaluated, since it
-        may rely on the earlier ones.
-    value : (problem, plan) -> objective of a plan that keeps the constraints.
-    arguments : problem -> the arguments that count for it, each with its derivation.
-    scale : problem -> size of the figures whose rounding the objective inherits; 0 for none.
-    claims : arguments that a result may claim without proof.
-    exhaustive : arguments that take long to derive and need a certificate; assembly takes their bounds of the method.
-    work : (problem, result) -> events that the derivation of the bound takes; beyond the depth it is left out.
-    of_results : constraints of (problem, result), for what a plan says that is held against the certificates.
-    unchecked : (problem, plan) -> (part of the plan, why nothing recomputes it).
-    further : (problem, result) -> why a plan whose objective meets the bound is not optimal, for kinds with more than
-        one objective; None for kinds with one.
-    evidence : (log, problem, result) -> None; reports what is wrong with certificates and statements beside the bound
-        of the objective, and which of them cannot be recomputed.
-    less : by how much a bound may state less than its argument derives.
-    tolerance, optimal : of recomputed figures, and of an objective that meets its bound.
-    claim_tolerance : by how much a claimed bound may be past the objective.
+    Attributes:
+        objective: problem -> name and unit of the objective.
+        constraints: what a plan must keep, in this order; after a violated constraint no later one is evaluated, since
+            it may rely on the earlier ones.
+        value: (problem, plan) -> objective of a plan that keeps the constraints.
+        arguments: problem -> the arguments that count for it, each with its derivation.
+        scale: problem -> size of the figures whose rounding the objective inherits; 0 for none.
+        claims: arguments that a result may claim without proof.
+        exhaustive: arguments that take long to derive and need a certificate; assembly takes their bounds of the
+            method.
+        work: (problem, result) -> events that the derivation of the bound takes; beyond the depth it is left out.
+        of_results: constraints of (problem, result), for what a plan says that is held against the certificates.
+        unchecked: (problem, plan) -> (part of the plan, why nothing recomputes it).
+        further: (problem, result) -> why a plan whose objective meets the bound is not optimal, for kinds with more
+            than one objective; None for kinds with one.
+        evidence: (log, problem, result) -> None; reports what is wrong with certificates and statements beside the
+            bound of the objective, and which of them cannot be recomputed.
+        less: by how much a bound may state less than its argument derives.
+        tolerance, optimal: of recomputed figures, and of an objective that meets its bound.
+        claim_tolerance: by how much a claimed bound may be past the objective.
     """
 
     objective: Callable[[Any], tuple[str, str]]
@@ -413,15 +409,13 @@ class Checker:
     def __call__(self, problem: Any, result: Result[Any, Any], depth: CheckDepth) -> CheckFindings:
         """Check a result of any content; never raises.
 
-        Parameters
-        ----------
-        problem : taken as valid.
-        result : not trusted; its stored verdict is not read.
-        depth : how much may be recomputed.
+        Args:
+            problem: taken as valid.
+            result: not trusted; its stored verdict is not read.
+            depth: how much may be recomputed.
 
-        Returns
-        -------
-        All violations, and the figures that were not recomputed.
+        Returns:
+            All violations, and the figures that were not recomputed.
         """
         log = ViolationLog()
         log.guard("identity", "the head", lambda: self._identity(log, problem, result))

@@ -208,10 +208,8 @@ def _proven_first(argument: Argument, problem: CollectiveProblem, certificates: 
 def proven_value(problem: CollectiveProblem, certificates: Limits) -> float:
     """Return the bound on the objective, in its unit.
 
-    Raises
-    ------
-    ValueError
-        A cut, multipliers or lengths that prove nothing.
+    Raises:
+        ValueError: a cut, multipliers or lengths that prove nothing.
     """
     bandwidth = float(bandwidth_us(problem, certificates))
     if problem.objective == "latency":
@@ -225,10 +223,8 @@ def proven_value(problem: CollectiveProblem, certificates: Limits) -> float:
 def bandwidth_us(problem: CollectiveProblem, certificates: Limits) -> Fraction:
     """Return the us that the bytes of any schedule take: through the cut, by the multipliers, or over the lengths.
 
-    Raises
-    ------
-    ValueError
-        The certificates are not those of the problem, or prove nothing.
+    Raises:
+        ValueError: the certificates are not those of the problem, or prove nothing.
     """
     expected = expected_certificates(problem)
     if tuple(certificate.argument for certificate in certificates) not in expected:
@@ -376,15 +372,13 @@ def tree_units(problem: CollectiveProblem, lengths: Sequence[int], symmetries: S
     AllReduce with a tree to and a tree from the root where both are shortest. Vectors of process groups count as often
     as they are larger.
 
-    Parameters
-    ----------
-    lengths : of links, whole numbers.
-    symmetries : permutations of the nodes, one after the other; of ranks alike under them one is looked at.
+    Args:
+        lengths: of links, whole numbers.
+        symmetries: permutations of the nodes, one after the other; of ranks alike under them one is looked at.
 
-    Raises
-    ------
-    ValueError
-        Negative lengths, another number of them than links, symmetries that keep not everything, a rank out of reach.
+    Raises:
+        ValueError: negative lengths, another number of them than links, symmetries that keep not everything, a rank out
+            of reach.
     """
     network, collective = problem.network, problem.collective
     if len(lengths) != len(network.arcs) or min(lengths, default=0) < 0 or max(lengths, default=0) >= LONGEST:
@@ -418,10 +412,8 @@ def tree_units(problem: CollectiveProblem, lengths: Sequence[int], symmetries: S
 def _orbits(problem: CollectiveProblem, lengths: Ints, symmetries: Ints) -> Ints:
     """int64[V], the least node of the orbit of every node under permutations that are verified.
 
-    Raises
-    ------
-    ValueError
-        No permutations of the nodes, or some that do not keep ranks, process groups, units and lengths.
+    Raises:
+        ValueError: no permutations of the nodes, or some that do not keep ranks, process groups, units and lengths.
     """
     network = problem.network
     nodes, arcs = network.nodes, network.arcs.astype(np.int64)
@@ -459,9 +451,8 @@ def _orbits(problem: CollectiveProblem, lengths: Ints, symmetries: Ints) -> Ints
 def least_arborescence(cost: Ints, root: int) -> int:
     """Least total cost of arcs by which a root reaches all nodes: cheapest arcs in, cycles contracted (Edmonds 1967).
 
-    Parameters
-    ----------
-    cost : int64[n, n], of the arc from row to column, below 2^49.
+    Args:
+        cost: int64[n, n], of the arc from row to column, below 2^49.
     """
     cost, total, large = cost.copy(), 0, np.int64(1 << 55)
     while True:
@@ -582,14 +573,11 @@ def distances(
 ) -> dict[int, Number]:
     """Return the shortest distance from a rank to every other one (Dijkstra, in the numbers of the lengths).
 
-    Parameters
-    ----------
-    relaying : whether paths may lead through other ranks.
+    Args:
+        relaying: whether paths may lead through other ranks.
 
-    Raises
-    ------
-    ValueError
-        A rank is out of reach.
+    Raises:
+        ValueError: a rank is out of reach.
     """
     out: dict[int, list[tuple[int, Number]]] = {}
     for (tail, head), length in zip(network.arcs.tolist(), lengths, strict=True):

@@ -401,17 +401,13 @@ def close_boxes(
 ) -> None:
     """Go through a tree of a proof: no circuits do the job before the target, or no fewer than so many.
 
-    Parameters
-    ----------
-    makespan : of the job over circuits.
-    fewest : None: that of any number of circuits is shown.
+    Args:
+        makespan: of the job over circuits.
+        fewest: None: that of any number of circuits is shown.
 
-    Raises
-    ------
-    ValueError
-        It is no tree of boxes, or one of them is not closed.
-    BeyondWorkError
-        It takes more events than there are.
+    Raises:
+        ValueError: it is no tree of boxes, or one of them is not closed.
+        BeyondWorkError: it takes more events than there are.
     """
 
     def closes(box: Box) -> bool:
@@ -507,23 +503,17 @@ def makespan_of(problem: DagTopologyProblem, plan: DagTopologyPlan) -> float:
 
 
 def proven_makespan(
-    problem: DagTopologyProblem,
-    certificates: Sequence[Certificate],
-    events: float,
-    plan: DagTopologyPlan | None = None,
+    problem: DagTopologyProblem, certificates: Sequence[Certificate], events: float, plan: DagTopologyPlan | None = None
 ) -> float:
     """Walk both trees of the one certificate of a problem; without a plan the first alone, which is for the makespan.
 
-    Returns
-    -------
-    The time before which no circuits do the job.
+    Returns:
+        The time before which no circuits do the job.
 
-    Raises
-    ------
-    ValueError
-        There is another number of certificates, or of another argument, something in it is needless, or a box is open.
-    BeyondWorkError
-        The boxes take more events than there are.
+    Raises:
+        ValueError: there is another number of certificates, or of another argument, something in it is needless, or a
+            box is open.
+        BeyondWorkError: the boxes take more events than there are.
     """
     if [certificate.argument for certificate in certificates] != [Argument.CIRCUIT_BRANCHING]:
         raise ValueError(f"one certificate expected, for {Argument.CIRCUIT_BRANCHING}")

@@ -144,10 +144,8 @@ class BandwidthProof:
     def of(cls, problem: HierarchicalProblem, certificate: Certificate) -> BandwidthProof:
         """Return the content of a certificate.
 
-        Raises
-        ------
-        ValueError
-            It is for something else, of no design, or its arrays do not fit each other.
+        Raises:
+            ValueError: it is for something else, of no design, or its arrays do not fit each other.
         """
         if certificate.argument is not Argument.BANDWIDTH_PRICES:
             raise ValueError(f"a certificate for {certificate.argument}")
@@ -468,11 +466,7 @@ def _sums(job: HierarchicalWorkload, dimensions: int) -> tuple[float, list[float
 
 
 def _formula(
-    problem: HierarchicalProblem,
-    network: HierarchicalNetwork,
-    compute: float,
-    own: Sequence[float],
-    rounding: float,
+    problem: HierarchicalProblem, network: HierarchicalNetwork, compute: float, own: Sequence[float], rounding: float
 ) -> float:
     """The bound less its rounding, which is so large a part of each sum at most."""
     prices = [network.npus * (item.usd_per_gbytes_per_s or 0.0) for item in network.dimensions]

@@ -208,10 +208,8 @@ def assignment_prices(problem: ParallelCircuitsProblem, certificates: Sequence[C
     v together, one of length D or two at least. Between two demands the worth of a permutation is linear in a, so that
     its ratio to its time is greatest at 0+, at a demand, or at the longest duration.
 
-    Raises
-    ------
-    ValueError
-        There are too many servers, prices are negative or not finite, or arrays have another size.
+    Raises:
+        ValueError: there are too many servers, prices are negative or not finite, or arrays have another size.
     """
     demand, servers = problem.demand_us, problem.servers
     bounds = [0.0]
@@ -267,10 +265,8 @@ def configuration_tree(problem: ParallelCircuitsProblem, certificates: Sequence[
     c whose sum is 1, T is at least sum y D + sum v + sum of (c delay - v(P) + A min(0, c - y(P))) over the used
     configurations and those of the open ones where it is negative; A is the longest that a configuration may last.
 
-    Raises
-    ------
-    ValueError
-        There are too many servers, or the tree is none, or multipliers are negative or not finite.
+    Raises:
+        ValueError: there are too many servers, or the tree is none, or multipliers are negative or not finite.
     """
     bounds = [0.0]
     for certificate in of_argument(certificates, Argument.CONFIGURATION_TREE):

@@ -117,12 +117,11 @@ def _server_seconds(problem: RegionalCircuitsProblem, sent: Sequence[tuple[float
 class RunProof:
     """The content of a certificate, each array of the right type and length.
 
-    Attributes
-    ----------
-    first, last : steps of the run.
-    bound_s : what its transfers take at least.
-    tree : int64[nodes, 2], pair and count of each split; a pair of -1 closes a box.
-    multipliers : float64[closed boxes, 3 n].
+    Attributes:
+        first, last: steps of the run.
+        bound_s: what its transfers take at least.
+        tree: int64[nodes, 2], pair and count of each split; a pair of -1 closes a box.
+        multipliers: float64[closed boxes, 3 n].
     """
 
     first: int
@@ -135,10 +134,8 @@ class RunProof:
     def of(cls, problem: RegionalCircuitsProblem, certificate: Certificate) -> RunProof:
         """Return the content of a certificate.
 
-        Raises
-        ------
-        ValueError
-            It is for something else, of steps that do not exist, or its arrays do not fit each other.
+        Raises:
+            ValueError: it is for something else, of steps that do not exist, or its arrays do not fit each other.
         """
         if certificate.argument is not Argument.CIRCUIT_PRICES:
             raise ValueError(f"a certificate for {certificate.argument}")
@@ -163,10 +160,8 @@ class RunProof:
 def proofs_of(problem: RegionalCircuitsProblem, certificates: Sequence[Certificate]) -> list[RunProof]:
     """Return the proofs of all certificates, one a run of steps.
 
-    Raises
-    ------
-    ValueError
-        A certificate is malformed, or two are of the same run.
+    Raises:
+        ValueError: a certificate is malformed, or two are of the same run.
     """
     proofs = [RunProof.of(problem, certificate) for certificate in certificates]
     if len({(proof.first, proof.last) for proof in proofs}) < len(proofs):
@@ -177,10 +172,8 @@ def proofs_of(problem: RegionalCircuitsProblem, certificates: Sequence[Certifica
 def check_boxes(problem: RegionalCircuitsProblem, proof: RunProof) -> None:
     """Visit the boxes of a proof.
 
-    Raises
-    ------
-    ValueError
-        The tree is none, or a box is not closed by its multipliers.
+    Raises:
+        ValueError: the tree is none, or a box is not closed by its multipliers.
     """
     pairs = np.array(problem.pairs, dtype=np.int64).reshape(-1, 2)
     high = np.array(problem.ports, dtype=np.int64)[pairs].min(axis=1)
@@ -209,13 +202,13 @@ def excluded(
 ) -> bool:
     """Return whether prices show that no circuits of a box carry a demand by a time.
 
-    Parameters
-    ----------
-    pairs : int64[P, 2], those of the problem.
-    demand : float64[n, n], bytes.
-    time : seconds.
-    low, high : int64[P], circuits of each pair.
-    prices : float64[3 n], finite and not negative: of all ports of each server, and of all that leaves and reaches it.
+    Args:
+        pairs: int64[P, 2], those of the problem.
+        demand: float64[n, n], bytes.
+        time: seconds.
+        low, high: int64[P], circuits of each pair.
+        prices: float64[3 n], finite and not negative: of all ports of each server, and of all that leaves and reaches
+            it.
     """
     with np.errstate(all="ignore"):
         total = prices.sum()
@@ -256,10 +249,8 @@ def least_time(problem: RegionalCircuitsProblem, certificates: Sequence[Certific
     Circuits stay over runs of steps. A run takes no less than its parts by themselves together; each run but the first
     costs its stall. The bound is the cheapest partition of the steps into runs.
 
-    Raises
-    ------
-    ValueError
-        A certificate proves nothing.
+    Raises:
+        ValueError: a certificate proves nothing.
     """
     proofs = proofs_of(problem, certificates)
     for proof in proofs:

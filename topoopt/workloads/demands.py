@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from topoopt.core.arrays import Floats
-from topoopt.core.errors import InputError, Problem
+from topoopt.core.errors import Problem, raise_any
 
 LOGNORMAL_SIGMA = 1.5
 """Standard deviation of the logarithm of a skewed demand."""
@@ -91,8 +91,7 @@ def demand_matrix(family: str, servers: int, *, seed: int = 0) -> Floats:
         problems.append(Problem("demand needs two servers", path="servers", value=str(servers), allowed=">= 2"))
     if seed < 0:
         problems.append(Problem("seed is negative", path="demand.seed", value=str(seed), allowed=">= 0"))
-    if problems:
-        raise InputError(problems)
+    raise_any(problems)
     return DEMAND_FAMILIES[family](servers, np.random.default_rng(seed))
 
 
@@ -144,8 +143,7 @@ def hot_experts(servers: int, settings: HotExperts, *, seed: int = 0) -> Floats:
         )
         if wrong
     ]
-    if problems:
-        raise InputError(problems)
+    raise_any(problems)
     rng = np.random.default_rng(seed)
     matrices = np.empty((settings.steps, servers, servers))
     for k in range(settings.steps):

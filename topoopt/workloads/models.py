@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from topoopt.core.arrays import MIB
-from topoopt.core.errors import InputError, Problem
+from topoopt.core.errors import InputError, Problem, raise_any
 from topoopt.core.placement import GraphOperator, Tensor
 from topoopt.core.workload import Operator, OperatorInput, Split, Workload
 from topoopt.workloads.operators import (
@@ -617,8 +617,7 @@ def nodes_of(workload: Workload) -> list[ForwardNode]:
         nodes.append(
             ForwardNode(operator.name, whole.forward_ms, whole.backward_ms, whole.server_memory_bytes, tuple(inputs))
         )
-    if problems:
-        raise InputError(problems)
+    raise_any(problems)
     return nodes
 
 
@@ -709,8 +708,7 @@ def _layered(build: _BranchyBuilder, layers: int, branches: int) -> None:
     for layer in range(1, layers):
         now = []
         for index in range(branches):
-            sources = build.pick(before, build.draw(3))
-            now.append(build.add(f"layer{layer}_{index}", sources))
+            now.append(build.add(f"layer{layer}_{index}", build.pick(before, build.draw(3))))
         before = now
 
 

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Protocol
 
 from topoopt.core.arrays import GIB
-from topoopt.core.errors import InputError, Problem
+from topoopt.core.errors import InputError, Problem, raise_any
 from topoopt.core.workload import OperatorInput, Split
 
 ACTIVATION_BYTES = 4
@@ -214,8 +214,7 @@ def complete_sizes(model: ModelSpec, sizes: Mapping[str, int]) -> dict[str, int]
             problems.append(Problem("not an integer", path=where, value=repr(value), allowed=allowed))
         elif not low <= value <= high:
             problems.append(Problem("out of range", path=where, value=str(value), allowed=allowed))
-    if problems:
-        raise InputError(problems)
+    raise_any(problems)
     return {name: sizes.get(name, parameter.default) for name, parameter in table.items()}
 
 
@@ -663,8 +662,7 @@ class ProfileCosts:
                     allowed=", ".join(sorted(profile.operators)),
                 )
             )
-        if problems:
-            raise InputError(problems)
+        raise_any(problems)
         gpus = 1 if spec.one_gpu else job.gpus_per_server
         return tuple(
             Split(

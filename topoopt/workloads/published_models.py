@@ -88,9 +88,9 @@ def _oss(layers: int, experts: int) -> LanguageModel:
     return _sliding(uniform("", layers, 2880, _OSS, mlp, 201088), 128, 2)
 
 
-def _squared(layers: int, h: int, f: int, a: int, k: int, d: int = 128, *, tied: bool = False) -> LanguageModel:
+def _squared(layers: int, h: int, f: int, a: int, k: int, d: int = 128) -> LanguageModel:
     """Nemotron: an MLP of two matrices, 256 000 words."""
-    return uniform("", layers, h, Attention(a, k, d), Mlp(f, gated=False), 256000, norms=4, tied=tied)
+    return uniform("", layers, h, Attention(a, k, d), Mlp(f, gated=False), 256000, norms=4)
 
 
 _SHAPES: Mapping[str, LanguageModel] = {
@@ -136,11 +136,11 @@ _SHAPES: Mapping[str, LanguageModel] = {
     ),
     "nemotron3-super": _hybrid(
         4096, 131072, (40, 8, 40), (_states(128, 64), Attention(32, 2, 128)),
-        Experts(512, 22, 2688, 5376, gated=False, latent=1024),
+        Experts(512, 22, 2688, 5376, gated=False, latent=1024)
     ),
     "nemotron3-ultra": _hybrid(
         8192, 131072, (48, 12, 48), (_states(256, 64), Attention(64, 2, 128)),
-        Experts(512, 22, 5120, 10240, gated=False, latent=2048),
+        Experts(512, 22, 5120, 10240, gated=False, latent=2048)
     ),
     "nemotronh-56b": _hybrid(
         8192, 131072, (54, 10, 54), (_states(256, 64, 256), Attention(64, 8, 128)), Mlp(32768, gated=False)

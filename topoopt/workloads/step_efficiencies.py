@@ -293,11 +293,7 @@ def overlap_of(software: str, values: Mapping[str, float] | None = None) -> Over
 
 
 def model_rates(
-    device: str,
-    software: str,
-    formats: NumberFormats,
-    model: LanguageModel,
-    values: Mapping[str, float] | None = None,
+    device: str, software: str, formats: NumberFormats, model: LanguageModel, values: Mapping[str, float] | None = None
 ) -> ReachedRates:
     """What a device reaches with a model."""
     experts = model.experts

@@ -110,7 +110,7 @@ def test_prices_by_hand():
     book = default_price_book()
     cluster = make_cluster(128, 4, link_gbps=100.0)
     interface = 678 + 99 + 150 + 25 + 2 * 100
-    assert price_at(plan_parts(128, 4), book, 100.0) == pytest.approx(128 * 4 * interface)
+    assert price_at(plan_parts(4), book, 100.0) == pytest.approx(4 * interface)
     # The fat-tree of equal cost: 4 x 1152 USD a server buy a little more than one link of 200 Gbit/s.
     full = 815 + 6 * 198 + 5 * 374 + 3 * 150
     assert equal_cost_gbps(cluster, 1.0, book) == pytest.approx(200 * 4 * interface / full)

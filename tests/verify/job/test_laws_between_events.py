@@ -20,6 +20,7 @@ from topoopt.core.workload import (
     Placement,
     Split,
     Strategy,
+    StrategyCase,
     StrategyCertificate,
     Workload,
     strided_groups,
@@ -218,3 +219,30 @@ def test_no_slices_where_channels_are_cut() -> None:
         assert in_slices(2, workload, choices) is slices
         laws = strategy_laws(cluster, workload, choices).laws
         assert any(law.name.startswith(OF_SLICES) for law in laws) is slices
+
+
+def drawn_job(seed):
+    """Seven operators in 1, 2 or 4 parts of equal slices on four servers, some with weights or wide outputs."""
+    rng, operators = np.random.default_rng(seed), []
+    for o in range(7):
+        inputs = sorted(set(rng.integers(0, o, 2).tolist())) if o else ()
+        work = rng.uniform(0.5, 4)
+        ways = tuple(Split(k, work / k, 2 * work / k, 1) for k in (1, 2, 4))
+        width, weights = int(rng.choice([1, 3000])), (int(rng.choice([1, 1_000_000])),)
+        operators.append(operator(f"o{o}", inputs, ways, weights, width))
+    cluster = make_cluster(4, 2, LinkDirection.BIDIRECTIONAL, hop_latency_us=0.0)
+    return cluster, Workload("drawn", 4 * 64, tuple(operators))
+
+
+@pytest.mark.parametrize(("seed", "sliced_is_better"), [(0, True), (53, False), (58, False)])
+def test_the_better_of_both_lists_of_laws_counts(seed, sliced_is_better) -> None:
+    """With few programs the list with laws of slices may prove less: then the proof weighs none of them."""
+    cluster, workload = drawn_job(seed)
+    laws = strategy_laws(cluster, workload, choices_of(cluster, workload))
+    sliced, fewer = program_of(laws), program_of(laws, slices=False)
+    alone = [evaluate_certificate(laws, StrategyCertificate(prove(each, programs=13))) for each in (sliced, fewer)]
+    assert (alone[0] > alone[1]) is sliced_is_better
+    certificate = StrategyCertificate(prove(sliced, fewer=fewer, programs=13))
+    assert evaluate_certificate(laws, certificate) == max(alone)
+    weighed = [name for node in certificate.nodes if isinstance(node, StrategyCase) for name, _ in node.laws]
+    assert any(name.startswith(OF_SLICES) for name in weighed) is sliced_is_better

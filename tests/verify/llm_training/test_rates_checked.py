@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -12,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import topoopt
 from solvers.llm_training import evaluation, plan
 from tests.support.llm_plans import with_fabric, with_network
 from tests.support.valid_solutions import written
@@ -23,7 +21,6 @@ from topoopt.core.llm_training_plan import FabricPlan, GroupReduction
 from topoopt.core.llm_training_plan import TrafficFamily as F
 from topoopt.core.proofs import Status
 from topoopt.core.result import Decides, Result
-from topoopt.kinds import kind_of
 from topoopt.kinds.files import converted
 from topoopt.kinds.pipeline import solve
 from topoopt.verify.checker import BeyondWorkError, CheckDepth, ViolationLog, WorkBudget
@@ -112,24 +109,12 @@ def _codes(problem: LlmTrainingProblem, outcome: FabricPlan, budget: WorkBudget 
     return {violation.code for violation in findings.violations()}
 
 
-def test_the_false_claim_that_was_accepted() -> None:
-    """A step of 4.242 s, where families that share links take longer: by the time model of the file's day 5.409 s.
-
-    As in that model, attention hides nothing of what context ranks pass round.
-    """
+def test_the_file_of_the_false_claim_is_refused() -> None:
+    """Of format 2, whose figures do not hold any more; the claim itself is forged anew above, from (torus-2d, 2, 4)."""
     if not STATED.is_dir():
         pytest.skip(f"{STATED} is not there")
-    problem = topoopt.read_instance(STATED / "instance.yaml")
-    problem = replace(problem, device=replace(problem.device, reached=replace(problem.device.reached, context=1.0)))
-    honest = solve(problem)
-    assert (honest.check.ok, honest.check.claimed) == (True, ())
-    with pytest.raises(InputError, match="new time model"):  # a file of format 2: no figure of it holds any more
+    with pytest.raises(InputError, match="new time model"):
         converted(STATED / "lie.json", STATED / "instance.yaml", CheckDepth())
-    claimed = json.loads((STATED / "lie.json").read_text())["objective"]["value"]
-    lie = replace(honest, objective=replace(honest.objective, value=claimed))
-    violations = [str(violation) for violation in kind_of(problem).check(problem, lie, CheckDepth()).violations]
-    taken = next(text for text in violations if text.startswith("objective: the iteration takes "))
-    assert float(taken.split()[4]) > claimed * 1.1
 
 
 def test_what_is_kept_beside_another_family() -> None:

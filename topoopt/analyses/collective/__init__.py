@@ -19,10 +19,10 @@ from rich.markup import escape
 
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.collective import DeclaredFigures
-from topoopt.core.errors import CheckError, InputError, Problem
+from topoopt.core.errors import CheckError, InputError, Problem, raise_any
 from topoopt.core.proofs import StopReason
 from topoopt.page import options
-from topoopt.page.output import EXIT_OF_STOP, Output
+from topoopt.page.output import EXIT_OF_STOP, Output, say
 from topoopt.page.render import TerminalTable
 from topoopt.page.text import byte_size, counted, number
 
@@ -146,8 +146,7 @@ def audit(
             reason = stop.reason() or StopReason.CONVERGED
 
         def show(console: Console) -> None:
-            for line in (*lines_of(result.document), *early_end(reason)):
-                console.print(line, markup=False, highlight=False, soft_wrap=True)
+            say(console, *lines_of(result.document), *early_end(reason))
 
         head = {"schedule": str(schedule), "format": form, "stopped_by": reason.value}
         output.result({**head, **result.document}, show, audit_answer(result.document))
@@ -282,8 +281,7 @@ def _require_range(servers: int | None, degree: int | None, links: str, prefer: 
         problems.append(Problem("missing", path="--degree"))
     if prefer == "time" and vector is None:
         problems.append(Problem("a time needs a size", path="--prefer", value=prefer, allowed="with --bytes"))
-    if problems:
-        raise InputError(problems)
+    raise_any(problems)
 
 
 def _show_front(
@@ -296,8 +294,7 @@ def _show_front(
     from topoopt.analyses.collective.search import front_rows
 
     limits, wanted = result.limits, result.wanted
-    title = f"{wanted.servers} servers, {wanted.degree} links each, {wanted.links}"
-    table = TerminalTable(title=escape(title))
+    table = TerminalTable(title=escape(f"{wanted.servers} servers, {wanted.degree} links each, {wanted.links}"))
     for heading in ("steps", "above Moore", "bandwidth factor", "gap", "all-to-all", "gap", "AllReduce, us"):
         table.add_column(heading, justify="right")
     rows = front_rows(result, cost)
@@ -312,10 +309,7 @@ def _show_front(
         f"{limits.all_to_all:.6g} of a link for every pair (distances)"
     )
     lines.append("from a search" if result.searched else "from the atlas; --set visits=N searches further")
-    lines += early_end(stopped_by)
-    lines += [f"written: {file}" for file in written.values() if file is not None]
-    for line in lines:
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    say(console, *lines, *early_end(stopped_by), written=written.values())
 
 
 BOUNDED = ("allgather", "reduce-scatter", "allreduce", "all-to-all")
@@ -400,8 +394,7 @@ def bound(
                 factor = document["bandwidth_factor"] or "differs from rank to rank"
                 lines.append(f"breadth-first broadcasts: {document['steps']} steps, bandwidth factor {factor}")
             lines += [f"{name} is limited by: {text}" for name, text in limits.items()]
-            for line in (*lines, *early_end(bounds.stopped_by), *(f"note: {note}" for note in notes)):
-                console.print(line, markup=False, highlight=False, soft_wrap=True)
+            say(console, *lines, *early_end(bounds.stopped_by), notes=notes)
 
         output.result(document, show, bounds_answer(bounds, len(network.ranks), collective))
         return EXIT_OF_STOP.get(bounds.stopped_by, 0)

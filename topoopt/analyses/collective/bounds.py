@@ -182,8 +182,7 @@ def network_bounds(
         all_to_all = allreduce = False
     pairs = reached = both = None
     if all_to_all:
-        sent = problem(CollectiveOp.ALL_TO_ALL)
-        lengths, pair_rate = pair_bound(sent, stop)
+        lengths, pair_rate = pair_bound(problem(CollectiveOp.ALL_TO_ALL), stop)
         pairs = float(all_to_all_units(network, lengths.tolist(), relaying=True) * unit)
         reached = min(pair_rate * float(unit), pairs)
         links[CollectiveOp.ALL_TO_ALL] = longest_links(network, lengths)

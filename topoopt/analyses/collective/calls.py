@@ -12,7 +12,7 @@ from topoopt.analyses.collective.bounds import NetworkBounds, network_argument, 
 from topoopt.analyses.collective.search import PREFERENCES, TopologyFront, Wanted, find_front
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.collective import CollectiveProblem, DeclaredFigures
-from topoopt.core.errors import InputError, Problem
+from topoopt.core.errors import InputError, Problem, raise_any
 from topoopt.core.rated_network import RatedNetwork
 from topoopt.formats.schedules import NAMES, SCHEDULES, ScheduleOptions, collective_named
 from topoopt.kinds.collective.read import CollectiveInstance
@@ -75,11 +75,9 @@ def find_topologies(
         for what, value, least in (("servers", servers, 2), ("degree", degree, 1))
         if value < least
     ]
-    if problems:
-        raise InputError(problems)
+    raise_any(problems)
     wanted = Wanted(servers, degree, LinkDirection(links))
-    stop = Stop().within(time_limit_s)
-    return find_front(wanted, stop, visits=visits, seed=seed, preference=PREFERENCES[prefer])
+    return find_front(wanted, Stop().within(time_limit_s), visits=visits, seed=seed, preference=PREFERENCES[prefer])
 
 
 def audit_schedule(

@@ -264,13 +264,7 @@ def cayley_recipe(digraph: GroupGraph, links: LinkDirection) -> Recipe:
 
 
 def search_topologies(
-    wanted: Wanted,
-    smaller: Smaller,
-    stop: Stop,
-    *,
-    published: Sequence[ScoredTopology] = (),
-    visits: int,
-    seed: int,
+    wanted: Wanted, smaller: Smaller, stop: Stop, *, published: Sequence[ScoredTopology] = (), visits: int, seed: int
 ) -> list[ScoredTopology]:
     """The front of all that is known, made and searched.
 

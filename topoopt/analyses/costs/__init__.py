@@ -11,7 +11,7 @@ from annotated_types import Ge, Le
 
 from topoopt.core.errors import InputError, Problem
 from topoopt.page import options
-from topoopt.page.output import Output
+from topoopt.page.output import Output, say
 
 if TYPE_CHECKING:
     from topoopt.analyses.costs.figures import CostFigures, CostQuestion
@@ -132,8 +132,7 @@ def cost(
 
         def show(console: Any) -> None:
             show_cost(console, question, figures)
-            for name in filter(None, written.values()):
-                console.print(f"written: {name}", markup=False, soft_wrap=True, highlight=False)
+            say(console, written=written.values())
 
         output.result(document, show, said)
         return 0

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from topoopt.core.clos import TIERS, ClosFabric, ClosStatement
 from topoopt.core.collective import CollectiveProblem
-from topoopt.core.errors import InfeasibleError, InputError, Problem
+from topoopt.core.errors import InfeasibleError, InputError, Problem, raise_any
 from topoopt.core.job import CoOptimisation
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.network import RoutingProblem, TopologyProblem
@@ -46,6 +46,7 @@ from topoopt.files.results import KIND_LIMITS, SUFFIX
 from topoopt.kinds import kind_named
 from topoopt.kinds.files import build_instance
 from topoopt.kinds.job import SOLUTION_FILE as PLAN_FILE
+from topoopt.page.output import say
 from topoopt.page.render import TerminalTable, render_page
 from topoopt.page.text import counted, number, ratio
 from topoopt.page.vega import MISSING, altair, installed, number_axis, svg, svg_text, xy_chart
@@ -99,8 +100,7 @@ def target_of(file: Path | None, servers: int | None, degree: int | None, link_g
             raise InputError([Problem("missing", path=name, allowed=allowed) for name in missing])
         return Target("", servers, degree, link_gbps)
     beside = [Problem("not beside a file", path=name, value=str(value)) for name, value in sizes if value is not None]
-    if beside:
-        raise InputError(beside)
+    raise_any(beside)
     target, own_gbps = _solved(file) or _declared(file)
     gbps = own_gbps if link_gbps is None else link_gbps
     if gbps is None:
@@ -278,8 +278,7 @@ def switches_of(target: Target, book: PriceBook, design: Mapping[str, Any]) -> C
         beside = [
             Problem(text, path=f"--set {name}", value=str(value), allowed=allowed) for name, value in parts.items()
         ]
-        if beside:
-            raise InputError(beside)
+        raise_any(beside)
         return target.clos
     device = book.device(SWITCH_PORT)
     if "radix" not in parts and device is not None:
@@ -528,7 +527,7 @@ def show_cost(console: Console, question: CostQuestion, figures: CostFigures) ->
     head = f"{target.name + ': ' if target.name else ''}{counted(target.servers, 'server')}, "
     head += f"{counted(target.degree, 'interface')} of "
     head += f"{target.link_gbps:g} Gbit/s; prices {book.name} of {book.dated}, USD; {COUNTING_WORDS[question.counting]}"
-    _line(console, head)
+    say(console, head)
     _wide(console, _overview(question, figures))
     if verbose():
         _wide(console, _bills(figures))
@@ -549,16 +548,12 @@ def show_cost(console: Console, question: CostQuestion, figures: CostFigures) ->
         for note in notes:
             by_note.setdefault(note, []).append(name)
     for note, names in by_note.items():
-        _line(console, f"{', '.join(names)}: {note}")
+        say(console, f"{', '.join(names)}: {note}")
     for reason in figures.unavailable.values():
-        _line(console, f"left out: {reason}")
+        say(console, f"left out: {reason}")
     missing = dict.fromkeys(part for fabric in figures.fabrics.values() for part in fabric.bill.power_missing)
     if missing:
-        _line(console, f"power not in the price book, so totals are lower limits: {', '.join(missing)}")
-
-
-def _line(console: Console, text: str) -> None:
-    console.print(text, markup=False, soft_wrap=True, highlight=False)
+        say(console, f"power not in the price book, so totals are lower limits: {', '.join(missing)}")
 
 
 def _wide(console: Console, table: TerminalTable) -> None:

@@ -20,7 +20,7 @@ from topoopt.core.proofs import StopReason
 from topoopt.core.switching import parse_delay
 from topoopt.kinds.kind import SolveOptions
 from topoopt.page.options import counting_bar
-from topoopt.page.output import EXIT_OF_STOP, Output
+from topoopt.page.output import EXIT_OF_STOP, Output, say
 from topoopt.page.render import TerminalTable
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def _on_training(
 
     def show(console: Console) -> None:
         training.show(console, rows)
-        _say_written(console, files)
+        say(console, written=files)
 
     output.result(training.document(solution, rows, requested) | written, show, bars.answer)
     return EXIT_OF_STOP.get(solution.stopped_by, 0)
@@ -233,13 +233,5 @@ def _show(console: Console, name: str, rows: list[FabricRow], notes: list[str], 
     console.print(table)
     for row in ordered(rows):
         text = row.description if row.outcome == "left out" else f"{row.name}: {row.description}"
-        console.print(text, markup=False, soft_wrap=True, highlight=False)
-    for note in notes:
-        console.print(f"note: {note}", markup=False, soft_wrap=True, highlight=False)
-    _say_written(console, files)
-
-
-def _say_written(console: Console, files: tuple[Path | None, ...]) -> None:
-    for written in files:
-        if written is not None:
-            console.print(f"written: {written}", markup=False, soft_wrap=True, highlight=False)
+        say(console, text)
+    say(console, notes=notes, written=files)

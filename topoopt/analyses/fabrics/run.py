@@ -18,7 +18,7 @@ from solvers.llm_training.plan import TRAINING_FABRICS
 from solvers.llm_training.plan import fabric_problems as training_fabric_problems
 from solvers.stop import Stop, first_part
 from topoopt.analyses.fabrics.report import FabricBars
-from topoopt.core.errors import CheckError, InputError, Problem
+from topoopt.core.errors import CheckError, InputError, Problem, raise_any
 from topoopt.core.job import DEFAULT_FABRICS, CoOptimisation, FabricChoice, JobPlan
 from topoopt.core.llm_training import LlmTrainingProblem, StepBreakdown
 from topoopt.core.outcomes import FLOW_LEVEL, PLAN, FabricRow
@@ -135,9 +135,7 @@ def named_fabrics(instance: CoOptimisation, names: Sequence[str] | None) -> tupl
     Raises:
         InputError: all unknown names; or what is wrong with the list of the instance.
     """
-    problems = fabric_problems(instance)
-    if problems:
-        raise InputError(problems)
+    raise_any(fabric_problems(instance))
     if names is None:
         own = instance.baselines.choices
         return own if own != DEFAULT_FABRICS else tuple(map(FabricChoice, FABRICS))
@@ -262,10 +260,7 @@ def _searched(
         raise CheckError(text)
     reason = stop.reason() if proposals < search.proposals else None
     return replace(
-        row,
-        outcome="found" if reason is None else reason.value,
-        proposals=proposals,
-        wall_s=time.monotonic() - began,
+        row, outcome="found" if reason is None else reason.value, proposals=proposals, wall_s=time.monotonic() - began
     )
 
 

@@ -12,7 +12,7 @@ import typer
 from annotated_types import Ge, Le
 from rich.console import Console
 
-from topoopt.core.errors import CheckError, InputError, Problem
+from topoopt.core.errors import InputError, Problem, raise_any, raise_rejected
 from topoopt.core.job import CoOptimisation
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.network import RoutingProblem, TopologyProblem
@@ -20,7 +20,7 @@ from topoopt.core.outcomes import ReconfigurationSweep
 from topoopt.core.switching import RailStudy, delay_text, parse_delay
 from topoopt.page import options
 from topoopt.page.options import memory_bytes
-from topoopt.page.output import EXIT_OF_STOP, Output
+from topoopt.page.output import EXIT_OF_STOP, Output, say
 from topoopt.page.render import TerminalTable
 
 if TYPE_CHECKING:
@@ -122,11 +122,7 @@ class _SweepOptions:
 
 
 def _sweep(
-    instance: Path,
-    problem: Any,
-    settings: _SweepOptions,
-    timing: Timing,
-    tell: Callable[[str, float], None],
+    instance: Path, problem: Any, settings: _SweepOptions, timing: Timing, tell: Callable[[str, float], None]
 ) -> tuple[ReconfigurationSweep, RailStudy | None]:
     """The sweep of a job, of the rails of a training job, or of a trace of demands.
 
@@ -178,8 +174,7 @@ def _durations(delays: str, period: str | None) -> tuple[list[float], float | No
 
     wanted = [parsed("--delays", word) for word in delays.split(",") if word.strip()]
     period_ms = None if period is None else parsed("--set period", period)
-    if problems:
-        raise InputError(problems)
+    raise_any(problems)
     return wanted, period_ms
 
 
@@ -197,8 +192,7 @@ def _solution(problem: Any, settings: _SweepOptions, timing: Timing) -> Any:
 
 
 def _refuse_rejected(violations: tuple[str, ...], stop: Stop) -> None:
-    if violations:
-        raise CheckError("the checker rejects the solution:\n" + "\n".join(violations))
+    raise_rejected(violations)
     if stop.interrupted.is_set():
         raise KeyboardInterrupt
 
@@ -252,8 +246,7 @@ def _show(
 ) -> None:
     from topoopt.analyses.reconfiguration.report import boundary_lines, sweep_title, time_name, verdict_text
 
-    title = f"{sweep.name}: {sweep_title(sweep)}, {time_name(sweep)} in ms"
-    table = TerminalTable(title=title)
+    table = TerminalTable(title=f"{sweep.name}: {sweep_title(sweep)}, {time_name(sweep)} in ms")
     table.add_column("delay", justify="right")
     for scheme in sweep.schemes:
         table.add_column(scheme.name, justify="right")
@@ -272,9 +265,4 @@ def _show(
             if scheme.break_even_rerouted is not None:
                 text += f"; than new routes alone: {verdict_text(scheme.break_even_rerouted)}"
             console.print(text, soft_wrap=True, highlight=False)
-    for line in () if study is None else boundary_lines(study):
-        console.print(line, soft_wrap=True, highlight=False, markup=False)
-    for note in sweep.notes:
-        console.print(f"note: {note}", soft_wrap=True, highlight=False, markup=False)
-    for file in filter(None, files):
-        console.print(f"written: {file}", soft_wrap=True, markup=False)
+    say(console, *(() if study is None else boundary_lines(study)), notes=sweep.notes, written=files)

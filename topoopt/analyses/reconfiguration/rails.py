@@ -12,7 +12,7 @@ from typing import get_args
 from solvers.stop import Stop
 from solvers.switching import RailSteps, switch_mode
 from solvers.timing import LateError
-from topoopt.analyses.reconfiguration.run import Progress, swept
+from topoopt.analyses.reconfiguration.run import Progress, refuse_sweep, swept
 from topoopt.core.errors import CheckError, InputError, Problem
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.outcomes import DelayPoint, ReconfigurationSweep, Scheme
@@ -62,8 +62,7 @@ def check_step(rails: RailSteps, step: SwitchedStep) -> tuple[str, ...]:
     settings = replace(rails.settings, delay_s=step.delay_s)
     findings = check_switched(rails.problem, rails.strategy, settings, rails.job, step)
     if not findings.ok:
-        lines = "\n".join(map(str, findings.violations))
-        raise CheckError("the checker rejects a step with switching:\n" + lines)
+        raise CheckError("the checker rejects a step with switching:\n" + "\n".join(map(str, findings.violations)))
     return tuple(f"{figure.figure}: {figure.reason}" for figure in findings.not_recomputed)
 
 
@@ -133,7 +132,7 @@ def rail_study(
         InfeasibleError: no plan of ports can do the step.
         CheckError: the checker finds something wrong.
     """
-    _refuse(delays_ms, schemes)
+    refuse_sweep(delays_ms, schemes, MODES)
     stop, rails = stop or Stop(), RailSteps(problem, strategy, settings)
     delays, made = sorted(set(delays_ms)), dict[tuple[str, float], SwitchedStep]()
     static_s, static = rails.static(stop)
@@ -181,19 +180,6 @@ def rail_study(
         notes=(*_checked(rails, steps, shown), *checked, *said, *_assumed(rails)),
     )
     return sweep, study
-
-
-def _refuse(delays_ms: Sequence[float], schemes: Sequence[str]) -> None:
-    problems = [Problem("no delay to sweep", path="delays")] if not delays_ms else []
-    for delay in delays_ms:
-        if not 0 <= delay < math.inf:
-            allowed = "at least 0, finite"
-            problems.append(Problem("bad reconfiguration delay", path="delays", value=str(delay), allowed=allowed))
-    for name in schemes:
-        if name not in MODES:
-            problems.append(Problem("unknown scheme", path="fabrics", value=name, allowed=", ".join(MODES)))
-    if problems:
-        raise InputError(problems)
 
 
 def _checked(rails: RailSteps, steps: Sequence[SwitchedStep], shown: SwitchedStep) -> list[str]:

@@ -19,7 +19,7 @@ from solvers.network.search import search_topology
 from solvers.network.worst_case import search_budget
 from solvers.stop import Stop
 from solvers.timing import LateError
-from topoopt.core.errors import CheckError, InfeasibleError, InputError, LimitError, Problem
+from topoopt.core.errors import CheckError, InfeasibleError, InputError, LimitError, Problem, raise_any
 from topoopt.core.job import CoOptimisation, Plan
 from topoopt.core.network import NetworkProblem, TopologyProblem
 from topoopt.core.outcomes import BreakEven, DelayPoint, ReconfigurationSweep, Scheme
@@ -172,7 +172,12 @@ def reconfiguration_sweep(
     Raises:
         InputError: no delay, a negative or infinite one, an unknown scheme, a bad period.
     """
-    _refuse(delays_ms, schemes, period_ms, iterations)
+    others = []
+    if period_ms is not None and not 0 < period_ms < math.inf:
+        others.append(Problem("bad period", path="period", value=str(period_ms), allowed="above 0, finite"))
+    if iterations < 1:
+        others.append(Problem("no iteration", path="iterations", value=str(iterations), allowed="at least 1"))
+    refuse_sweep(delays_ms, schemes, tuple(SCHEMES), others)
     stop = stop or Stop()
     job = SweptJob(instance, plan, seed, period_ms, iterations, stop, progress)
     delays = sorted(set(delays_ms))
@@ -203,23 +208,20 @@ def reconfiguration_sweep(
     )
 
 
-def _refuse(delays_ms: Sequence[float], schemes: Sequence[str], period_ms: float | None, iterations: int) -> None:
-    problems = []
-    if not delays_ms:
-        problems.append(Problem("no delay to sweep", path="delays"))
+def refuse_sweep(
+    delays_ms: Sequence[float], schemes: Sequence[str], known: Sequence[str], others: Sequence[Problem] = ()
+) -> None:
+    """Raise all that is wrong with the delays and the schemes of a sweep, and the other problems between these."""
+    problems = [] if delays_ms else [Problem("no delay to sweep", path="delays")]
     for delay in delays_ms:
         if not 0 <= delay < math.inf:
             allowed = "at least 0, finite"
             problems.append(Problem("bad reconfiguration delay", path="delays", value=str(delay), allowed=allowed))
-    if period_ms is not None and not 0 < period_ms < math.inf:
-        problems.append(Problem("bad period", path="period", value=str(period_ms), allowed="above 0, finite"))
-    if iterations < 1:
-        problems.append(Problem("no iteration", path="iterations", value=str(iterations), allowed="at least 1"))
+    problems += others
     for name in schemes:
-        if name not in SCHEMES:
-            problems.append(Problem("unknown scheme", path="fabrics", value=name, allowed=", ".join(SCHEMES)))
-    if problems:
-        raise InputError(problems)
+        if name not in known:
+            problems.append(Problem("unknown scheme", path="fabrics", value=name, allowed=", ".join(known)))
+    raise_any(problems)
 
 
 def _scheme(
@@ -275,13 +277,7 @@ def _by_demand(job: SweptJob, name: str, policy: CircuitPolicy, strategies: list
         for label, graph in strategies:
             job.step(name, delay_ms)
             run = simulate_circuits(
-                graph,
-                job.instance.cluster,
-                policy,
-                delay_ms,
-                job.period_ms,
-                seed=job.seed,
-                iterations=job.iterations,
+                graph, job.instance.cluster, policy, delay_ms, job.period_ms, seed=job.seed, iterations=job.iterations
             )
             per_iteration_ms = run.dark_ms / job.iterations
             changes = round(run.reconfigurations / job.iterations)

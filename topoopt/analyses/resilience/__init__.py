@@ -15,13 +15,13 @@ from annotated_types import Ge, Le
 from rich.console import Console
 from rich.markup import escape
 
-from topoopt.core.errors import CheckError, InputError, Problem
+from topoopt.core.errors import CheckError, InputError, Problem, raise_any
 from topoopt.core.outcomes import Failure, FailureOutcome, Resilience
 from topoopt.core.process import verbose
 from topoopt.core.proofs import StopReason
 from topoopt.page import options
 from topoopt.page.options import memory_bytes, solving_bar
-from topoopt.page.output import EXIT_OF_STOP, Output
+from topoopt.page.output import EXIT_OF_STOP, Output, say
 from topoopt.page.render import TerminalTable
 
 if TYPE_CHECKING:
@@ -147,8 +147,7 @@ def _failure(texts: list[str], topology: Topology) -> Failure:
             links.add(ends_of(text, topology))
         except InputError as error:
             problems += error.problems
-    if problems:
-        raise InputError(problems)
+    raise_any(problems)
     return Failure(tuple(sorted(links)), *(tuple(sorted(numbers[word])) for word in ("server", "switch")))
 
 
@@ -179,8 +178,7 @@ def _network(path: Path, fabric: str | None, stop: Stop) -> tuple[Subject, Topol
     from topoopt.kinds.files import read_solution
 
     _refuse_fabric(fabric)
-    solution = read_solution(path, ("routing", "topology"))
-    subject = network_subject(solution, stop)
+    subject = network_subject(read_solution(path, ("routing", "topology")), stop)
     return subject, subject.evaluator.topology
 
 
@@ -220,11 +218,11 @@ def _print(console: Console, result: Resilience, written: list[str]) -> None:
     from topoopt.analyses.resilience.report import faster_text
     from topoopt.page.text import objective_text
 
-    console.print(
+    say(
+        console,
         f"{result.name} ({result.kind}): {objective_text(result.objective)} {result.nominal:.6g} {result.unit} "
         "without failure",
-        markup=False, highlight=False, soft_wrap=True,
-    )  # fmt: skip
+    )
     for title, outcomes in (
         ("links", result.links),
         ("servers (forwarding)" if result.objective != "theta" else "servers", result.servers),
@@ -233,34 +231,33 @@ def _print(console: Console, result: Resilience, written: list[str]) -> None:
         if outcomes:
             console.print(_table(title, outcomes, result))
     if faster := faster_text(result):
-        console.print(faster, markup=False, highlight=False, soft_wrap=True)
+        say(console, faster)
     for worst in result.worst:
         proof = "proven" if worst.proven else "not proven"
-        console.print(
+        say(
+            console,
             f"worst failure of {worst.part}, {worst.count} at a time: {worst.outcome.failure.label}, "
             f"{_slow(worst.outcome, result.nominal)} ({worst.how}; {proof})",
-            markup=False, highlight=False, soft_wrap=True,
-        )  # fmt: skip
+        )
     for sample in result.sampled:
         mean = "nothing delivered" if sample.mean_slowdown is None else f"mean slow-down {sample.mean_slowdown:.4g}"
         if sample.mean_low is not None and sample.mean_high is not None:
             mean += f" (95 %: {sample.mean_low:.4g} to {sample.mean_high:.4g})"
-        console.print(
+        say(
+            console,
             f"{sample.samples} random failures of {sample.count} {sample.part}: {sample.delivered} delivered "
             f"(95 %: {sample.delivered_low:.3g} to {sample.delivered_high:.3g} of all), {mean}",
-            markup=False, highlight=False, soft_wrap=True,
-        )  # fmt: skip
+        )
     for rewiring in result.rewirings:
         before = "nothing delivered" if rewiring.before is None else f"{rewiring.before:.6g}"
-        console.print(
+        say(
+            console,
             f"re-wiring after {rewiring.failure.label}: {before} -> {rewiring.after:.6g} {result.unit}, "
             f"{len(rewiring.removed)} of {rewiring.allowed} circuits given up, {len(rewiring.added)} set "
             f"({rewiring.method})",
-            markup=False, highlight=False, soft_wrap=True,
-        )  # fmt: skip
+        )
     console.print(f"independent check of {result.checked} repairs: {'passed' if not result.violations else 'FAILED'}")
-    for note in result.notes:
-        console.print(f"note: {note}", markup=False, soft_wrap=True, highlight=False)
+    say(console, notes=result.notes)
     if written:
         console.print(f"[dim]{escape('written: ' + ', '.join(written))}[/]", soft_wrap=True, highlight=False)
 
@@ -274,8 +271,7 @@ def _table(title: str, outcomes: tuple[FailureOutcome, ...], result: Resilience)
     from topoopt.analyses.resilience.report import worst_first
 
     count = min(SHOWN if verbose() else SHOWN_BRIEFLY, len(outcomes))
-    heading = f"{title}: {len(outcomes)} evaluated, the worst {count}"
-    table = TerminalTable(title=heading, dense=True)
+    table = TerminalTable(title=f"{title}: {len(outcomes)} evaluated, the worst {count}", dense=True)
     value = "theta" if result.objective == "theta" else result.unit
     for column in ("failure", "slow-down", value, "repair", "cut off", "diam.", "rings"):
         table.add_column(column, no_wrap=column not in ("failure", "slow-down", "repair"))
@@ -332,8 +328,7 @@ def refuse_mixed(kind: str, days: int | None, spares: str | None, alone: Mapping
         problems += [Problem("not with --days", path=name) for name, value in alone.items() if value not in (None, [])]
         if kind != "llm-training":
             problems.append(Problem("servers are down in plans of one kind", "", None, "--days", kind, "llm-training"))
-    if problems:
-        raise InputError(problems)
+    raise_any(problems)
 
 
 def _numbers(text: str) -> list[int]:
@@ -371,8 +366,7 @@ def _written(study: OutageStudy, said: str, csv: Path | None, report: Path | Non
 
     if csv is not None:
         names = [column.name for column in fields(OutageRow)]
-        rows = ((getattr(row, name) for name in names) for row in study.rows)
-        write_text_atomically(csv, csv_text(names, rows))
+        write_text_atomically(csv, csv_text(names, ((getattr(row, name) for name in names) for row in study.rows)))
     if report is not None:
         write_text_atomically(report, outages_html(study, said))
     return [str(path) for path in (csv, report) if path is not None]
@@ -382,12 +376,10 @@ def _show_outages(console: Console, study: OutageStudy, written: list[str]) -> N
     from topoopt.analyses.resilience.report import HEADINGS, row_cells
     from topoopt.page.render import TerminalTable, stacked
 
-    title = f"{study.copies} copies of the model on {study.servers_each} servers each"
-    table = TerminalTable(title=title, dense=True)
+    table = TerminalTable(title=f"{study.copies} copies of the model on {study.servers_each} servers each", dense=True)
     for name in HEADINGS:
         table.add_column(stacked(name), justify="left" if name == "circuits" else "right")
     for row in study.rows:
         table.add_row(*row_cells(row))
     console.print(table)
-    for file in written:
-        console.print(f"written: {file}", soft_wrap=True, markup=False)
+    say(console, written=written)

@@ -14,7 +14,7 @@ from rich.console import Console
 from solvers.collective.limits import ratio_cut
 from topoopt.core.clos import clos_fabric
 from topoopt.core.collective import CollectiveProblem
-from topoopt.core.errors import InputError, Problem
+from topoopt.core.errors import InputError, Problem, raise_any
 from topoopt.core.rated_network import RatedNetwork
 from topoopt.files.atomic import csv_text, write_text_atomically
 from topoopt.files.documents import parse_document
@@ -105,9 +105,7 @@ def answer_blast(output: Output, problem: CollectiveProblem, options: Mapping[st
         InputError: one of them is given.
     """
     text, allowed = "plays no part for a Clos fabric, whose every kind of switch is studied", "left out"
-    wrong = [Problem(text, path=name, allowed=allowed) for name, value in options.items() if value not in (None, [])]
-    if wrong:
-        raise InputError(wrong)
+    raise_any([Problem(text, path=name, allowed=allowed) for name, value in options.items() if value not in (None, [])])
     document = blast_study(problem)
     rows = document["failures"]
     if csv is not None:

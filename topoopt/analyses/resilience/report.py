@@ -294,8 +294,7 @@ def _cards(result: Resilience) -> tuple[tuple[Card, ...], tuple[Card, ...]]:
         if outcomes:
             worst = worst_first(outcomes)[0]
             first.append(Card(f"worst {name} failure", slow_text(worst, result.nominal), worst.failure.label))
-    check = CheckResult(not result.violations, result.violations)
-    second = [check_card(check)]
+    second = [check_card(CheckResult(not result.violations, result.violations))]
     cut = [outcome for outcome in (*result.links, *result.servers, *result.planes) if outcome.disconnected_pairs]
     second.append(
         Card(

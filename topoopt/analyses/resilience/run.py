@@ -30,7 +30,7 @@ from solvers.failures.worst import (
 from solvers.stop import Stop, first_part
 from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.cluster import LinkDirection
-from topoopt.core.errors import CheckError, InfeasibleError, InputError, LimitError, Problem
+from topoopt.core.errors import CheckError, InfeasibleError, InputError, LimitError, Problem, raise_any, raise_rejected
 from topoopt.core.job import CoOptimisation, JobPlan, Plan
 from topoopt.core.llm_training import LlmTrainingProblem
 from topoopt.core.llm_training_plan import DIRECT_FABRICS, IDEAL_SWITCH, PHOTONIC_RAILS, POD_CIRCUITS, SWITCHED_FABRICS
@@ -125,12 +125,6 @@ class Subject:
         )
 
 
-def _refuse(violations: Sequence[Violation]) -> None:
-    if violations:
-        text = "\n".join(f"{violation.code}: {violation.message}" for violation in violations)
-        raise CheckError(f"the checker rejects the solution:\n{text}")
-
-
 def job_subject(solution: Result[CoOptimisation, JobPlan], instance: CoOptimisation) -> Subject:
     """The plan of a job, simulated after each failure.
 
@@ -138,7 +132,7 @@ def job_subject(solution: Result[CoOptimisation, JobPlan], instance: CoOptimisat
         CheckError: the solution does not hold for the instance.
         InputError: AllReduces run on schedules.
     """
-    _refuse(CHECKER(instance, solution, BRIEF).violations)
+    raise_rejected(CHECKER(instance, solution, BRIEF).violations)
     solution = replace(solution, problem=instance)
     graph = build_task_graph(instance.cluster, instance.workload, solution.plan.strategy)
     plan, figures = solution.plan, solution.figures
@@ -160,7 +154,7 @@ def network_subject(solution: NetworkResult, stop: Stop | None = None) -> Subjec
     if figures.topology.rates is not None:
         text = "failures of links that have rates of their own are not known here"
         raise InputError([Problem(text, path="topology.rates", allowed="links of one rate")])
-    _refuse(check_network(figures.problem, solution, BRIEF).violations)
+    raise_rejected(check_network(figures.problem, solution, BRIEF).violations)
     hops = figures.flow.by_hop is not None or solution.objective.name != "theta"
     limits = ("Limits and prices of hops are left out after a failure.",) if hops else ()
     evaluator = NetworkEvaluator(figures.topology, figures.problem.demand, figures.theta, stop)
@@ -200,8 +194,7 @@ def training_subject(
     if solution.problem is None:
         raise InputError([Problem("no instance stands in the solution", path="instance", allowed="its file")])
     problem = solution.problem
-    if wrong := check_llm_training(problem, solution).violations:
-        raise CheckError("\n".join(["the checker rejects the solution:", *map(str, wrong)]))
+    raise_rejected(check_llm_training(problem, solution).violations)
     chosen = _plan_on(solution, fabric)
     if chosen.plan.network.schedules:
         text = "failures are followed where families reduce on rings"
@@ -453,8 +446,7 @@ class _Study:
                 check()
             except InputError as error:
                 problems += error.problems
-        if problems:
-            raise InputError(problems)
+        raise_any(problems)
 
     def _rewired(self, result: Resilience) -> tuple[Rewiring, ...]:
         """After the failure asked for, or the worst one of each number of links."""

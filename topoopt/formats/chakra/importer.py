@@ -4,7 +4,6 @@ traces become instances of three kinds: traffic of a topology, a hierarchical wo
 
 from __future__ import annotations
 
-import heapq
 import math
 import os
 import re
@@ -19,8 +18,9 @@ import numpy as np
 import typer
 
 from topoopt.core.arrays import Floats, Ints
-from topoopt.core.errors import InputError, Problem
+from topoopt.core.errors import InputError, Problem, raise_any
 from topoopt.core.workload import GRADIENT_BYTES, Operator, OperatorInput, Split, Workload
+from topoopt.files.job_document import topological_order
 from topoopt.formats.astrasim import BLOCKS, dimension_documents, npu_bandwidths, read_network
 from topoopt.formats.chakra import CollectiveUse, CommType, NodeType, TraceContent, read_trace, trace_files
 from topoopt.formats.chakra.read import (
@@ -196,27 +196,12 @@ def _add_communication(nodes: _Nodes, index: int, node: Any, spans_of: SpansOf) 
 def _order(nodes: _Nodes, file: FilePath) -> tuple[list[int], list[list[int]]]:
     """Places in topological order, and the places every node waits for; a node that is not there is not waited for."""
     n = len(nodes.ns)
-    before: list[list[int]] = []
-    users: list[list[int]] = [[] for _ in range(n)]
-    for index in range(n):
-        wanted = set(nodes.after[nodes.ptr[index] : nodes.ptr[index + 1]])
-        own = sorted(nodes.index[number] for number in wanted if number in nodes.index)
-        before.append(own)
-        for source in own:
-            users[source].append(index)
-    waiting = [len(own) for own in before]
-    ready = [index for index in range(n) if not waiting[index]]
-    order = []
-    while ready:
-        index = heapq.heappop(ready)
-        order.append(index)
-        for user in users[index]:
-            waiting[user] -= 1
-            if not waiting[user]:
-                heapq.heappush(ready, user)
-    if len(order) < n:
+    needed = [set(nodes.after[nodes.ptr[index] : nodes.ptr[index + 1]]) for index in range(n)]
+    before = [sorted(nodes.index[number] for number in numbers if number in nodes.index) for numbers in needed]
+    order, cycle = topological_order(before)
+    if cycle:
         ids = {index: number for number, index in nodes.index.items()}
-        stuck = ids[next(index for index in range(n) if waiting[index])]
+        stuck = ids[min(set(range(n)).difference(order))]
         allowed = "a graph without cycles; --dependencies data leaves those of control out"
         raise InputError([Problem("the dependencies form a cycle", str(file), path=f"node {stuck}", allowed=allowed)])
     last = None
@@ -292,8 +277,7 @@ def tasks_workload(
             return message_spans(rank, values["comm_dst"], places, dims)
         group, involved = values.get("pg_name"), tuple(bool(flag) for flag in values.get("involved_dim") or ())
         members = resolver.members(trace, None if group is None else str(group), involved, str(file))
-        if resolver.problems:
-            raise InputError(resolver.problems)
+        raise_any(resolver.problems)
         spans = spans_of(members, places, dims) if len(members) > 1 else None
         if spans is None and len(members) > 1:
             allowed = "groups that are products of coordinates; other sizes or another order of the dimensions"
@@ -639,8 +623,7 @@ def parse_dims(text: str) -> list[dict[str, Any]]:
         else:
             allowed = f"BLOCK:SIZE parted by commas, BLOCK one of {', '.join(BLOCKS.values())}"
             problems.append(Problem("not a dimension", None, None, "--dims", ascii(part[:40]), allowed))
-    if problems:
-        raise InputError(problems)
+    raise_any(problems)
     return dimensions
 
 
@@ -666,8 +649,7 @@ Made = tuple[dict[str, Any], Sequence[str], dict[str, Any]]
 
 
 def _layers(name: str, content: TraceContent, ns: float, dimensions: list[dict[str, Any]], total: float) -> Made:
-    sizes = tuple(dimension["size"] for dimension in dimensions)
-    workload, notes = layers_workload(content, sizes, ns)
+    workload, notes = layers_workload(content, tuple(dimension["size"] for dimension in dimensions), ns)
     return hierarchical_document(name, dimensions, total, workload), notes, {}
 
 

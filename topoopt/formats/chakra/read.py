@@ -17,7 +17,7 @@ import numpy as np
 
 from topoopt.core.arrays import Ints
 from topoopt.core.collective import ChunkProgram, CollectiveOp, DeclaredFigures
-from topoopt.core.errors import InputError, Problem
+from topoopt.core.errors import InputError, Problem, raise_any
 from topoopt.files.codec import MAX_SERVERS
 from topoopt.files.documents import load_document
 from topoopt.files.issues import Issue, value_text
@@ -147,14 +147,12 @@ class _Issues:
     def add(self, node: Any, message: str, value: object, allowed: str) -> None:
         self.count += 1
         if self.count <= SHOWN:
-            where = f"node {node.id}"
-            self.problems.append(Problem(message, str(self.file), None, where, value_text(value), allowed))
+            self.problems.append(Problem(message, str(self.file), None, f"node {node.id}", value_text(value), allowed))
 
     def refuse(self) -> None:
         if self.count > SHOWN:
             self.problems.append(Problem(f"{self.count - SHOWN} further nodes are wrong", str(self.file)))
-        if self.problems:
-            raise InputError(self.problems)
+        raise_any(self.problems)
 
 
 def _whole(node: Any, values: Mapping[str, Any], key: str, most: int, issues: _Issues) -> int | None:
@@ -379,8 +377,7 @@ def read_chakra(
             members = resolver.members(trace, group, involved, str(file))
             by_rank = calls[kind, members, size, involved]
             by_rank[rank] = by_rank.get(rank, 0) + count
-    if resolver.problems:
-        raise InputError(resolver.problems[:50])
+    raise_any(resolver.problems[:50])
     if nodes == 0:
         raise InputError([Problem("no nodes in these traces", file=shown)])
     notes = [*resolver.notes(), *_first_few([note for note in missing if note]), *left_over.notes()]

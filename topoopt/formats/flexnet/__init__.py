@@ -144,8 +144,7 @@ class BufferTables:
 def root_table(data: bytes) -> BufferTables:
     """The root table of a file, as one row."""
     buffer = Buffer(data)
-    zero = np.zeros(1, dtype=np.int64)
-    return BufferTables(buffer, buffer.integers(zero, np.uint32))
+    return BufferTables(buffer, buffer.integers(np.zeros(1, dtype=np.int64), np.uint32))
 
 
 SHOWN_PROBLEMS = 5
@@ -178,8 +177,7 @@ def read_connections(rows: BufferTables, nodes: int, servers: int, problems: lis
         problems.append(Problem("the same two nodes are joined twice", path="conn"))
     if len(problems) == before:
         links = np.bincount(table[:, :2].ravel(), weights=np.repeat(table[:, 2], 2), minlength=nodes)[:servers]
-        message = f"a server has more than {MAX_DEGREE} links"
-        report(problems, links > MAX_DEGREE, "conn, server {}", message, links)
+        report(problems, links > MAX_DEGREE, "conn, server {}", f"a server has more than {MAX_DEGREE} links", links)
     return table
 
 
@@ -220,8 +218,7 @@ def topology_of(connections: Ints, servers: int) -> Topology:
     both = np.concatenate((links, links[:, ::-1]))
     topology = Topology.of_arcs(servers, both, links=LinkDirection.BIDIRECTIONAL, origin="task graph file")
     arcs = np.repeat(topology.arcs, topology.multiplicity, axis=0)
-    switches = colour_arcs(arcs[:, 0].tolist(), arcs[:, 1].tolist(), servers, topology.degree)
-    return replace(topology, switches=switches)
+    return replace(topology, switches=colour_arcs(arcs[:, 0].tolist(), arcs[:, 1].tolist(), servers, topology.degree))
 
 
 def _shares(chance: Floats, owner: Ints, routes: int) -> Floats:

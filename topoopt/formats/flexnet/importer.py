@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from topoopt.core.errors import InputError, Problem
+from topoopt.core.errors import InputError, Problem, raise_any
 from topoopt.core.workload import GRADIENT_BYTES, Operator, OperatorInput, Split, TaskGraph, TaskKind, Workload
 from topoopt.files.job_document import read_profile
 from topoopt.files.reader_fields import named
@@ -260,8 +260,7 @@ def _sizes(texts: Sequence[str]) -> dict[str, int]:
             problems.append(Problem("size given twice", path="--size", value=name.strip()))
         else:
             sizes[name.strip()] = int(value)
-    if problems:
-        raise InputError(problems)
+    raise_any(problems)
     return sizes
 
 
@@ -295,9 +294,7 @@ def import_flexnet(
     """
     if file.suffix.lower() != ".json":
         of_profile = {"--model": model, "--size": size, "--gpu-memory-gib": gpu_memory_gib, "--reference": reference}
-        wrong = [Problem("of profiles alone", path=option) for option, value in of_profile.items() if value]
-        if wrong:
-            raise InputError(wrong)
+        raise_any([Problem("of profiles alone", path=option) for option, value in of_profile.items() if value])
         return _import_taskgraph(file, degree, link_gbps, links, name)
     if model is None:
         raise InputError([Problem("missing", path="--model", allowed="dlrm, candle, bert, vgg, resnet or ncf")])
@@ -360,7 +357,7 @@ def local_allreduce_gbps(graph: TaskGraph) -> float | None:
     return rate / 125_000.0
 
 
-def workload_of_taskgraph(file: FlexnetFile, name: str = "task-graph") -> Workload:
+def workload_of_taskgraph(file: FlexnetFile) -> Workload:
     """Workload with the file's strategy pinned.
 
     Raises:
@@ -390,9 +387,8 @@ def workload_of_taskgraph(file: FlexnetFile, name: str = "task-graph") -> Worklo
                 )
             )
         built.append(_operator(graph, recovered, f"{label}#{k}", position, problems))
-    if problems:
-        raise InputError(problems)
-    return Workload(name, samples, tuple(built))
+    raise_any(problems)
+    return Workload("task-graph", samples, tuple(built))
 
 
 def _group_parts(graph: TaskGraph, predecessors: list[list[int]]) -> tuple[list[_Recovered], dict[int, int]]:

@@ -325,10 +325,7 @@ def build(solution: Result[Any, Any], options: ExportOptions) -> Export:
 
 
 def comparable(
-    graph: TaskGraph,
-    topology: Topology,
-    jumps: Jumps,
-    paths: dict[tuple[int, int], tuple[int, ...]],
+    graph: TaskGraph, topology: Topology, jumps: Jumps, paths: dict[tuple[int, int], tuple[int, ...]]
 ) -> dict[str, object]:
     """What a reader must find: tasks, links, paths, rings. Times are as exact as the format's 32 bits."""
     arcs = zip(topology.arcs.tolist(), topology.multiplicity.tolist(), strict=True)

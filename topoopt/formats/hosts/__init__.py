@@ -18,7 +18,7 @@ import numpy as np
 from pydantic import Field
 
 from topoopt.core.cluster import DEFAULT_QUEUE_BPS, Host, HostLink, HostRates, HostSetting, LinkRate, LinkSetting
-from topoopt.core.errors import InfeasibleError, InputError, Problem
+from topoopt.core.errors import InfeasibleError, InputError, Problem, raise_any
 from topoopt.core.job import Plan
 from topoopt.core.topology import Topology
 from topoopt.files.codec import MAX_SERVERS, FileModel, SchemaVersion
@@ -46,9 +46,7 @@ def check_hosts(rates: HostRates) -> None:
     if len(rates.hosts) > MAX_HOSTS - 1:
         message = "too many hosts: a queue each, and queue numbers end below 61440"
         raise InputError([Problem(message, value=str(len(rates.hosts)), allowed=f"at most {MAX_HOSTS - 1}")])
-    problems = [*_name_problems(rates), *_address_problems(rates)]
-    if problems:
-        raise InputError(problems[:20])
+    raise_any([*_name_problems(rates), *_address_problems(rates)][:20])
 
 
 def _name_problems(rates: HostRates) -> Iterable[Problem]:
@@ -110,8 +108,7 @@ def check_neighbours(rates: HostRates) -> None:
             named = [f"{rates.hosts[host].name} {rates.hosts[host].links[link].interface}" for host, link in ends]
             message = f"{named[0]} and {named[1]} are not in one subnet"
             problems.append(Problem(message, value=f"{first.address}, {other.address}"))
-    if problems:
-        raise InputError(problems[:20])
+    raise_any(problems[:20])
 
 
 def reserved_bps(link: HostLink) -> int:
@@ -255,8 +252,7 @@ def make_hosts(
         if there is not None and setting.links and len(setting.links) != len(there):
             message = f"server {setting.server} has another number of links"
             problems.append(Problem(message, path="hosts", value=str(len(setting.links)), allowed=str(len(there))))
-    if problems:
-        raise InputError(problems[:20])
+    raise_any(problems[:20])
     given = {setting.server: setting for setting in settings}
     return tuple(_host(number, *server, given.get(server[0])) for number, server in enumerate(servers))
 

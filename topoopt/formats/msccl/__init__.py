@@ -233,8 +233,7 @@ def check_limits(builder: ProgramBuilder, algorithm: MscclAlgorithm) -> None:
                 builder.defect("limit", f"{where}: {len(block.steps)} steps, at most {MOST_STEPS}")
             for step in block.steps:
                 if step.kind != "nop" and not 1 <= step.count <= MOST_CHUNKS:
-                    text = f"{where}, step {step.number}: {step.count} chunks, 1 to {MOST_CHUNKS}"
-                    builder.defect("limit", text)
+                    builder.defect("limit", f"{where}, step {step.number}: {step.count} chunks, 1 to {MOST_CHUNKS}")
             _fused(builder, where, block.steps)
 
 

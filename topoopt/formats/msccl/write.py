@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
 from typing import Any, Generic, TypeVar
 from xml.sax.saxutils import quoteattr
 
@@ -70,10 +71,8 @@ class RankSchedule:
 def placed_schedule(result: CollectiveResult) -> RankSchedule:
     """Return the schedule of a collective.
 
-    Raises
-    ------
-    InputError
-        The result has no problem.
+    Raises:
+        InputError: the result has no problem.
     """
     problem: CollectiveProblem = result.figures.problem
     return placed(result.plan.schedule, problem.network.ranks.tolist(), problem.collective, problem.root)
@@ -382,10 +381,7 @@ def in_blocks(schedule: RankSchedule, channels: int, *, fused: bool) -> tuple[li
         chains = [(number, [(hop, "")]) for hop, number in hops]
     for number, chain in chains:
         block, channel = blocks[number], number % channels
-
-        def location_at(rank: int, number: int = number) -> Place:
-            return memory.location(rank, number, blocks[number])
-
+        location_at = partial(memory.location, number=number, block=blocks[number])
         (_, tail, head, _), _ = chain[0]
         key = (tail, number)
         own = ranks[tail].block(channel, head, NO_PEER)

@@ -105,11 +105,7 @@ def _assemble(problem: AllocationProblem, rates: Rates, effort: Effort) -> Resul
     return assembled(problem, rates if needed else replace(rates, certificates=()), effort, CHECKER)
 
 
-SOLVER = Solver(
-    methods=lambda _: ALLOCATION_METHODS,
-    assemble=_assemble,
-    tables=lambda _: (("", ALLOCATION_METHODS),),
-)
+SOLVER = Solver(methods=lambda _: ALLOCATION_METHODS, assemble=_assemble, tables=lambda _: (("", ALLOCATION_METHODS),))
 
 
 SAME = 1e-6
@@ -127,12 +123,11 @@ CapacityGain = tuple[list[str], list[float], float | None]
 class Bottlenecks:
     """What holds the objective back.
 
-    Attributes
-    ----------
-    critical : indices of the transfers whose rates are the objective; all of them for a total.
-    full : full resources on their routes with the number of critical transfers, most transfers first.
-    at_limit : indices of critical transfers at their own largest rate.
-    gains : of more capacity on each full resource, then on all of them together.
+    Attributes:
+        critical: indices of the transfers whose rates are the objective; all of them for a total.
+        full: full resources on their routes with the number of critical transfers, most transfers first.
+        at_limit: indices of critical transfers at their own largest rate.
+        gains: of more capacity on each full resource, then on all of them together.
     """
 
     critical: Sequence[int]
@@ -144,10 +139,8 @@ class Bottlenecks:
 def explain(result: Result[AllocationProblem, AllocationPlan], question: Question) -> Explanation:
     """Explain what holds the objective back, in sentences and figures.
 
-    Raises
-    ------
-    InputError
-        There is no instance, or the result is not one of it.
+    Raises:
+        InputError: there is no instance, or the result is not one of it.
     """
     problem = result.problem
     if problem is None:

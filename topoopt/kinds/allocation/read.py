@@ -153,10 +153,8 @@ RoutedDemand = tuple[Topology, dict[tuple[int, int], tuple[float, Route]]]
 def resolve(document: Document) -> AllocationProblem:
     """Return the problem that an instance states.
 
-    Raises
-    ------
-    InputError
-        All errors of the file, as far as one error does not hide another.
+    Raises:
+        InputError: all errors of the file, as far as one error does not hide another.
     """
     findings = Findings()
     instance = findings.shaped(AllocationInstance, document)
@@ -335,10 +333,8 @@ def _transfer(statement: TransferStatement, name: str, routes: tuple[Route, ...]
 def _shortest(topology: Topology, pairs: Ints) -> list[Route] | Problem:
     """Return the shortest routes of pairs, or why there are too many, before they are built.
 
-    Raises
-    ------
-    InputError
-        No path joins one of the pairs.
+    Raises:
+        InputError: no path joins one of the pairs.
     """
     shortest = ShortestRoutes(topology)
     if shortest.least_entries(pairs, MAX_HOPS) <= MAX_HOPS:

@@ -24,10 +24,8 @@ from topoopt.verify.collective import CHECKER, bandwidth_us
 def explain(result: CollectiveResult, question: Question) -> Explanation:
     """Explain a schedule; capacity is added in links of the rate that the fastest link has.
 
-    Raises
-    ------
-    InputError
-        There is no instance, or the result is not one of it.
+    Raises:
+        InputError: there is no instance, or the result is not one of it.
     """
     problem = result.problem
     if problem is None:
@@ -47,8 +45,7 @@ def explain(result: CollectiveResult, question: Question) -> Explanation:
         if not question.left_s():
             break
         wider = replace(problem, network=faster(network, arcs, units))
-        certificates = limiting(wider, question.stop)
-        gains.append((_link_names(network, arcs), float(bandwidth_us(wider, certificates))))
+        gains.append((_link_names(network, arcs), float(bandwidth_us(wider, limiting(wider, question.stop)))))
     limit = limit_sentence(problem, result.certificates)
     sentences = [
         answer(result),

@@ -72,12 +72,9 @@ what it proved of all schedules."""
 def _search(names: tuple[str, ...], problem: CollectiveProblem, effort: Effort) -> SearchResult[CollectivePlan]:
     """Run the families, and return the best schedule with what limits any.
 
-    Raises
-    ------
-    InputError
-        No family makes a schedule here, or none in so few steps.
-    LimitError
-        There is no schedule yet when time runs out.
+    Raises:
+        InputError: no family makes a schedule here, or none in so few steps.
+        LimitError: there is no schedule yet when time runs out.
     """
     best: _Candidate | None = None
     too_long: list[str] = []

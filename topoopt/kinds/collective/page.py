@@ -96,9 +96,7 @@ def page(result: CollectiveResult) -> Page:
         facts=facts(result, figures),
         sections=(
             Section(
-                "What limits it",
-                links_blocks(figures, cut),
-                legend=swatches if network.nodes <= MOST_DRAWN else (),
+                "What limits it", links_blocks(figures, cut), legend=swatches if network.nodes <= MOST_DRAWN else ()
             ),
             Section("Best schedule by size", front_blocks(figures)),
             Section("Schedule", schedule_blocks(figures)),
@@ -371,10 +369,9 @@ def tree_plot(figures: CollectiveFigures) -> Markup:
 def tree_places(owner: int, row: int, parents: Mapping[int, tuple[int, int]]) -> dict[int, Place]:
     """Return where the nodes of a tree stand: leaves side by side, others over the middle of their children.
 
-    Parameters
-    ----------
-    owner, row : the root, and the row it stands in.
-    parents : of every other node the node that it is joined to, and its row.
+    Args:
+        owner, row: the root, and the row it stands in.
+        parents: of every other node the node that it is joined to, and its row.
     """
     children: dict[int, list[int]] = {}
     for node, (parent, _) in sorted(parents.items(), key=lambda entry: (entry[1][1], entry[0])):

@@ -113,10 +113,8 @@ def size_bytes(value: int | str) -> int | None:
 def resolve(document: Document) -> CollectiveProblem:
     """Return the problem that an instance states.
 
-    Raises
-    ------
-    InputError
-        All errors of the file, as far as one error does not hide another.
+    Raises:
+        InputError: all errors of the file, as far as one error does not hide another.
     """
     findings = Findings()
     instance = findings.shaped(CollectiveInstance, document)

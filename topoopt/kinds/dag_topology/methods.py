@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,11 +17,11 @@ from topoopt.core.dag_topology import (
     PathMean,
     branching_certificate,
 )
-from topoopt.core.errors import InputError, LimitError, Problem
+from topoopt.core.errors import InputError, Problem
 from topoopt.core.result import Certificate
 from topoopt.kinds.dag_topology.page import DagTopologyFigures
 from topoopt.kinds.kind import Effort, Method, Solver, table
-from topoopt.kinds.pipeline import Explanation, Question, assembled, solve
+from topoopt.kinds.pipeline import Explanation, Question, assembled, change_sentences, times_changed
 from topoopt.page.text import quantity
 from topoopt.verify.dag_topology import CHECKER
 
@@ -88,10 +87,8 @@ SAME = 1e-9
 def explain(result: DagTopologyResult, question: Question) -> Explanation:
     """Explain the path that ends last, what of it is transfers, and gains of ports.
 
-    Raises
-    ------
-    InputError
-        There is no instance.
+    Raises:
+        InputError: there is no instance.
     """
     problem = result.problem
     if problem is None:
@@ -107,7 +104,13 @@ def explain(result: DagTopologyResult, question: Question) -> Explanation:
         step = figures.steps[index]
         spent["transfers" if step.source >= 0 else "tasks"] += step.end - step.start
     makespan = result.objective.value
-    gains, late = _gains(figures, makespan, question)
+    full = [pod for pod, used in enumerate(figures.ports_used) if used == problem.ports[pod]]
+    cases = {"every pod": range(problem.pods), **{f"pod {pod}": [pod] for pod in full[: question.checks]}}
+    more = {
+        where: {"ports": tuple(count + (pod in pods) for pod, count in enumerate(problem.ports)), "slack_percent": 0.0}
+        for where, pods in cases.items()
+    }
+    gains, late = times_changed(problem, more, makespan, question)
     names = [figures.steps[index].name for index in path]
     sentences = [
         f"{result.name}: {time(makespan)}; the path that ends last has {time(spent['transfers'])} of transfers and "
@@ -115,11 +118,7 @@ def explain(result: DagTopologyResult, question: Question) -> Explanation:
         f"The path: {' → '.join(names[:10])}{' → …' if len(names) > 10 else ''}.",
         f"Without any transfer time the job would take {time(figures.compute_time)}: "
         f"{time(figures.communication_time)} are communication.",
-        *(
-            f"With one port more at {where}: {time(value)}"
-            + (", no gain." if value >= makespan * (1 - SAME) else f", {1 - value / makespan:.1%} less.")
-            for where, value in gains.items()
-        ),
+        *(f"With one port more at {sentence}" for sentence in change_sentences(gains, makespan, time, SAME)),
     ]
     document = {
         "makespan": makespan,
@@ -142,23 +141,3 @@ def critical_path(figures: DagTopologyFigures) -> list[int]:
         path.append(step)
         step = max(after[step], key=lambda before: steps[before].end, default=None)
     return path[::-1]
-
-
-def _gains(figures: DagTopologyFigures, makespan: float, question: Question) -> tuple[dict[str, float], bool]:
-    """Return the makespan with one port more, at every pod and at those without a free one; whether time ran out."""
-    problem = figures.problem
-    full = [pod for pod, used in enumerate(figures.ports_used) if used == problem.ports[pod]]
-    cases = {"every pod": range(problem.pods), **{f"pod {pod}": [pod] for pod in full[: question.checks]}}
-    gains: dict[str, float] = {}
-    for where, pods in cases.items():
-        if not question.left_s():
-            return gains, True
-        ports = tuple(count + (pod in pods) for pod, count in enumerate(problem.ports))
-        more = replace(problem, ports=ports, slack_percent=0.0, sha256="", document=None)
-        try:
-            result = solve(more, question.options("auto"))
-        except LimitError:
-            return gains, True
-        if result.check.ok:
-            gains[where] = min(result.objective.value, makespan)
-    return gains, False

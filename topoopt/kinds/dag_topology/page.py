@@ -24,11 +24,10 @@ Channel = tuple[int, int]
 class StepSpan:
     """When a step is under way.
 
-    Attributes
-    ----------
-    name : of the transfer or task.
-    source, target : pods of a transfer; -1 for a task.
-    start, end : in the unit of time of the instance.
+    Attributes:
+        name: of the transfer or task.
+        source, target: pods of a transfer; -1 for a task.
+        start, end: in the unit of time of the instance.
     """
 
     name: str
@@ -278,8 +277,7 @@ def _bar(figures: DagTopologyFigures, channel: Channel, index: int, y: float) ->
     label = shortened(step.name, 20)
     fits = share * WIDTH_PX >= 6.2 * len(label) + 8
     text = element("text", label, x=4, y=BAR - 4, class_="on on-mp") if fits else Markup("")
-    x = percentage(step.start / makespan)
-    return element("svg", box, text, x=x, y=y + 2, width=percentage(share), height=BAR)
+    return element("svg", box, text, x=percentage(step.start / makespan), y=y + 2, width=percentage(share), height=BAR)
 
 
 def _axis(makespan: float, height: float) -> Markup:

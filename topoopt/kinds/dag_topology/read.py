@@ -88,10 +88,8 @@ Path = tuple[str, int]
 def resolve(document: Document) -> DagTopologyProblem:
     """Return the problem that an instance states.
 
-    Raises
-    ------
-    InputError
-        All errors of the file, as far as one error does not hide another.
+    Raises:
+        InputError: all errors of the file, as far as one error does not hide another.
     """
     findings = Findings()
     instance = findings.shaped(DagTopologyInstance, document)

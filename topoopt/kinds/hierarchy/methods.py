@@ -33,14 +33,10 @@ Bandwidths = SearchResult[HierarchicalPlan]
 def _best(problem: HierarchicalProblem, effort: Effort) -> Bandwidths:
     """Return the best design and its front.
 
-    Raises
-    ------
-    InputError
-        Nothing limits a bandwidth, or cost may vanish.
-    InfeasibleError
-        Nothing satisfies the constraints; they are named.
-    LimitError
-        The limit came before there is a design.
+    Raises:
+        InputError: nothing limits a bandwidth, or cost may vanish.
+        InfeasibleError: nothing satisfies the constraints; they are named.
+        LimitError: the limit came before there is a design.
     """
 
     def interrupted(best: BestDesign, points: tuple[SolvedPoint, ...]) -> None:

@@ -37,11 +37,10 @@ from topoopt.verify.hierarchy import UNITS, BandwidthProof, point_bound
 class CollectiveTime:
     """All collectives of one kind of a job on one communicator.
 
-    Attributes
-    ----------
-    job, communicator, collective : which.
-    size_bytes : in one iteration, on all paths together.
-    times_ns : how long they take in each dimension, were nothing overlapped.
+    Attributes:
+        job, communicator, collective: which.
+        size_bytes: in one iteration, on all paths together.
+        times_ns: how long they take in each dimension, were nothing overlapped.
     """
 
     job: str

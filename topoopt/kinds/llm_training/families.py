@@ -225,23 +225,23 @@ DENSE_FAMILIES: Mapping[str, Family] = {
         {"attention_bias": False, "mlp_bias": False, "layer_types": None},
         mixer=(("True", attention(biases="attention_bias", output_biases="attention_bias")),),
         mlp=(("True", mlp(biases="mlp_bias")),),
-        refused=_PLAIN_CHECKS,
+        refused=_PLAIN_CHECKS
     ),
     "mistral": LLAMA_LIKE.but(
         {"num_key_value_heads": REQUIRED, "sliding_window": 4096, "layer_types": None},
         mixer=_windows("True"),
         refused=_CHECKS,
-        assumed=("sliding_window",),
+        assumed=("sliding_window",)
     ),
     "ministral": LLAMA_LIKE.but(
         {"num_key_value_heads": REQUIRED, "sliding_window": REQUIRED, "layer_types": REQUIRED},
         mixer=_windows("True"),
-        refused=_CHECKS,
+        refused=_CHECKS
     ),
     "granite": LLAMA_LIKE.but(
         {"attention_bias": False, "mlp_bias": False},
         mixer=(("True", attention(biases="attention_bias", output_biases="attention_bias")),),
-        mlp=(("True", mlp(biases="mlp_bias")),),
+        mlp=(("True", mlp(biases="mlp_bias")),)
     ),
     "smollm3": LLAMA_LIKE.but(
         {"num_key_value_heads": 4, "tie_word_embeddings": True, "attention_bias": False, "mlp_bias": False,
@@ -249,20 +249,20 @@ DENSE_FAMILIES: Mapping[str, Family] = {
          "no_rope_layer_interval": 4},
         refused=(*_CHECKS, ("use_sliding_window", "use_sliding_window", "false"),
                  ("attention_bias", "attention_bias", "false"), ("mlp_bias", "mlp_bias", "false")),
-        assumed=("num_key_value_heads", "tie_word_embeddings"),
+        assumed=("num_key_value_heads", "tie_word_embeddings")
     ),
     "ernie4_5": LLAMA_LIKE.but(
         {"num_key_value_heads": REQUIRED, "head_dim": 128, "tie_word_embeddings": True, "use_bias": False},
         mixer=(("True", attention(biases="use_bias", output_biases="use_bias")),),
         mlp=(("True", mlp(biases="use_bias")),),
-        assumed=("head_dim", "tie_word_embeddings"),
+        assumed=("head_dim", "tie_word_embeddings")
     ),
     "seed_oss": LLAMA_LIKE.but(
         {"num_key_value_heads": REQUIRED, "head_dim": 128, "attention_bias": True, "attention_out_bias": False,
          "mlp_bias": False},
         mixer=(("True", attention(biases="attention_bias", output_biases="attention_out_bias")),),
         mlp=(("True", mlp(biases="mlp_bias")),),
-        assumed=("head_dim", "attention_bias"),
+        assumed=("head_dim", "attention_bias")
     ),
     "phi3": LLAMA_LIKE.but(
         {"sliding_window": None, "layer_types": None}, mixer=_windows("True"), refused=_CHECKS
@@ -270,16 +270,16 @@ DENSE_FAMILIES: Mapping[str, Family] = {
     "glm": LLAMA_LIKE.but(
         {"num_key_value_heads": REQUIRED, "attention_bias": True},
         mixer=(("True", attention(biases="attention_bias")),),
-        assumed=("attention_bias",),
+        assumed=("attention_bias",)
     ),
     "glm4": LLAMA_LIKE.but(
         {"num_key_value_heads": REQUIRED, "attention_bias": False},
         mixer=(("True", attention(biases="attention_bias")),),
-        norms=4,
+        norms=4
     ),
     "gemma": LLAMA_LIKE.but(
         {"num_key_value_heads": REQUIRED, "head_dim": 256, "tie_word_embeddings": True},
-        assumed=("head_dim", "tie_word_embeddings"),
+        assumed=("head_dim", "tie_word_embeddings")
     ),
     "gemma2": LLAMA_LIKE.but(
         {"num_key_value_heads": REQUIRED, "head_dim": 256, "sliding_window": 4096, "tie_word_embeddings": True,
@@ -287,7 +287,7 @@ DENSE_FAMILIES: Mapping[str, Family] = {
         mixer=_windows("i % 2 == 0", biases="attention_bias", output_biases="attention_bias"),
         norms=4,
         refused=_CHECKS,
-        assumed=("head_dim", "sliding_window", "tie_word_embeddings"),
+        assumed=("head_dim", "sliding_window", "tie_word_embeddings")
     ),
     "gemma3_text": LLAMA_LIKE.but(
         {"num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256, "vocab_size": 262_208,
@@ -298,33 +298,33 @@ DENSE_FAMILIES: Mapping[str, Family] = {
         norms=4,
         refused=_CHECKS,
         assumed=("num_attention_heads", "num_key_value_heads", "head_dim", "vocab_size", "sliding_window",
-                 "tie_word_embeddings"),
+                 "tie_word_embeddings")
     ),
     "olmo2": LLAMA_LIKE.but(
         {"attention_bias": False},
-        mixer=(("True", attention(norms="'row'", biases="attention_bias", output_biases="attention_bias")),),
+        mixer=(("True", attention(norms="'row'", biases="attention_bias", output_biases="attention_bias")),)
     ),
     "olmo3": LLAMA_LIKE.but(
         {"sliding_window": 4096, "layer_types": None, "attention_bias": False},
         mixer=_windows("(i + 1) % 4 != 0", norms="'row'", biases="attention_bias", output_biases="attention_bias"),
         refused=_CHECKS,
-        assumed=("sliding_window",),
+        assumed=("sliding_window",)
     ),
     "exaone4": LLAMA_LIKE.but(
         {"num_key_value_heads": REQUIRED, "sliding_window": None, "sliding_window_pattern": 4, "layer_types": None},
         mixer=_windows("(i + 1) % sliding_window_pattern != 0", norms="'head'"),
-        refused=(*_CHECKS, ("sliding_window_pattern == 'LLLG'", "sliding_window_pattern", "a number, or layer_types")),
+        refused=(*_CHECKS, ("sliding_window_pattern == 'LLLG'", "sliding_window_pattern", "a number, or layer_types"))
     ),
     "hunyuan_v1_dense": LLAMA_LIKE.but(
         {"attention_bias": False},
-        mixer=(("True", attention(norms="'head'", biases="attention_bias", output_biases="attention_bias")),),
+        mixer=(("True", attention(norms="'head'", biases="attention_bias", output_biases="attention_bias")),)
     ),
     "cohere": LLAMA_LIKE.but(
         {"tie_word_embeddings": True, "attention_bias": False, "use_qk_norm": False},
         mixer=(("True", attention(biases="attention_bias", output_biases="attention_bias")),),
         norms=1,
         refused=(*LLAMA_LIKE.refused, ("use_qk_norm", "use_qk_norm", "false")),
-        assumed=("tie_word_embeddings",),
+        assumed=("tie_word_embeddings",)
     ),
     "nemotron": LLAMA_LIKE.but(
         {"head_dim": 128, "attention_bias": False, "mlp_bias": False},
@@ -332,7 +332,7 @@ DENSE_FAMILIES: Mapping[str, Family] = {
         mlp=(("True", mlp(gated=False, biases="mlp_bias")),),
         norms=4,
         ends={"final_norms": 2},
-        assumed=("head_dim",),
+        assumed=("head_dim",)
     ),
     "starcoder2": LLAMA_LIKE.but(
         {"num_key_value_heads": 2, "use_bias": True, "tie_word_embeddings": True, "sliding_window": None,
@@ -342,14 +342,14 @@ DENSE_FAMILIES: Mapping[str, Family] = {
         norms=4,
         ends={"final_norms": 2},
         refused=_CHECKS,
-        assumed=("num_key_value_heads", "use_bias", "tie_word_embeddings"),
+        assumed=("num_key_value_heads", "use_bias", "tie_word_embeddings")
     ),
     "gpt_neox": LLAMA_LIKE.but(
         {"attention_bias": True},
         mixer=(("True", attention(biases="attention_bias", output_biases="attention_bias")),),
         mlp=(("True", mlp(gated=False, biases=True)),),
         norms=4,
-        ends={"final_norms": 2},
+        ends={"final_norms": 2}
     ),
     "opt": LLAMA_LIKE.but(
         {"intermediate_size": None, "ffn_dim": REQUIRED, "max_position_embeddings": REQUIRED,
@@ -361,7 +361,7 @@ DENSE_FAMILIES: Mapping[str, Family] = {
         ends={"positions": "max_position_embeddings + 2",
               "final_norms": "2 if do_layer_norm_before and layer_norm_elementwise_affine else 0"},
         refused=(*LLAMA_LIKE.refused, ("word_embed_proj_dim is not None and word_embed_proj_dim != hidden_size",
-                                       "word_embed_proj_dim", "hidden_size, or null")),
+                                       "word_embed_proj_dim", "hidden_size, or null"))
     ),
     "phi": LLAMA_LIKE.but(
         {"qk_layernorm": False},
@@ -369,20 +369,20 @@ DENSE_FAMILIES: Mapping[str, Family] = {
         mlp=(("True", mlp(gated=False, biases=True)),),
         norms=2,
         ends={"final_norms": 2, "head_biases": True},
-        refused=(*LLAMA_LIKE.refused, ("qk_layernorm", "qk_layernorm", "false")),
+        refused=(*LLAMA_LIKE.refused, ("qk_layernorm", "qk_layernorm", "false"))
     ),
     "olmo": LLAMA_LIKE.but(
         {"attention_bias": False},
         mixer=(("True", attention(biases="attention_bias", output_biases="attention_bias")),),
         norms=0,
-        ends={"final_norms": 0},
+        ends={"final_norms": 0}
     ),
     "stablelm": LLAMA_LIKE.but(
         {"use_qkv_bias": False, "qk_layernorm": False, "use_parallel_residual": False},
         mixer=(("True", attention(biases="use_qkv_bias")),),
         norms="2 if use_parallel_residual else 4",
         ends={"final_norms": 2},
-        refused=(*LLAMA_LIKE.refused, ("qk_layernorm", "qk_layernorm", "false")),
+        refused=(*LLAMA_LIKE.refused, ("qk_layernorm", "qk_layernorm", "false"))
     ),
     "falcon": _FALCON,
     "bloom": _BLOOM,
@@ -397,7 +397,7 @@ DENSE_FAMILIES: Mapping[str, Family] = {
                           output_biases="attention_bias"),
             ),
             ("True", attention(norms="'head'", biases="attention_bias", output_biases="attention_bias")),
-        ),
+        )
     ),
 }  # fmt: skip
 """Tables by `model_type`."""

@@ -59,11 +59,10 @@ MAX_PASSES = 1500
 class TimedPass:
     """A pass of the drawing of a pipeline.
 
-    Attributes
-    ----------
-    rank, kind, micro_batch, stage : which pass; a joined forward pass has its backward one right behind it, and both
-        end together.
-    end_s : when it ends.
+    Attributes:
+        rank, kind, micro_batch, stage: which pass; a joined forward pass has its backward one right behind it, and both
+            end together.
+        end_s: when it ends.
     """
 
     rank: int
@@ -77,11 +76,10 @@ class TimedPass:
 class StageFigures:
     """Seconds of a micro-batch in each stage of the model, exposed transfers included, and how long all take.
 
-    Attributes
-    ----------
-    problem : an instance.
-    strategy : of the plan.
-    rates : of its groups on its network.
+    Attributes:
+        problem: an instance.
+        strategy: of the plan.
+        rates: of its groups on its network.
     """
 
     problem: LlmTrainingProblem
@@ -367,8 +365,7 @@ class FabricFigures:
         if self.plan.fabric in WITHOUT_LINKS:
             return None
         groups = family_groups(self.strategy, self.problem.cluster.gpus_per_server)
-        network = network_of(self.problem, self.plan.network, groups)
-        return evaluated(self.problem, self.strategy, network, groups)
+        return evaluated(self.problem, self.strategy, network_of(self.problem, self.plan.network, groups), groups)
 
     @property
     def rates(self) -> GroupRates:
@@ -443,8 +440,7 @@ class LlmTrainingFigures:
     @cached_property
     def ranked_s(self) -> tuple[float, ...]:
         """Times of these, as the search has them; sums of their parts may differ in the last bit."""
-        columns = columns_of(self.plan.ranked, self.problem.model.layers)
-        return tuple(iteration_times(self.problem, columns).tolist())
+        return tuple(iteration_times(self.problem, columns_of(self.plan.ranked, self.problem.model.layers)).tolist())
 
     @cached_property
     def objective(self) -> Objective:
@@ -557,10 +553,8 @@ def bound_of(
 ) -> Bound:
     """Return what no strategy is below on a fabric, by the shapes that were searched and the other certificates.
 
-    Raises
-    ------
-    ValueError
-        A certificate is missing.
+    Raises:
+        ValueError: a certificate is missing.
     """
     times = figures.ranked_s
     if fabric.pods is not None:

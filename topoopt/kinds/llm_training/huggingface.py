@@ -119,37 +119,37 @@ NOTED: FieldTable = MappingProxyType(
         **dict.fromkeys(
             ("architectures", "auto_map", "_name_or_path", "name_or_path", "transformers_version",
              "task_specific_params", "id2label", "label2id", "problem_type", "is_decoder"),
-            ("noted", "names and uses of the file: no size"),
+            ("noted", "names and uses of the file: no size")
         ),
         **dict.fromkeys(
             ("bos_token_id", "eos_token_id", "pad_token_id", "sep_token_id", "decoder_start_token_id"),
-            ("noted", "numbers of tokens: no size"),
+            ("noted", "numbers of tokens: no size")
         ),
         **dict.fromkeys(
             ("hidden_act", "activation_function", "initializer_range", "rms_norm_eps", "layer_norm_eps",
              "layer_norm_epsilon", "scale_attn_weights", "scale_attn_by_inverse_layer_idx", "reorder_and_upcast_attn"),
-            ("noted", "numbers and functions of elements: no size"),
+            ("noted", "numbers and functions of elements: no size")
         ),
         **dict.fromkeys(
             ("use_parallel_residual", "rope_theta", "rope_scaling", "rope_parameters", "rope_interleave",
              "partial_rotary_factor", "max_position_embeddings", "n_ctx", "alibi"),
-            ("noted", "order of blocks, positions, and how many: no weights; `batch.length` says the length"),
+            ("noted", "order of blocks, positions, and how many: no weights; `batch.length` says the length")
         ),
         **dict.fromkeys(
             ("attention_dropout", "attn_pdrop", "embd_pdrop", "resid_pdrop", "hidden_dropout", "summary_activation",
              "summary_first_dropout", "summary_proj_to_labels", "summary_type", "summary_use_proj"),
-            ("noted", "dropout, and parts that language modelling leaves out: no size"),
+            ("noted", "dropout, and parts that language modelling leaves out: no size")
         ),
         **dict.fromkeys(
             ("use_cache", "pretraining_tp", "ep_size", "_attn_implementation", "attn_implementation", "return_dict",
              "output_attentions", "output_hidden_states", "output_router_logits", "chunk_size_feed_forward",
              "block_size"),
-            ("noted", "how a program runs the model: no size"),
+            ("noted", "how a program runs the model: no size")
         ),
         **dict.fromkeys(
             ("norm_topk_prob", "router_aux_loss_coef", "router_jitter_noise", "aux_loss_alpha", "seq_aux",
              "scoring_func", "topk_method", "routed_scaling_factor"),
-            ("noted", "how the router scores: no size; experts are asked for equally often"),
+            ("noted", "how the router scores: no size; experts are asked for equally often")
         ),
     }
 )  # fmt: skip
@@ -161,17 +161,17 @@ REFUSED: FieldTable = MappingProxyType(
         **dict.fromkeys(("layers_block_type", "mamba_d_ssm"), ("refused", "layers of state spaces")),
         **dict.fromkeys(
             ("zero_expert_num", "moe_num_first_k_dense", "num_experts_shared"),
-            ("refused", "experts under the name of another family"),
+            ("refused", "experts under the name of another family")
         ),
         **dict.fromkeys(("add_bias_linear", "attn_bias"), ("refused", "biases of matrices")),
         **dict.fromkeys(
             ("qk_layernorm", "num_kv_shared_layers", "pruned_heads", "word_embed_proj_dim", "cross_layer_sharing"),
-            ("refused", "attention of another structure"),
+            ("refused", "attention of another structure")
         ),
         **dict.fromkeys(
             ("text_config", "vision_config", "audio_config", "is_encoder_decoder", "add_cross_attention",
              "cross_attention_hidden_size", "tie_encoder_decoder", "num_mtp_layers", "mtp_num_layers"),
-            ("refused", "models of several parts"),
+            ("refused", "models of several parts")
         ),
     }
 )  # fmt: skip

@@ -230,10 +230,8 @@ class WhatIf:
 def explain(result: Solved, question: Question) -> Explanation:
     """Explain a plan, and search what changes of its cluster would gain.
 
-    Raises
-    ------
-    InputError
-        The result is not one of this instance.
+    Raises:
+        InputError: the result is not one of this instance.
     """
     figures: LlmTrainingFigures = result.figures
     problem = figures.problem
@@ -300,8 +298,7 @@ def _clusters(problem: LlmTrainingProblem, question: Question) -> list[tuple[str
     more_links = replace(cluster, link_gbps=cluster.link_gbps * (1.0 + added / cluster.degree))
     if problem.fabrics[0] != IDEAL_SWITCH and not cluster.per_gpu and added.is_integer():
         more_links = replace(cluster, degree=cluster.degree + int(added))
-    text = f"{added:g} more link{'' if added == 1 else 's'} a server"
-    changes.append((text, more_links))
+    changes.append((f"{added:g} more link{'' if added == 1 else 's'} a server", more_links))
     changes.append(("links twice as fast", replace(cluster, link_gbps=2 * cluster.link_gbps)))
     faster = replace(cluster, intra_server_gbps=2 * cluster.intra_server_gbps)
     changes.append(("links inside servers twice as fast", faster))

@@ -110,7 +110,7 @@ MIXTURE_FAMILIES: Mapping[str, Family] = {
         mixer=DENSE_FAMILIES["mistral"].mixer,
         mlp=(experts("num_local_experts", "num_experts_per_tok", "intermediate_size"),),
         refused=DENSE_FAMILIES["mistral"].refused,
-        assumed=("num_experts_per_tok",),
+        assumed=("num_experts_per_tok",)
     ),
     "qwen2_moe": DENSE_FAMILIES["qwen2"].but(
         {**_QWEN_KEYS, "num_experts_per_tok": 4, _SHARED: REQUIRED, "qkv_bias": True},
@@ -118,21 +118,21 @@ MIXTURE_FAMILIES: Mapping[str, Family] = {
         mlp=((_SPARSE, mlp()), experts("num_experts", "num_experts_per_tok", "moe_intermediate_size", _SHARED,
                                        shared_gate=True)),
         refused=_QWEN_REFUSED,
-        assumed=("num_experts_per_tok",),
+        assumed=("num_experts_per_tok",)
     ),
     "qwen3_moe": DENSE_FAMILIES["qwen3"].but(
         {**_QWEN_KEYS, "num_experts_per_tok": 8},
         mixer=(("True", attention(norms="'head'", biases="attention_bias", output_biases="attention_bias")),),
         mlp=((_SPARSE, mlp()), experts("num_experts", "num_experts_per_tok", "moe_intermediate_size")),
         refused=_QWEN_REFUSED,
-        assumed=("num_experts_per_tok",),
+        assumed=("num_experts_per_tok",)
     ),
     "deepseek_v2": _DEEPSEEK.but(
         {"q_lora_rank": 1536, "first_k_dense_replace": 0, "n_shared_experts": REQUIRED, "n_group": None,
          "topk_group": None, "num_nextn_predict_layers": 0, "num_experts_per_tok": REQUIRED},
         mlp=(_FIRST, experts("n_routed_experts", "num_experts_per_tok", "moe_intermediate_size",
                              "(n_shared_experts or 0) * moe_intermediate_size", node_limit=_LIMIT)),
-        assumed=("q_lora_rank", "first_k_dense_replace"),
+        assumed=("q_lora_rank", "first_k_dense_replace")
     ),
     "deepseek_v3": _DEEPSEEK,
     "kimi_k2": _DEEPSEEK,
@@ -146,7 +146,7 @@ MIXTURE_FAMILIES: Mapping[str, Family] = {
             _DEEPSEEK_EXPERTS,
         ),
         refused=(*_DEEPSEEK.refused, ("mlp_layer_types is not None and len(mlp_layer_types) != num_hidden_layers",
-                                      "mlp_layer_types", "an entry for each layer")),
+                                      "mlp_layer_types", "an entry for each layer"))
     ),
     "glm4_moe": LLAMA_LIKE.but(
         {**ROUTED, "num_key_value_heads": REQUIRED, "attention_bias": False, "use_qk_norm": False,
@@ -158,7 +158,7 @@ MIXTURE_FAMILIES: Mapping[str, Family] = {
         mlp=(_FIRST, _DEEPSEEK_EXPERTS),
         ends={"mtp_layers": "num_nextn_predict_layers or 0"},
         refused=(*LLAMA_LIKE.refused, *GROUPS),
-        assumed=("n_shared_experts", "first_k_dense_replace", "num_nextn_predict_layers"),
+        assumed=("n_shared_experts", "first_k_dense_replace", "num_nextn_predict_layers")
     ),
     "bailing_moe_v2": LLAMA_LIKE.but(
         {"num_key_value_heads": REQUIRED, "num_experts": REQUIRED, "num_shared_experts": REQUIRED,
@@ -175,7 +175,7 @@ MIXTURE_FAMILIES: Mapping[str, Family] = {
                              "(moe_shared_expert_intermediate_size or moe_intermediate_size)",
                              node_limit=_LIMIT, balanced="moe_router_enable_expert_bias")),
         ends={"mtp_layers": "num_nextn_predict_layers or 0"},
-        assumed=("num_experts_per_tok",),
+        assumed=("num_experts_per_tok",)
     ),
     "gpt_oss": LLAMA_LIKE.but(
         {"num_key_value_heads": REQUIRED, "head_dim": 64, "sliding_window": 128, "layer_types": None,
@@ -190,7 +190,7 @@ MIXTURE_FAMILIES: Mapping[str, Family] = {
         refused=(DENSE_FAMILIES["mistral"].refused[1], ("not attention_bias", "attention_bias", "true"),
                  ("experts_per_token is not None and experts_per_token != num_experts_per_tok", "experts_per_token",
                   "as num_experts_per_tok")),
-        assumed=("head_dim", "sliding_window", "num_experts_per_tok"),
+        assumed=("head_dim", "sliding_window", "num_experts_per_tok")
     ),
     "llama4_text": LLAMA_LIKE.but(
         {"num_key_value_heads": REQUIRED, "head_dim": None, "intermediate_size_mlp": REQUIRED,
@@ -210,7 +210,7 @@ MIXTURE_FAMILIES: Mapping[str, Family] = {
         ),
         refused=(*LLAMA_LIKE.refused, DENSE_FAMILIES["mistral"].refused[1],
                  ("interleave_moe_layer_step < 1", "interleave_moe_layer_step", "1 or more")),
-        assumed=("interleave_moe_layer_step", "attention_chunk_size"),
+        assumed=("interleave_moe_layer_step", "attention_chunk_size")
     ),
     "ernie4_5_moe": LLAMA_LIKE.but(
         {"num_key_value_heads": REQUIRED, "tie_word_embeddings": True, "use_bias": False, "moe_num_experts": 64,
@@ -225,20 +225,20 @@ MIXTURE_FAMILIES: Mapping[str, Family] = {
         ),
         ends={"mtp_layers": "num_nextn_predict_layers or 0"},
         assumed=("tie_word_embeddings", "moe_num_experts", "moe_k", "moe_num_shared_experts",
-                 "moe_layer_start_index", "moe_layer_end_index"),
+                 "moe_layer_start_index", "moe_layer_end_index")
     ),
     "granitemoe": LLAMA_LIKE.but(
         {"num_local_experts": REQUIRED, "num_experts_per_tok": 2, "attention_bias": False},
         mixer=(("True", attention(biases="attention_bias", output_biases="attention_bias")),),
         mlp=(experts("num_local_experts", "num_experts_per_tok", "intermediate_size"),),
-        assumed=("num_experts_per_tok",),
+        assumed=("num_experts_per_tok",)
     ),
     "granitemoeshared": LLAMA_LIKE.but(
         {"num_local_experts": REQUIRED, "num_experts_per_tok": 2, "attention_bias": False,
          "shared_intermediate_size": 0},
         mixer=(("True", attention(biases="attention_bias", output_biases="attention_bias")),),
         mlp=(experts("num_local_experts", "num_experts_per_tok", "intermediate_size", "shared_intermediate_size"),),
-        assumed=("num_experts_per_tok",),
+        assumed=("num_experts_per_tok",)
     ),
     "minimax_m2": LLAMA_LIKE.but(
         {"num_key_value_heads": REQUIRED, "num_local_experts": REQUIRED, "num_experts_per_tok": 8,
@@ -253,7 +253,7 @@ MIXTURE_FAMILIES: Mapping[str, Family] = {
                  ("not use_qk_norm", "use_qk_norm", "true"),
                  ("qk_norm_type != 'per_layer'", "qk_norm_type", "per_layer"),
                  ("attn_type_list is not None and min(attn_type_list) == 0", "attn_type_list", "1 for each layer")),
-        assumed=("num_experts_per_tok",),
+        assumed=("num_experts_per_tok",)
     ),
     "hunyuan_v1_moe": LLAMA_LIKE.but(
         {"num_key_value_heads": REQUIRED, "num_experts": REQUIRED, "moe_topk": 1, "num_shared_expert": 1,
@@ -263,13 +263,13 @@ MIXTURE_FAMILIES: Mapping[str, Family] = {
         mlp=(experts("of_layer(num_experts, i)", "of_layer(moe_topk, i)", "intermediate_size",
                      "of_layer(num_shared_expert, i) * intermediate_size"),),
         refused=(*LLAMA_LIKE.refused, ("moe_layer_num_skipped", "moe_layer_num_skipped", "0")),
-        assumed=("moe_topk", "num_shared_expert"),
+        assumed=("moe_topk", "num_shared_expert")
     ),
     "olmoe": LLAMA_LIKE.but(
         {"num_experts": REQUIRED, "num_experts_per_tok": 8, "attention_bias": False},
         mixer=(("True", attention(norms="'row'", biases="attention_bias", output_biases="attention_bias")),),
         mlp=(experts("num_experts", "num_experts_per_tok", "intermediate_size"),),
-        assumed=("num_experts_per_tok",),
+        assumed=("num_experts_per_tok",)
     ),
     "phimoe": LLAMA_LIKE.but(
         {"num_key_value_heads": REQUIRED, "num_local_experts": REQUIRED, "num_experts_per_tok": 2,
@@ -282,7 +282,7 @@ MIXTURE_FAMILIES: Mapping[str, Family] = {
         mlp=(experts("num_local_experts", "num_experts_per_tok", "intermediate_size"),),
         norms=4,
         ends={"final_norms": 2, "head_biases": "lm_head_bias"},
-        assumed=("num_experts_per_tok",),
+        assumed=("num_experts_per_tok",)
     ),
 }  # fmt: skip
 """Tables by `model_type`."""
@@ -336,7 +336,7 @@ HYBRID_FAMILIES: Mapping[str, Family] = {
         ends={"mtp_layers": "num_nextn_predict_layers or 0"},
         refused=(*_QWEN35.refused, ("decoder_sparse_step < 1", "decoder_sparse_step", "1 or more"),
                  ("use_sliding_window", "use_sliding_window", "false")),
-        assumed=(*_LINEAR_ASSUMED, "num_experts_per_tok"),
+        assumed=(*_LINEAR_ASSUMED, "num_experts_per_tok")
     ),
     "qwen3_5_text": _QWEN35.but({"mtp_num_hidden_layers": 0}, ends=_FURTHER),
     "qwen3_5_moe_text": _QWEN35.but(
@@ -344,7 +344,7 @@ HYBRID_FAMILIES: Mapping[str, Family] = {
          "moe_intermediate_size": REQUIRED, "shared_expert_intermediate_size": REQUIRED, "mtp_num_hidden_layers": 0},
         mlp=(_QWEN35_EXPERTS,),
         ends=_FURTHER,
-        assumed=(*_LINEAR_ASSUMED, "num_experts_per_tok"),
+        assumed=(*_LINEAR_ASSUMED, "num_experts_per_tok")
     ),
     "minimax": LLAMA_LIKE.but(
         {"num_key_value_heads": REQUIRED, "num_local_experts": REQUIRED, "num_experts_per_tok": 2,
@@ -360,7 +360,7 @@ HYBRID_FAMILIES: Mapping[str, Family] = {
         refused=(*LLAMA_LIKE.refused, LENGTH, ("shared_intermediate_size", "shared_intermediate_size", "0"),
                  ("sliding_window is not None", "sliding_window", "null"),
                  ("layer_types is None and attn_type_list is None", "layer_types", "an entry for each layer")),
-        assumed=("num_experts_per_tok",),
+        assumed=("num_experts_per_tok",)
     ),
     "granitemoehybrid": LLAMA_LIKE.but(
         {"num_local_experts": 8, "num_experts_per_tok": 2, "shared_intermediate_size": 1024, "layer_types": REQUIRED,
@@ -382,7 +382,7 @@ HYBRID_FAMILIES: Mapping[str, Family] = {
                  ("mamba_d_head != 'auto' and mamba_n_heads * mamba_d_head != mamba_expand * hidden_size",
                   "mamba_d_head", "auto, or mamba_expand hidden_size / mamba_n_heads")),
         assumed=("num_local_experts", "num_experts_per_tok", "shared_intermediate_size", "mamba_n_heads",
-                 "mamba_n_groups", "mamba_d_state", "mamba_d_conv", "mamba_expand"),
+                 "mamba_n_groups", "mamba_d_state", "mamba_d_conv", "mamba_expand")
     ),
     "mamba2": Family(
         keys={"hidden_size": REQUIRED, "num_hidden_layers": REQUIRED, "vocab_size": REQUIRED, "expand": 2,
@@ -393,7 +393,7 @@ HYBRID_FAMILIES: Mapping[str, Family] = {
         norms=1,
         ends=LLAMA_LIKE.ends,
         refused=(("expand * hidden_size != num_heads * head_dim", "num_heads", "expand hidden_size / head_dim"),),
-        assumed=("expand", "num_heads", "head_dim", "n_groups", "state_size", "conv_kernel"),
+        assumed=("expand", "num_heads", "head_dim", "n_groups", "state_size", "conv_kernel")
     ),
     "jamba": LLAMA_LIKE.but(
         {"num_key_value_heads": REQUIRED, "num_experts": 16, "num_experts_per_tok": 2, "attn_layer_period": 8,
@@ -415,7 +415,7 @@ HYBRID_FAMILIES: Mapping[str, Family] = {
                  ("attn_layer_period < 1", "attn_layer_period", "1 or more"),
                  ("expert_layer_period < 1", "expert_layer_period", "1 or more")),
         assumed=("num_experts", "num_experts_per_tok", "attn_layer_period", "attn_layer_offset",
-                 "expert_layer_period", "expert_layer_offset", "mamba_d_state", "mamba_d_conv", "mamba_expand"),
+                 "expert_layer_period", "expert_layer_offset", "mamba_d_state", "mamba_d_conv", "mamba_expand")
     ),
     "nemotron_h": LLAMA_LIKE.but(
         {"num_hidden_layers": None, "num_key_value_heads": 8, "head_dim": 128, "hybrid_override_pattern": REQUIRED,
@@ -446,7 +446,7 @@ HYBRID_FAMILIES: Mapping[str, Family] = {
         refused=(("num_hidden_layers is not None and num_hidden_layers != len(hybrid_override_pattern)",
                   "hybrid_override_pattern", "a letter for each layer"),
                  ("num_nextn_predict_layers", "num_nextn_predict_layers", "0")),
-        assumed=("num_key_value_heads", "head_dim"),
+        assumed=("num_key_value_heads", "head_dim")
     ),
 }  # fmt: skip
 """Tables by `model_type`."""

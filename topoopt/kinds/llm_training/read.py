@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 
 from topoopt.core.arrays import GIB, divisors
 from topoopt.core.cluster import LinkDirection
-from topoopt.core.errors import InputError, Problem
+from topoopt.core.errors import InputError, Problem, raise_any
 from topoopt.core.llm_training import (
     END_SLOTS,
     Attention,
@@ -197,8 +197,7 @@ def _of_kinds(section: KindsSection) -> LanguageModel:
                 problems.append(Problem(text, path=f"kinds.{name}.count", value=str(own.count), allowed=allowed))
     if layers > MOST_LAYERS:
         problems.append(Problem("too many layers", path="kinds", value=str(layers), allowed=f"at most {MOST_LAYERS}"))
-    if problems:
-        raise InputError(problems)
+    raise_any(problems)
     places = list(kinds)
     return LanguageModel(
         "custom",
@@ -232,8 +231,7 @@ def _checked(model: LanguageModel) -> LanguageModel:
         text = "layers with experts of several numbers or widths"
         value = ", ".join(f"{count} of {hidden}" for count, hidden in sorted(sizes))
         problems.append(Problem(text, path="experts", value=value, allowed="as many and as wide in each layer"))
-    if problems:
-        raise InputError(problems)
+    raise_any(problems)
     return model
 
 
@@ -253,10 +251,7 @@ def in_pods(space: StrategySpace, pods: PodSettings | None) -> StrategySpace:
 
 
 def pods_issues(
-    section: PodsSection | None,
-    cluster: GpuClusterSection | None,
-    raw: dict[str, Any],
-    fabrics: Sequence[str],
+    section: PodsSection | None, cluster: GpuClusterSection | None, raw: dict[str, Any], fabrics: Sequence[str]
 ) -> Iterator[Issue]:
     """What circuits between pods need of the instance.
 
@@ -408,7 +403,7 @@ def read_llm_training(document: Document) -> LlmTrainingProblem:
         search=file.search,
         rank_map=file.search.rank_map,
         degree_split=file.search.degree_split,
-        sha256=canonical_sha256({**codec.plain(file), **ONCE, "model": _hashed(model)}),
+        sha256=canonical_sha256({**codec.plain(file), **ONCE, "model": asdict(model)}),
         notes=(*notes, *variants),
         switching=switching,
         pods=pods,
@@ -461,11 +456,6 @@ def _master_bytes(section: FormatsSection) -> int:
     """Of the copies of a weight and of its gradient that the optimizer has in 32 bits beside 16."""
     copied = section.compute == "fp16" and section.gradients == "16-bit"
     return (0 if section.weights == "fp32" else 4) + (4 if copied else 0)
-
-
-def _hashed(model: LanguageModel) -> dict[str, Any]:
-    """All that a model has but its name, for the hash of an instance."""
-    return asdict(model)
 
 
 def _cluster(section: GpuClusterSection) -> GpuCluster:
@@ -542,8 +532,7 @@ def _cluster_issues(section: GpuClusterSection) -> Iterator[Issue]:
         yield Issue(("cluster", "device", *path), "unknown device", value_text(name), allowed)
     if section.interfaces == "per-gpu" and section.degree % section.gpus_per_server:
         allowed = f"multiples of gpus_per_server {section.gpus_per_server}, or interfaces: per-server"
-        text = "GPUs do not own equally many interfaces"
-        yield Issue(("cluster", "degree"), text, str(section.degree), allowed)
+        yield Issue(("cluster", "degree"), "GPUs do not own equally many interfaces", str(section.degree), allowed)
     if section.optical_interfaces is not None and section.optical_interfaces >= section.degree:
         value, allowed = str(section.optical_interfaces), f"less than degree {section.degree}"
         yield Issue(("cluster", "optical_interfaces"), "no interface is left for other traffic", value, allowed)

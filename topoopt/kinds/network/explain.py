@@ -13,7 +13,7 @@ from solvers.network.space import distances
 from solvers.stop import Stop
 from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.cluster import LinkDirection
-from topoopt.core.errors import CheckError, InfeasibleError, InputError, LimitError, Problem
+from topoopt.core.errors import CheckError, InfeasibleError, InputError, LimitError, Problem, raise_rejected
 from topoopt.core.network import LengthCertificate, NetworkProblem, RoutingProblem, TopologyProblem
 from topoopt.core.proofs import Argument, Bound, Status, StopReason
 from topoopt.core.topology import Topology
@@ -203,14 +203,11 @@ def routed_again(problem: RoutingProblem, effort: Question) -> NetworkResult | N
     return result
 
 
-def best_links(
-    problem: RoutingProblem, bottleneck: Bottleneck, effort: Question, allowed: Bools, shown: int = 5
-) -> LinkGains:
+def best_links(problem: RoutingProblem, bottleneck: Bottleneck, effort: Question, allowed: Bools) -> LinkGains:
     """Where one more link gains most; a link between a pair adds both arcs where links are fibre pairs.
 
     Args:
         allowed: bool[n, n], pairs that may have one.
-        shown: at most so many in the answer.
     """
     topology = problem.topology
     both = topology.links is LinkDirection.BIDIRECTIONAL
@@ -241,11 +238,10 @@ def best_links(
     order = sorted(checked, key=lambda position: (checked[position].figures.theta, position))
     order += [position for position in np.argsort(floor, kind="stable").tolist() if position not in checked]
     gains = []
-    for position in order[:shown]:
+    for position in order[:SHOWN]:
         result = checked.get(position)
         theta, bound = (None, None) if result is None else (result.figures.theta, result.bound.value)
-        pairs = _pairs(tails, heads, position, both)
-        gains.append(Gain(pairs, Fraction(1), float(predicted[position]), theta, bound))
+        gains.append(Gain(_pairs(tails, heads, position, both), Fraction(1), float(predicted[position]), theta, bound))
     return tuple(gains), len(tails), proven
 
 
@@ -517,10 +513,7 @@ def _parts(amount: float) -> Fraction:
 def _checked(solution: NetworkResult) -> NetworkResult:
     """The solution with its instance, for which it holds."""
     problem = solution.figures.problem
-    violations = check(problem, solution, BRIEF).violations
-    if violations:
-        text = "\n".join(f"{violation.code}: {violation.message}" for violation in violations)
-        raise CheckError(f"the checker rejects the solution:\n{text}")
+    raise_rejected(check(problem, solution, BRIEF).violations)
     return replace(solution, problem=problem)
 
 

@@ -41,13 +41,13 @@ ROUNDING = 1e-9
 class RobustFigures:
     """How a topology stands the failure of any single link.
 
-    Attributes
-    ----------
-    worst_theta, worst_link : after the worst failure, and tail and head of that link.
-    bound : lower bound on `worst_theta` over every topology allowed; `claimed_bound` is a larger one without a proof.
-    within_percent : how much larger theta without failure could be than `nominal_theta`; None: any.
-    nominal_theta : least theta without failure that the search reached over all topologies.
-    nominal_worst_theta : what the topology of `nominal_theta` has after its worst failure; None: demand is cut off.
+    Attributes:
+        worst_theta, worst_link: after the worst failure, and tail and head of that link.
+        bound: lower bound on `worst_theta` over every topology allowed; `claimed_bound` is a larger one without a
+            proof.
+        within_percent: how much larger theta without failure could be than `nominal_theta`; None: any.
+        nominal_theta: least theta without failure that the search reached over all topologies.
+        nominal_worst_theta: what the topology of `nominal_theta` has after its worst failure; None: demand is cut off.
     """
 
     worst_theta: float
@@ -63,10 +63,9 @@ class RobustFigures:
 class NetworkFigures:
     """Loads, distances, implied demand and dual prices of a plan; arrays are by arc (m), demand (k) or server (n).
 
-    Attributes
-    ----------
-    problem, plan : of kind `routing` or `topology`.
-    certificates : lengths or prices of the arcs are read from them.
+    Attributes:
+        problem, plan: of kind `routing` or `topology`.
+        certificates: lengths or prices of the arcs are read from them.
     """
 
     problem: NetworkProblem
@@ -140,10 +139,8 @@ class NetworkFigures:
     def one_demand(self) -> None:
         """Refuse the plan of several demands.
 
-        Raises
-        ------
-        InputError
-            There are several.
+        Raises:
+            InputError: there are several.
         """
         if self.plan.split is not None or len(self.plan.flows) != 1:
             text = "this takes the solution of one demand"

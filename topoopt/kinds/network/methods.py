@@ -205,12 +205,8 @@ def _exact(name: str, summary: str) -> Method:
     return Method(name, summary, partial(exactly, method=name))
 
 
-def _seeded(name: str, problem: TopologyProblem, effort: Effort) -> Search:
-    return seed_topology(problem, effort, name)
-
-
 def _seed(name: str, summary: str) -> Method:
-    return Method(name, summary, partial(_seeded, name), covers_all if name == "totient" else too_large)
+    return Method(name, summary, partial(seed_topology, name=name), covers_all if name == "totient" else too_large)
 
 
 ROUTING_METHODS = table(
@@ -336,7 +332,8 @@ def _joint_plan(problem: TopologyProblem, model: Any, effort: Effort, proof: Mod
     result = routed_topology(open_space(problem), topology, MODEL, effort.stop)
     arcs = [(int(i), int(j)) for i, j in topology.arcs]
     flow = np.array([[_value(model.f, (s, i, j)) / throughput for i, j in arcs] for s in range(n)], dtype=np.float64)
-    claims = () if proof.bound is None else (_claim(1.0 / proof.bound, proof),)
+    argument = Argument.OWN_MODEL if proof.restricted else Argument.TOPOLOGY_BRANCHING
+    claims = () if proof.bound is None else (Bound(1.0 / proof.bound, argument),)
     return _with_flow(problem, topology, result, flow, claims, proof)
 
 
@@ -360,10 +357,6 @@ def _value(variables: Any, index: Any) -> float:
     """Of a variable; 0 where there is none, or it stands in no row."""
     value = variables[index].value if index in variables else None
     return 0.0 if value is None else max(0.0, float(value))
-
-
-def _claim(theta: float, proof: ModelProof) -> Bound:
-    return Bound(theta, Argument.OWN_MODEL if proof.restricted else Argument.TOPOLOGY_BRANCHING)
 
 
 def _with_flow(

@@ -21,7 +21,7 @@ from pydantic import Discriminator, Field, Tag, TypeAdapter
 from topoopt.core.arrays import Floats
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.data import MAX_LINKS, MAX_SERVERS, STRICT, FileName, Gbps, SchemaVersion, Server
-from topoopt.core.errors import InputError, Problem
+from topoopt.core.errors import InputError, Problem, raise_any
 from topoopt.core.network import EitherProblem, RoutingProblem, TopologyProblem
 from topoopt.core.result import RobustSearchSettings, SearchSettings
 from topoopt.core.topology import Topology, unreachable_pair
@@ -221,8 +221,7 @@ def _matrices(entry: DemandsEntry, server_names: ServerNames, folder: FilePath, 
             matrices_read.append(in_links(matrix, servers, entry.unit, "file", link_gbps))
         except InputError as error:
             problems += [replace(problem, message=f"matrix {k}: {problem.message}") for problem in error.problems]
-    if problems:
-        raise InputError(problems)
+    raise_any(problems)
     return np.array(matrices_read)
 
 
@@ -381,8 +380,7 @@ def read_topology(document: Document) -> TopologyProblem:
     file = findings.shape(TopologyInstance, document)
     if isinstance(file, TopologyInstance):
         findings.add(_pair_errors(file))
-    folder = FilePath(document.file).parent
-    demand = read_demand_keys(raw, _declared_servers(raw.get("servers")), folder, findings)
+    demand = read_demand_keys(raw, _declared_servers(raw.get("servers")), FilePath(document.file).parent, findings)
     if isinstance(file, TopologyInstance):
         findings.add(_single_link_errors(file, demand))
     findings.refuse(document)

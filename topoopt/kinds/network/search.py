@@ -60,9 +60,6 @@ Search = SearchResult[TopologyPlan]
 TWO_LAYER_SERVERS = 160
 """Above this the n^3 arrays of the two-layer bound are too large."""
 
-RELAY_SERVERS = 64
-"""Up to here the checker shows what links around a server are worth in seconds; at 128 it gives up on some."""
-
 
 def formula_bound(
     problem: TopologyProblem, *, cases: int = 1, stop: Stop | None = None
@@ -70,8 +67,8 @@ def formula_bound(
     """The best of all formulas, a bound on theta over all topologies, and what it rests on.
 
     The two-layer bound takes some ten seconds at 128 servers, and is left out where it does not fit or `stop` leaves
-    no time for it. Where it beats the quick formulas, relay blocks start from it up to RELAY_SERVERS (some 80 s at 64);
-    what they prove is stated only once the checker has shown it.
+    no time for it. Where it beats the quick formulas, relay blocks start from it (20 s at 64 servers, 40 s at 128); what
+    they prove is stated only once the checker has shown it.
 
     Args:
         problem: for one demand.
@@ -87,10 +84,10 @@ def formula_bound(
     if proven.value <= quick.value:
         return quick, ()
     n, d, demand = problem.servers, problem.degree, problem.demand
-    if n > RELAY_SERVERS:
+    iterations = relays.default_iterations(n, d)
+    if not iterations:
         return proven, (multipliers.certificate(),)
     further = hops_beyond(n, d, demand) * LEFT  # its prices are searched anew by whoever checks
-    iterations = relays.default_iterations(n)
 
     def shown(prices: RelayPrices) -> bool:
         return evaluate_relay(n, d, demand, prices) >= prices.theta
@@ -105,8 +102,7 @@ def formula_bound(
 
     tree = relay_cases(d, demand, duals, relay, used, further, cases, shown=shown_there, stop=stop)
     if tree is not None:
-        least = min(prices.theta for prices in tree.prices)
-        return Bound(least, Argument.RELAY_CASES), (tree.certificate(),)
+        return Bound(min(prices.theta for prices in tree.prices), Argument.RELAY_CASES), (tree.certificate(),)
     return Bound(relay.theta, Argument.RELAY_BLOCKS), (relay.certificate(),)
 
 

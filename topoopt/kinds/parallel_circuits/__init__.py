@@ -16,7 +16,7 @@ RECORDS = (
         files=KindFiles(ParallelCircuitsInstance, resolve, "topoopt.kinds.parallel_circuits"),
         check=called_later("topoopt.verify.parallel_circuits", "CHECKER"),
         solver=at_first_use("topoopt.kinds.parallel_circuits.methods", "SOLVER"),
-        figures_class=at_first_use("topoopt.kinds.parallel_circuits.figures", "ParallelCircuitsFigures"),
+        figures_class=at_first_use("topoopt.kinds.parallel_circuits.page", "ParallelCircuitsFigures"),
         pages=pages_of(at_first_use("topoopt.kinds.parallel_circuits.page", "page")),
     ),
 )

@@ -124,15 +124,9 @@ def _result(
 
 PARALLEL_METHODS = table(
     Method("auto", "greedy permutations, ruin and recreate; exact for 4 servers, prices of pairs for 8", _auto),
+    Method("spectra", "Spectra's: few permutations, longest first to the switch that is free", _compared(spectra)),
     Method(
-        "spectra",
-        "Spectra's: few permutations, longest first to the switch that is free",
-        _compared(spectra),
-    ),
-    Method(
-        "eclipse",
-        "Eclipse's: permutations that serve most in a unit of time, switch by switch",
-        _compared(eclipse),
+        "eclipse", "Eclipse's: permutations that serve most in a unit of time, switch by switch", _compared(eclipse)
     ),
 )
 
@@ -141,8 +135,4 @@ def _assemble(problem: ParallelCircuitsProblem, result: Any, effort: Effort) -> 
     return assembled(problem, result, effort, CHECKER)
 
 
-SOLVER = Solver(
-    methods=lambda _: PARALLEL_METHODS,
-    assemble=_assemble,
-    tables=lambda _: (("", PARALLEL_METHODS),),
-)
+SOLVER = Solver(methods=lambda _: PARALLEL_METHODS, assemble=_assemble, tables=lambda _: (("", PARALLEL_METHODS),))

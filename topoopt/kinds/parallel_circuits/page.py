@@ -1,12 +1,16 @@
-"""The page of parallel circuits: the switches over time, and their configurations."""
+"""Figures that follow from the configurations of parallel switches, and their page; none is stored."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
 from markupsafe import Markup
 
+from topoopt.core.arrays import Floats
 from topoopt.core.regional_circuits import ParallelCircuitsPlan, ParallelCircuitsProblem
-from topoopt.core.result import Result
-from topoopt.kinds.parallel_circuits.figures import ParallelCircuitsFigures
+from topoopt.core.result import Columns, Objective, Result
 from topoopt.page.charts import element, percentage, picture
 from topoopt.page.render import Column, Fact, Page, Plot, Section, Swatch, Table
 from topoopt.page.text import counted, percent, possible_improvement, quantity, rejection
@@ -15,6 +19,79 @@ from topoopt.page.timelines import lanes, seconds_axis
 LANE, HEAD, BAR = 26.0, 24.0, 20.0
 NAMED_TARGETS = 16
 LEGEND = (Swatch("c-mp", "circuits carry", "box"), Swatch("c-critical", "circuits are set: dark", "box"))
+
+
+@dataclass(frozen=True)
+class BusiestLine:
+    """The server that sends, or receives, for the longest.
+
+    Attributes:
+        server, sends: which one, and whether it is what it sends.
+        demand_us: all its demand, microseconds.
+        peers: how many servers it is exchanged with.
+        least_us: its demand and a delay for each peer, shared by all switches.
+    """
+
+    server: int
+    sends: bool
+    demand_us: float
+    peers: int
+    least_us: float
+
+
+def makespan_us(problem: ParallelCircuitsProblem, loads_us: Floats) -> float:
+    """Return the time of the busiest switch, microseconds."""
+    return float(loads_us.max()) - problem.saved_us
+
+
+@dataclass(frozen=True, eq=False)
+class ParallelCircuitsFigures:
+    """What follows from the configurations: loads of the switches, and what the time is lost to."""
+
+    problem: ParallelCircuitsProblem
+    plan: ParallelCircuitsPlan
+
+    @cached_property
+    def objective(self) -> Objective:
+        """The time of the busiest switch."""
+        return Objective("makespan", makespan_us(self.problem, self.loads_us), "us")
+
+    @cached_property
+    def counts(self) -> list[int]:
+        """The number of configurations of every switch."""
+        switches = [switch for switch, _, _ in self.plan.configurations]
+        return [switches.count(switch) for switch in range(self.problem.switches)]
+
+    @cached_property
+    def loads_us(self) -> Floats:
+        """float64[s], durations and delays of every switch, that of its first configuration included."""
+        switch, duration, _ = zip(*self.plan.configurations, strict=True)
+        return np.bincount(switch, duration, self.problem.switches) + self.problem.delay_us * np.array(self.counts)
+
+    @property
+    def delay_share(self) -> float:
+        """Part of the time of all switches, while they work, that is delay."""
+        delays = sum(max(count - (not self.problem.first_pays), 0) for count in self.counts) * self.problem.delay_us
+        worked = float(self.loads_us.sum()) - self.problem.saved_us * sum(count > 0 for count in self.counts)
+        return delays / worked if worked else 0.0
+
+    @cached_property
+    def busiest(self) -> BusiestLine:
+        """The server whose demand and delays alone take longest."""
+        demand = self.problem.demand_us
+        rows = []
+        for sends, axis in ((True, 1), (False, 0)):
+            amounts, peers = demand.sum(axis=axis), (demand > 0).sum(axis=axis)
+            least = (amounts + self.problem.delay_us * peers) / self.problem.switches
+            server = int(least.argmax())
+            rows.append(BusiestLine(server, sends, float(amounts[server]), int(peers[server]), float(least[server])))
+        return max(rows, key=lambda row: row.least_us)
+
+    def columns(self) -> dict[str, Columns]:
+        """All configurations, as columns."""
+        rows = self.plan.configurations
+        switch, duration, targets = (list(column) for column in zip(*rows, strict=True))
+        return {"configurations": {"switch": switch, "duration_us": duration, "targets": [list(t) for t in targets]}}
 
 
 def microseconds(value: float) -> str:

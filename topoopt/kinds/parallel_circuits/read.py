@@ -53,10 +53,8 @@ class ParallelCircuitsInstance:
 def resolve(document: Document) -> ParallelCircuitsProblem:
     """Return the problem that an instance states.
 
-    Raises
-    ------
-    InputError
-        All errors of the file, and of the file that it names.
+    Raises:
+        InputError: all errors of the file, and of the file that it names.
     """
     findings, folder = Findings(), Path(document.file).parent
     instance = findings.shaped(ParallelCircuitsInstance, document)

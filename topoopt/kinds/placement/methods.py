@@ -51,10 +51,10 @@ from topoopt.core.result import Certificate, Result, SearchResult, SearchSetting
 from topoopt.kinds.kind import Effort, Method, MethodTables, Solver, table
 from topoopt.kinds.pipeline import assembled, judged
 from topoopt.simulate.placement import STATIC, PlacedSchedule, simulated
-from topoopt.verify.placement.bounds import block_cuts, free_blocks, latency_floor, topological_order, work_bound
+from topoopt.verify.placement.bounds import block_cuts, free_blocks, latency_floor, work_bound
 from topoopt.verify.placement.check import checker_of
 from topoopt.verify.placement.exhaustive import searches
-from topoopt.verify.placement.schedules import LevelWalk, PartialSchedules, ScheduleWalk
+from topoopt.verify.placement.schedules import ScheduleWalk
 
 Placed = SearchResult[PlacementPlan]
 
@@ -341,15 +341,6 @@ JOINT_UP_TO, JOINT_AUTO = 400, 160
 JOINT_S = 60.0
 """Seconds for the joint program where no time limit is given; graphs for `auto` took a few."""
 
-BEAM_WIDTHS, BEAM_PIECE = (10, 30, 100), 1 << 12
-"""Rows of a beam that go on, and rows that are extended at once."""
-
-BEAM_STEP = 1 - 2.0**-8
-"""Of a schedule, the limit of the next beam."""
-
-BEAM_TAILS = WalkSize(), WalkSize(backwards=True)
-"""Tails that rank the rows of a beam, forwards and backwards."""
-
 Strategy = Callable[[LatencySearch, SearchSettings], str | None]
 """Searches, and returns a note for people."""
 
@@ -385,75 +376,18 @@ def annealed(search: LatencySearch, effort: SearchSettings) -> None:
     engines.finish(search, _moves(search, effort) // 10, _until(search, effort, 1.0))
 
 
-class _Beam(LevelWalk):
-    """A walk over schedules that goes on with a few rows of each level only: a schedule, and no proof."""
-
-    def within(self, limit: int, width: int) -> PartialSchedules | None:
-        """Return a schedule of at most a makespan, or None where there is none among the rows."""
-        rows = self.first(np.array([limit], dtype=self.tail.dtype))
-        self.cuts = self.root_cuts(rows)
-        while True:
-            parts = [self.children(rows.some(slice(i, i + BEAM_PIECE))) for i in range(0, len(rows.last), BEAM_PIECE)]
-            extended = [part for part in parts if part is not None]
-            if not extended:
-                return None
-            rows = PartialSchedules.joined(extended)
-            spans = np.where(rows.done.all(axis=0), rows.end.max(axis=0), self.far)
-            if spans.min() < self.far:
-                return rows.some(np.array([spans.argmin()]))
-            rows = self.undominated(rows)
-            if len(rows.last) > width:
-                rows = rows.some(np.argsort(self.scores(rows), kind="stable")[:width])
-
-    def scores(self, rows: PartialSchedules) -> Floats:
-        """float64[rows]: what no schedule of a row is below, and a part of the mean of heads and tails."""
-        head, good = self.heads(rows)
-        todo = ~rows.done
-        through = np.where(todo, (head + (self.tasks.time + self.tail)[:, :, None]).min(axis=1), 0)
-        bound = np.maximum(through.max(axis=0), rows.end.max(axis=0))
-        for after, work, starts in self.loads(rows, head):
-            level = after + (work + np.minimum(starts, rows.limit).sum(axis=0, dtype=np.float64)) / self.k
-            bound = np.maximum(bound, level)
-        mean = through.sum(axis=0, dtype=np.float64) / np.maximum(1, todo.sum(axis=0))
-        score = bound + 0.25 * mean + 1e-3 * rows.free.sum(axis=0, dtype=np.float64)
-        return np.where(good, score, np.inf)
-
-
-def beam(search: LatencySearch) -> None:
-    """Offer schedules of beams of growing width, forwards and backwards in time, each below the best so far."""
-    problem, a = search.problem, search.a
-    order = np.array(topological_order(problem))
-    queues = isinstance(problem.objective, Latency) and problem.objective.sharing == "fifo"
-    for backwards in (False, True):
-        try:
-            walk = ScheduleWalk(problem, search.value, BEAM_TAILS[backwards], queues=queues)
-        except ValueError:  # it does not run backwards
-            continue
-        level = _Beam(walk.tasks, walk.tail)
-        limit = int(search.value * (1 - Tolerance.ROUNDING.relative) / walk.unit_ms)
-        for width in BEAM_WIDTHS:
-            while search.stop.reason() is None and (rows := level.within(limit, width)) is not None:
-                end, device = rows.end[:, 0], rows.device[:, 0].astype(np.int64)
-                limit = int(end.max() * BEAM_STEP)
-                start = end - walk.tasks.time[np.arange(len(end)), device]
-                if backwards:
-                    start, device = end.max() - end[::-1], device[::-1]
-                homes, starts = np.empty(len(order), dtype=np.int64), np.empty(len(order))
-                homes[order], starts[order] = device, start * walk.unit_ms
-                search.offer_place(homes[a.group_member[a.group_ptr[:-1]]], starts)
-
-
 def proven(search: LatencySearch, effort: SearchSettings) -> None:
     """Annealing, then CP-SAT on the whole graph, with contention if the model of it is exact."""
     incumbents = engines.start(search)
-    beamed = len(search.problem.operators) <= FEW_OPERATORS and not engines.devices_alike(search.a)
-    if beamed and not search.closed():
-        beam(search)
     # enough on small graphs; the rest of the time is for the proof
     moves = _moves(search, SearchSettings(budget=effort.budget))
-    engines.improve(search, incumbents, moves, _until(search, effort, 0.3))
+    few = len(search.problem.operators) <= FEW_OPERATORS and not engines.devices_alike(search.a) and not search.allocate
+    if few:
+        engines.improve_orders(search, None if effort.budget is None else moves, _until(search, effort, 0.3))
+    else:
+        engines.improve(search, incumbents, moves, _until(search, effort, 0.3))
     engines.finish(search, moves // 10, _until(search, effort, 0.1))
-    budget = None if effort.time_limit_s is not None else CP_SAT_WORK / 4 if beamed else CP_SAT_WORK
+    budget = None if effort.time_limit_s is not None else CP_SAT_WORK / 4 if few else CP_SAT_WORK
     contended = engines.exact_contention(search)
     for queues in (False, True) if contended else (False,):
         until = _until(search, effort, 0.4 if contended and not queues else 0.95)
@@ -635,7 +569,7 @@ LATENCY_METHODS = table(
     _method("auto", "joint or exact while the graph is small, anneal beyond", latency_auto),
     _method("list", "single device, topological fill, earliest finish: the best of them", listed),
     _method("anneal", "annealing of connected bunches of operators", annealed),
-    _method("exact", "annealing, then intervals by CP-SAT with a proven bound", proven),
+    _method("exact", "annealing, of orders too where operators are few, then intervals by CP-SAT with a proven bound", proven),
     _method("joint", "placement, orders and static rates as one program, with a proven bound", jointly),
     _method("compact", "fused operators placed first, then polish of all", compact_first),
     _method("windows", "annealing, then CP-SAT on windows of time", windowed),

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from solvers.regional_circuits import Circuits, best_circuits, greedy_circuits, in_turn, kept_circuits, largest_first
-from topoopt.core.errors import InputError, LimitError, Problem
+from topoopt.core.errors import InputError, Problem
 from topoopt.core.regional_circuits import RegionalCircuitsPlan, RegionalCircuitsProblem, box_certificate
 from topoopt.core.result import Certificate, Result
 from topoopt.kinds.kind import Effort, Method, Solver, table
-from topoopt.kinds.pipeline import Explanation, Question, assembled, solve
+from topoopt.kinds.pipeline import Explanation, Question, assembled, change_sentences, times_changed
 from topoopt.kinds.regional_circuits.page import RegionalCircuitsFigures, seconds
 from topoopt.verify.regional_circuits import CHECKER
 
@@ -63,44 +63,31 @@ def _assemble(problem: RegionalCircuitsProblem, circuits: Circuits, effort: Effo
     return assembled(problem, replace(circuits, method=effort.search.method), effort, CHECKER)
 
 
-SOLVER = Solver(
-    methods=lambda _: REGIONAL_METHODS,
-    assemble=_assemble,
-    tables=lambda _: (("", REGIONAL_METHODS),),
-)
+SOLVER = Solver(methods=lambda _: REGIONAL_METHODS, assemble=_assemble, tables=lambda _: (("", REGIONAL_METHODS),))
 
 
 SAME = 1e-6
 """Part of a time that is no gain."""
 
 
-def explain(
-    result: Result[RegionalCircuitsProblem, RegionalCircuitsPlan],
-    question: Question,
-) -> Explanation:
+def explain(result: Result[RegionalCircuitsProblem, RegionalCircuitsPlan], question: Question) -> Explanation:
     """Explain where the time goes, and what changes would gain.
 
-    Raises
-    ------
-    InputError
-        There is no instance.
+    Raises:
+        InputError: there is no instance.
     """
     problem = result.problem
     if problem is None:
         raise InputError([Problem("needed for demands", path="instance", allowed="the instance that was solved")])
     figures, value = RegionalCircuitsFigures(problem, result.plan), result.objective.value
-    gains, overdue = _gains(problem, value, question)
+    gains, overdue = times_changed(problem, _changes(problem), value, question)
     slowest = figures.longest_step
     sentences = [
         f"{result.name}: {seconds(value)}, of which {seconds(figures.stall_s)} wait for circuits; one "
         f"electrical switch of all interfaces takes {seconds(figures.switch_s)} at least.",
         f"Step {slowest} is the longest: {seconds(figures.steps[slowest].transfer_s)}, on the switch "
         f"{seconds(figures.steps[slowest].switch_s)}.",
-        *(
-            f"{change}: {seconds(time)}"
-            + (", no gain." if time >= value * (1 - SAME) else f", {1 - time / value:.1%} less.")
-            for change, time in gains.items()
-        ),
+        *change_sentences(gains, value, seconds, SAME),
     ]
     explained = {
         "communication_time_s": value,
@@ -112,7 +99,7 @@ def explain(
     return Explanation(tuple(sentences), explained, result.notes, overdue)
 
 
-def _gains(problem: RegionalCircuitsProblem, value: float, question: Question) -> tuple[dict[str, float], bool]:
+def _changes(problem: RegionalCircuitsProblem) -> dict[str, dict[str, Any]]:
     changes: dict[str, dict[str, Any]] = {
         "one port more at every server": {"ports": tuple(ports + 1 for ports in problem.ports)},
         "a circuit's rate more of electrical interfaces": {
@@ -123,15 +110,4 @@ def _gains(problem: RegionalCircuitsProblem, value: float, question: Question) -
         changes["pairs that use circuits and electrical network together"] = {"split": True}
     if any(problem.stalls_s):
         changes["a switch without delay"] = {"delay_s": 0.0}
-    gains: dict[str, float] = {}
-    for name, change in changes.items():
-        if not question.left_s():
-            return gains, True
-        changed = replace(problem, **change, sha256="", document=None)
-        try:
-            result = solve(changed, question.options("auto"))
-        except LimitError:
-            return gains, True
-        if result.check.ok:
-            gains[name] = min(float(result.objective.value), value)
-    return gains, False
+    return changes

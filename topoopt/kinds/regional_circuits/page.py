@@ -26,12 +26,11 @@ from topoopt.simulate.circuits import RegionTraffic
 class StepTimes:
     """The times of a step.
 
-    Attributes
-    ----------
-    circuits : index of its topology.
-    stall_s : what the step waits for circuits that are reconfigured.
-    transfer_s : from its first byte to its last.
-    switch_s : what its transfers take at least if all interfaces lead into one electrical switch that nothing fills.
+    Attributes:
+        circuits: index of its topology.
+        stall_s: what the step waits for circuits that are reconfigured.
+        transfer_s: from its first byte to its last.
+        switch_s: what its transfers take at least if all interfaces lead into one electrical switch that nothing fills.
     """
 
     circuits: int

@@ -74,18 +74,15 @@ class RegionalCircuitsInstance:
 def resolve(document: Document) -> RegionalCircuitsProblem:
     """Return the problem that an instance states.
 
-    Raises
-    ------
-    InputError
-        All errors of the file, and of the files that it names.
+    Raises:
+        InputError: all errors of the file, and of the files that it names.
     """
     findings, folder = Findings(), Path(document.file).parent
     instance = findings.shaped(RegionalCircuitsInstance, document)
     servers, declared = instance.servers, instance.ports
     ports = (declared,) * servers if isinstance(declared, int) else declared
     if len(ports) != servers:
-        allowed = f"{servers}, one for each server"
-        findings.add([Issue(("ports",), "wrong number of entries", str(len(ports)), allowed)])
+        findings.add([Issue(("ports",), "wrong number of entries", str(len(ports)), f"{servers}, one for each server")])
     names = ServerNames(servers, findings.note)
     matrices = [
         findings.attempt(partial(within, f"demands[{k}]", partial(matrices_of, entry, names, folder)), ("demands", k))

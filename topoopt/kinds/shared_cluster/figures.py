@@ -16,7 +16,7 @@ import numpy as np
 
 from topoopt.core.arrays import Draws, Floats, Ints
 from topoopt.core.errors import Problem
-from topoopt.core.job import BaselineSettings, CoOptimisation, FabricChoice
+from topoopt.core.job import BaselineSettings, CoOptimisation
 from topoopt.core.result import Columns, Objective, listed
 from topoopt.core.shared_cluster import (
     PARTITIONED,
@@ -429,15 +429,7 @@ def draws_of(problem: SharedCluster) -> list[tuple[int, int]]:
 
 def fabric_options(fabric: Fabric, seed: int) -> FabricOptions:
     """Return the options of a fabric that jobs share."""
-    choice = FabricChoice(
-        fabric=fabric.kind,
-        nic_gbps=fabric.server_gbps,
-        oversubscription=fabric.oversubscription,
-        layer=fabric.oversubscribed_at,
-        shape=fabric.shape,
-        ecmp=fabric.paths if fabric.paths in ("spread", "sprayed") else None,
-    )
-    return options_of(choice, BaselineSettings(), seed)
+    return options_of(fabric.choice, BaselineSettings(), seed)
 
 
 def class_network(problem: SharedCluster, index: int, fabric: Fabric) -> Network:
@@ -633,9 +625,7 @@ class SharedClusterFigures:
         """The jobs that arrive on each fabric that was reached."""
         return tuple(
             FabricRun(
-                fabric,
-                schedule.finished_jobs(len(self.jobs)),
-                stays_of(self.problem, fabric, self.jobs, schedule),
+                fabric, schedule.finished_jobs(len(self.jobs)), stays_of(self.problem, fabric, self.jobs, schedule)
             )
             for fabric, schedule in zip(self.fabrics, self.plan.schedules, strict=False)
         )

@@ -21,7 +21,7 @@ from solvers.stop import Stop
 from solvers.timing import Timing
 from topoopt.core.arrays import Bools, Ints
 from topoopt.core.cluster import OpticalLayer, ShardShape
-from topoopt.core.errors import CheckError, InputError, LimitError, Problem
+from topoopt.core.errors import CheckError, InputError, LimitError, Problem, raise_any
 from topoopt.core.proofs import Argument, Bound, Status, StopReason, Tolerance, settle
 from topoopt.core.result import Certificate, Result, SearchResult
 from topoopt.core.shared_cluster import (
@@ -191,12 +191,9 @@ def place(
 ) -> AssignmentResult:
     """Return shards for the jobs that have most value together, checked; optimal only where the checker agrees.
 
-    Raises
-    ------
-    ValueError
-        `free` does not fit the layer, or `values` the jobs.
-    CheckError
-        A bug of ours.
+    Raises:
+        ValueError: `free` does not fit the layer, or `values` the jobs.
+        CheckError: a bug of ours.
     """
     result = assign_shards(layer, free, shapes, values, limits)
     placed = [
@@ -222,14 +219,13 @@ def place(
 class ExactPlacer:
     """Servers for all waiting jobs that may start, by the exact program (`simulate.cluster.events.JointPlacer`).
 
-    Attributes
-    ----------
-    layer : the switches.
-    classes : of the jobs.
-    seed : of the heuristics and of the solver.
-    stop : ends a question early when the whole run ends; its answer is unproven.
-    most_nodes : of one question; an answer cut short is still a placement that was checked.
-    proven, unproven : questions whose answer is proven to be the best, and those whose answer is not.
+    Attributes:
+        layer: the switches.
+        classes: of the jobs.
+        seed: of the heuristics and of the solver.
+        stop: ends a question early when the whole run ends; its answer is unproven.
+        most_nodes: of one question; an answer cut short is still a placement that was checked.
+        proven, unproven: questions whose answer is proven to be the best, and those whose answer is not.
     """
 
     layer: OpticalLayer
@@ -349,9 +345,7 @@ def solve_arrivals(
 ) -> ClusterSearch:
     """Simulate the jobs on every fabric."""
     class_plans, classes, notes = planned_classes(problem, stop)
-    errors = rate_errors(problem, classes)
-    if errors:
-        raise InputError(errors)
+    raise_any(rate_errors(problem, classes))
     jobs = job_table(given, classes, problem.servers, problem.search.seed)
     run_on = partial(run_on_fabric, problem, classes, jobs, stop, progress)
 
@@ -423,10 +417,8 @@ def planned_classes(
 ) -> tuple[tuple[ClassPlan, ...], tuple[JobClass, ...], tuple[str, ...]]:
     """Return the plans of the classes, the classes with their times and bytes, and notes on them.
 
-    Raises
-    ------
-    CheckError
-        A plan is rejected (a bug of ours).
+    Raises:
+        CheckError: a plan is rejected (a bug of ours).
     """
     plans: list[ClassPlan] = []
     classes: list[JobClass] = []
@@ -474,15 +466,11 @@ def solve_at_once(
 ) -> ClusterSearch:
     """Plan every class, and run the drawn jobs together on every fabric; the stop ends it after the run at work.
 
-    Raises
-    ------
-    InputError
-        A fabric that is not for this cluster, classes too uneven to run together, or iteration times in which the
-        bytes cannot be sent.
-    InfeasibleError
-        A class has no plan.
-    LimitError
-        The time limit came before the first draw was simulated.
+    Raises:
+        InputError: a fabric that is not for this cluster, classes too uneven to run together, or iteration times in
+            which the bytes cannot be sent.
+        InfeasibleError: a class has no plan.
+        LimitError: the time limit came before the first draw was simulated.
     """
     flows = problem.contention == "flows"
     steps = len(problem.classes) * (len(problem.fabrics) if flows else 1)
@@ -502,9 +490,7 @@ def solve_at_once(
         for job_class in problem.classes:
             tell(f"{job_class.name}: times and bytes")
         plans, classes, notes = planned_classes(problem, stop)
-        errors = rate_errors(problem, classes)
-        if errors:
-            raise InputError(errors)
+        raise_any(rate_errors(problem, classes))
         times = times_of(problem, plans, classes)
 
     def concluded(draws: tuple[DrawnRun, ...], reason: StopReason) -> ClusterSearch:
@@ -522,8 +508,7 @@ def solve_at_once(
         if run is None:
             break
         draws.append(run)
-        so_far = tuple(draws)
-        keep(partial(_kept, concluded, so_far, stop))
+        keep(partial(_kept, concluded, tuple(draws), stop))
     reason = stop.reason()
     if not draws:
         raise LimitError("the time limit was reached before any jobs were run together")
@@ -542,14 +527,10 @@ def _planned_flows(problem: SharedCluster, stop: Stop, tell: Callable[[str], Non
     A shard gets the co-optimised plan. A shared fabric gets the best strategy for a job that has it to itself on
     servers drawn as those of the jobs are.
 
-    Raises
-    ------
-    InfeasibleError
-        No plan satisfies the constraints.
-    InputError
-        A fabric does not exist for the cluster.
-    CheckError
-        The checker rejects the plan of a shard (a bug of ours).
+    Raises:
+        InfeasibleError: no plan satisfies the constraints.
+        InputError: a fabric does not exist for the cluster.
+        CheckError: the checker rejects the plan of a shard (a bug of ours).
     """
     plans = []
     for index, job_class in enumerate(problem.classes):
@@ -593,10 +574,8 @@ def _refuse_uneven(problem: SharedCluster, times: Times) -> None:
 def assemble(problem: SharedCluster, search: ClusterSearch, effort: Effort) -> Result[Any, Any]:
     """Return the result of a search, not checked yet; its bound is what the checker derives.
 
-    Raises
-    ------
-    CheckError
-        The objective is better than the bound (a bug of ours).
+    Raises:
+        CheckError: the objective is better than the bound (a bug of ours).
     """
     figures = SharedClusterFigures(problem, search.plan)
     objective = figures.objective
@@ -677,10 +656,8 @@ def from_format_2(
 ) -> tuple[SharedClusterPlan, tuple[Certificate, ...]]:
     """Return the plan of a solution file of format 2.
 
-    Raises
-    ------
-    ValueError
-        A class is planned: its plan did not stand in such files.
+    Raises:
+        ValueError: a class is planned: its plan did not stand in such files.
     """
     planned = [row.name for row in problem.classes if row.plan is not None]
     if planned:
@@ -694,8 +671,7 @@ def from_format_2(
         unfinished = np.intersect1d(np.array(run["unfinished"], dtype=np.int64), job)
         columns = [np.array([row[column] for row in stays], dtype=np.float64) for column in (2, 4, 5)]
         cut_s = float(columns[2].max()) if len(unfinished) else None
-        texts = tuple(row[6] for row in stays)
-        schedules.append(FabricSchedule(job, columns[0], columns[1], texts, unfinished, cut_s))
+        schedules.append(FabricSchedule(job, columns[0], columns[1], tuple(row[6] for row in stays), unfinished, cut_s))
     return SharedClusterPlan((), tuple(schedules)), ()
 
 

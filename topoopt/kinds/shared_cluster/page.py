@@ -179,7 +179,7 @@ def _arrivals_page(result: ClusterResult, figures: SharedClusterFigures) -> Page
             Section(
                 "Fabrics",
                 [_fabrics_table(figures)],
-                "Of the finished jobs: time of an iteration, in the queue, and from arrival to end.",
+                "Of the finished jobs: time of an iteration, in the queue, and from arrival to end."
             ),
             Section("Iteration times", [Plot(lambda: _distribution(figures))]),
             Section("Over time", [Side([Plot(lambda: _over_time(figures, "held")),
@@ -189,7 +189,7 @@ def _arrivals_page(result: ClusterResult, figures: SharedClusterFigures) -> Page
                 "Figures",
                 [_metrics_table(figures)],
                 "Of the finished jobs; p of q percent is element floor(q N / 100) of the sorted list. Slowdown: "
-                "completion time over that on a shard of its own without waiting.",
+                "completion time over that on a shard of its own without waiting."
             ),
             Section("Classes", [_classes_table(figures)]),
         ),
@@ -489,8 +489,7 @@ def _framed(shapes: list[Markup], servers: int, last: float) -> Markup:
     axis = Axis(f"time, {name}", 0.0, last / unit)
     drawn = [element("rect", x=0, y=0, width="100%", height=plot, class_="lane"), *shapes]
     for value, text in axis.marks(8):
-        at = percentage(axis.at(value))
-        drawn.append(element("text", text, x=at, y=plot + 16, text_anchor="middle"))
+        drawn.append(element("text", text, x=percentage(axis.at(value)), y=plot + 16, text_anchor="middle"))
     drawn.append(element("text", axis.heading, x="100%", y=plot + 34, text_anchor="end"))
     for value, text in number_axis("servers", (0.0, float(servers))).marks(6):
         if 0 <= value <= servers:
@@ -659,8 +658,7 @@ def _cdf_chart(figures: SharedClusterFigures, load: int) -> Markup:
         tips = [f"{fabric.name}: {100 * part:.0f} % within {milliseconds(time)}" for time, part in corners]
         points = tuple(Point(time, part, tip) for (time, part), tip in zip(corners, tips, strict=True))
         series.append(Series(fabric.name, points, line=True))
-    smallest = min(point.x for line in series for point in line.points)
-    x = number_axis("iteration time, ms", [smallest, largest], log=True)
+    x = number_axis("iteration time, ms", [min(point.x for line in series for point in line.points), largest], log=True)
     y = number_axis("part of the jobs", [0.0, 1.0])
     return xy_chart(series, x, y, f"Distribution of iteration times, {counted(load, 'job')}", radius=SMALL_MARK)
 

@@ -241,10 +241,8 @@ class SharedClusterInstance:
 def resolve(document: Document) -> SharedCluster:
     """Return the problem that an instance states.
 
-    Raises
-    ------
-    InputError
-        All errors of the file, as far as one error does not hide another.
+    Raises:
+        InputError: all errors of the file, as far as one error does not hide another.
     """
     findings = Findings()
     file = findings.shaped(SharedClusterInstance, document)
@@ -418,8 +416,7 @@ def class_with_flows(
     shared = [fabric.name for fabric in fabrics if fabric.kind != PARTITIONED]
     if shared:
         message = f"times of a shard say nothing about {', '.join(shared)}"
-        allowed = f"plan, or {PARTITIONED} as the only fabric"
-        findings.add([Issue((*where, "iteration_ms"), message, allowed=allowed)])
+        findings.add([Issue((*where, "iteration_ms"), message, allowed=f"plan, or {PARTITIONED} as the only fabric")])
     return blank
 
 

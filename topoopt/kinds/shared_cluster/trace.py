@@ -135,8 +135,7 @@ def _job(
     if row.get("iterations"):
         iterations = _whole(row["iterations"])
         if iterations is None or not 1 <= iterations <= MAX_ITERATIONS:
-            allowed = f"a whole number of 1 to {MAX_ITERATIONS:g}"
-            report(line, "iterations", "out of range", row["iterations"], allowed)
+            report(line, "iterations", "out of range", row["iterations"], f"a whole number of 1 to {MAX_ITERATIONS:g}")
     elif number is not None and classes[number].iterations is None and classes[number].duration_s is None:
         report(line, "iterations", "missing", None, "a number here, or iterations or duration_s in the class")
     return TracedJob(name, arrival, number or 0, iterations)

@@ -92,6 +92,43 @@ class PlacementAnnealing:
     def placement(self) -> Ints:
         """int64[G]: the placement of that makespan."""
 
+class OrderAnnealing:
+    """Simulated annealing over devices and the order of operators at once, of small graphs; copies what it is given.
+
+    Without contention a device waits for the next operator of the order; else the first ones have priority.
+    """
+
+    def __init__(
+        self,
+        a: PlacementArrays,
+        g: tuple[Ints, Ints, Ints, Floats],
+        start: Ints,
+        rates: Floats,
+        order: Ints,
+        seed: int,
+    ) -> None:
+        """Before the first move.
+
+        Args:
+            a, g, start, rates, seed: as of `PlacementAnnealing`.
+            order: int64[n], all operators, producers first.
+        """
+
+    def run(self, moves: int, hot: float, cold: float) -> None:
+        """Make so many moves: an operator elsewhere in the order, a group on another device, or two exchanged.
+
+        Temperatures are those of `PlacementAnnealing`.
+        """
+
+    def value(self) -> float:
+        """Least makespan so far, in ms."""
+
+    def placement(self) -> Ints:
+        """int64[G]: the placement of that makespan."""
+
+    def order(self) -> Ints:
+        """int64[n]: its operators in order."""
+
 class PriorityAnnealing:
     """Simulated annealing over the priorities of operators on given devices; copies what it is given."""
 

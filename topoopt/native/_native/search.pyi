@@ -24,6 +24,7 @@ def anneal(
     cold: float,
     proposals: int,
     seed: int,
+    ahead: Floats,
 ) -> Ints:
     """int64[n, d]: heads of the least hop total met by exchanges of the heads of two links.
 
@@ -39,6 +40,9 @@ def anneal(
         hot, cold: temperatures at start and end, which fall geometrically, in units of the hop total.
         proposals: exchanges proposed.
         seed: of the generator.
+        ahead: float64[levels + 1, 3], changed in place, at first 0: exchanges are drawn by demand, and given up at a
+            level by what is kept here of those accepted (how many, mean and variance of what deeper levels made up
+            for). Without rows: all are alike, and evaluated to the end.
     """
 
 def rewire(

@@ -3,10 +3,15 @@
 // R_k[i] is the set of servers within k hops of i, and sum D dist = sum_k sum_i D[i, outside R_k[i]], cut off after a
 // given number of levels (pairs not reached count one more). An exchange changes R_1 of the tails of its links only,
 // and R_k of servers one hop before a change of R_{k-1}; the demand outside a changed row is corrected bit by bit.
+//
+// Exchanges may be drawn by demand: a new link i -> l by D_il, then the links i -> j and k -> l that go by D_kj over
+// (D_ij D_kl). Then an evaluation ends at a level whose sum is far above what is accepted: farther than deeper levels
+// made up for in all but few of the exchanges accepted before.
 #pragma once
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "arrays.hpp"
@@ -130,8 +135,14 @@ inline double cut_hop_total(Table<const std::int64_t> out, Table<const double> d
 }
 
 class Annealing {
+    // Part of the exchanges drawn by demand, where some are; what every pair has beside its demand, against the mean;
+    // exchanges accepted before the first evaluation is cut short, deviations beyond which that is done, and how fast
+    // what was accepted before is forgotten.
+    static constexpr double BY_DEMAND = 0.9, BASE = 0.5, LEARNED = 100.0, DEVIATIONS = 2.0, FORGET = 1e-3;
+
     Links links;
     Table<const double> demand;
+    Table<double> ahead;  // of each level: exchanges accepted; mean and variance of what deeper levels made up for
     Index n, words, levels;
     Reach reach;
     struct Change {
@@ -141,7 +152,42 @@ class Annealing {
     std::vector<std::uint64_t> saved, row;  // rows before they changed; the row that is looked at
     std::vector<Index> mark;
     Index stamp = 0;
+    Matrix<double> worth, drawn;          // of a link that goes or comes; summed demand along each row
+    std::vector<double> partial, chance;  // sums up to each level; of two links at the ends of a new one
+    struct Ends {
+        Index i, j, k, l;
+    };
 
+    bool by_demand() const { return ahead.rows > 0; }
+    Ends draw(Random &random) {
+        Index d = links.out.columns, i = random.below(n);
+        auto row = drawn.row(i);
+        if (!by_demand() || !(row[n - 1] > 0.0) || random.uniform() >= BY_DEMAND) {
+            Index k = random.below(n);
+            Index j = links.out(i, random.below(d));
+            return {i, j, k, links.out(k, random.below(d))};
+        }
+        Index l = std::min(Index(std::ranges::upper_bound(row, random.uniform() * row[n - 1]) - row.begin()), n - 1);
+        double sum = 0.0;
+        for (Index pair = 0; pair < d * d; ++pair) {
+            Index j = links.out(i, pair / d), k = links.into(l, pair % d);
+            chance[pair] = sum += worth(k, j) / (worth(i, j) * worth(k, l));
+        }
+        Index pair = std::ranges::upper_bound(chance, random.uniform() * sum) - chance.begin();
+        pair = std::min(pair, d * d - 1);
+        return {i, links.out(i, pair / d), links.into(l, pair % d), l};
+    }
+    bool hopeless(Index level, double delta, double limit) const {
+        return ahead(level, 0) >= LEARNED && delta > limit + ahead(level, 1) + DEVIATIONS * std::sqrt(ahead(level, 2));
+    }
+    void learn(double delta) {
+        for (Index level = 0; level < ahead.rows; ++level) {
+            double part = std::max(FORGET, 1.0 / (ahead(level, 0) += 1.0));
+            double off = partial[level] - delta - ahead(level, 1);
+            ahead(level, 1) += part * off;
+            ahead(level, 2) = (1.0 - part) * (ahead(level, 2) + part * off * off);
+        }
+    }
     bool parallel_made(Index i, Index j, Index k, Index l) const {
         for (Index a = 0; a < links.out.columns; ++a)
             if (links.out(i, a) == l || links.out(k, a) == j) return true;
@@ -170,7 +216,9 @@ class Annealing {
         }
         changes.push_back({level, v});
     }
-    double changed(View<const Index> centres) {  // by how much the hop total grows; rows and what they were are kept
+    // By how much the hop total grows, infinite where it is given up as above the limit; rows and what they were are
+    // kept.
+    double changed(View<const Index> centres, double limit) {
         double delta = 0.0;
         changes.clear();
         Index begin = 0;
@@ -185,6 +233,9 @@ class Annealing {
                 for (Index b = 0; b < links.into.columns; ++b) look_at(level, links.into(centre, b), delta);
             }
             begin = end;
+            if (!by_demand()) continue;
+            partial[level] = delta;
+            if (level < levels && hopeless(level, delta, limit)) return std::numeric_limits<double>::infinity();
         }
         return delta;
     }
@@ -194,17 +245,29 @@ class Annealing {
     }
 
   public:
-    Annealing(Links links, Table<const double> demand, Index levels)
+    Annealing(Links links, Table<const double> demand, Index levels, Table<double> ahead)
         : links(links),
           demand(demand),
+          ahead(ahead),
           n(links.out.rows),
           words((n + 63) / 64),
           levels(levels),
           reach(links.out, levels),
           saved(std::size_t((levels + 1) * n * words)),
           row(words),
-          mark(n, 0) {
+          mark(n, 0),
+          worth(n, n),
+          drawn(n, n),
+          partial(levels + 1),
+          chance(links.out.columns * links.out.columns) {
         changes.reserve(std::size_t((levels + 1) * n));
+        double base = 0.0;
+        for (double value : demand.flat()) base += BASE * value / double(n * n);
+        for (Index i = 0; i < n; ++i)
+            for (Index j = 0; j < n; ++j) {
+                worth(i, j) = demand(i, j) + (links.paired ? demand(j, i) : 0.0) + base;
+                drawn(i, j) = (j > 0 ? drawn(i, j - 1) : 0.0) + (links.allowed(i, j) ? demand(i, j) : 0.0);
+            }
     }
     // Temperature falls geometrically from `hot` to `cold`; the heads of the least hop total met.
     Matrix<std::int64_t> run(Ints group, bool parallel, double hot, double cold, Index proposals, std::uint64_t state) {
@@ -219,15 +282,16 @@ class Annealing {
         for (Index done = 0; done < proposals; ++done) {
             watch();
             heat *= ratio;
-            Index i = random.below(n), k = random.below(n);
-            Index j = out(i, random.below(d)), l = out(k, random.below(d));
+            auto [i, j, k, l] = draw(random);
             auto inside = [&](Index tail, Index head) { return group[tail] == group[head]; };
             if (inside(i, j) != inside(k, l) || inside(i, j) != inside(i, l) || inside(i, j) != inside(k, j)) continue;
             if (!links.may_exchange(i, j, k, l) || (!parallel && parallel_made(i, j, k, l))) continue;
+            double limit = by_demand() ? -heat * std::log(1.0 - random.uniform()) : 0.0;
             links.exchange(i, j, k, l);
             Index centres[4] = {i, k, j, l};
-            double delta = changed({centres, links.paired ? 4 : 2});
-            if (delta <= 0.0 || delta <= -heat * std::log(1.0 - random.uniform())) {
+            double delta = changed({centres, links.paired ? 4 : 2}, limit);
+            if (delta <= limit || (!by_demand() && delta <= -heat * std::log(1.0 - random.uniform()))) {
+                learn(delta);
                 total += delta;
                 if (total < best - 1e-9 * std::abs(best)) {
                     best = total;
@@ -244,12 +308,13 @@ class Annealing {
 
 inline Matrix<std::int64_t> anneal(Table<std::int64_t> out, Table<std::int64_t> into, Table<const double> demand,
                                    Table<const bool> allowed, Ints group, Index levels, bool paired, bool parallel,
-                                   double hot, double cold, Index proposals, std::uint64_t seed) {
+                                   double hot, double cold, Index proposals, std::uint64_t seed, Table<double> ahead) {
     Links links{out, into, allowed, paired};
     links.require_sound(demand);
     require_size(group, out.rows, "group");
     require_levels(levels, out.rows);
-    return Annealing(links, demand, levels).run(group, parallel, hot, cold, proposals, seed);
+    if (ahead.rows > 0) require_shape(ahead, levels + 1, 3, "ahead");
+    return Annealing(links, demand, levels, ahead).run(group, parallel, hot, cold, proposals, seed);
 }
 
 // Exchanges that give up no more of the links `kept` than a limit; every topology is evaluated afresh.

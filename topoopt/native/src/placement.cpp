@@ -111,6 +111,13 @@ void bind_placement(nb::module_ &m) {
         .def("restart", &PlacementAnnealing::restart, Unlocked())
         .def("value", &PlacementAnnealing::value, Unlocked())
         .def("placement", &PlacementAnnealing::placement, Unlocked());
+    nb::class_<OrderAnnealing>(m, "OrderAnnealing")
+        .def(nb::init<const PlacedGraph &, const GroupGraph &, Ints, Rates, Ints, std::uint64_t>(), "a"_a, "g"_a,
+             "start"_a, "rates"_a, "order"_a, "seed"_a)
+        .def("run", &OrderAnnealing::run, "moves"_a, "hot"_a, "cold"_a, Unlocked())
+        .def("value", &OrderAnnealing::value, Unlocked())
+        .def("placement", &OrderAnnealing::placement, Unlocked())
+        .def("order", &OrderAnnealing::operators, Unlocked());
     nb::class_<PriorityAnnealing>(m, "PriorityAnnealing")
         .def(nb::init<const PlacedGraph &, Ints, Rates, Floats, std::uint64_t>(), "a"_a, "device"_a, "rates"_a,
              "priority"_a, "seed"_a)

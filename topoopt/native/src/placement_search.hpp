@@ -53,6 +53,8 @@ class Annealing {
 class PlacementAnnealing : public Annealing {         // of groups
     static constexpr int MOST_GROUPS = 5, TRIES = 8;  // a move takes a connected bunch of up to 2**5 groups
     static constexpr double ANYWHERE = 0.05, SWAPPED = 0.1;
+
+  protected:
     struct Move {
         Index group, source;
     };
@@ -79,11 +81,11 @@ class PlacementAnnealing : public Annealing {         // of groups
         put(group, target);
     }
     // A group and a device to take it to, mostly that of a neighbour; whether there is one.
-    bool select(Index &group, Index &target) {
+    bool select(Index &group, Index &target, double anywhere) {
         for (int tries = 0; tries < TRIES; ++tries) {
             group = rng().below(groups());
             Index degree = g.degree(group);
-            target = degree == 0 || chance(ANYWHERE)
+            target = degree == 0 || chance(anywhere)
                          ? rng().below(a.devices())
                          : current[g.neighbour[g.neighbour_ptr[group] + rng().below(degree)]];
             if (target != current[group] && g.time(group, target) < NEVER) return true;
@@ -101,10 +103,12 @@ class PlacementAnnealing : public Annealing {         // of groups
             other = rng().below(groups());
         }
     }
+
+  private:
     void propose() {
         Index group, target;
         moved.clear();
-        if (!select(group, target)) return;
+        if (!select(group, target, ANYWHERE)) return;
         if (chance(SWAPPED)) return swap(group, target);
         std::size_t most = std::size_t(1) << rng().below(MOST_GROUPS + 1);
         Index source = current[group];
@@ -120,6 +124,8 @@ class PlacementAnnealing : public Annealing {         // of groups
             }
         }
     }
+
+  protected:
     void place_all() {
         std::fill(used.begin(), used.end(), 0);
         for (Index group = 0; group < groups(); ++group) used[current[group]] += g.memory[group];
@@ -165,6 +171,119 @@ class PlacementAnnealing : public Annealing {         // of groups
     std::vector<Index> placement() const {
         std::lock_guard lock(busy);
         return best;
+    }
+};
+
+// Of the devices of groups and the order of operators at once, each after what it needs, in small graphs. Without
+// contention a device waits for the next operator of the order; else the first ones have priority.
+class OrderAnnealing : public PlacementAnnealing {
+    static constexpr int TRIES = 4;
+    static constexpr double ANYWHERE = 0.3, SWAPPED = 0.9, SHIFTED = 0.5;
+    struct Shift {
+        Index of, position;
+    };
+
+    std::vector<Index> order, best_order, position;
+    std::vector<std::vector<Index>> makers, users;
+    std::vector<Shift> shifted;
+    std::vector<double> sends, ready, free, priority;  // time of each tensor between each two devices
+
+    // The makespan, or a number above the limit.
+    double makespan(double limit) {
+        Index k = a.devices();
+        if (a.sharing != ALONE) {
+            for (Index i = 0; i < a.operators(); ++i) priority[i] = double(position[i]);
+            return step.run(device, priority, {}, rates, NEVER);
+        }
+        ready.assign(order.size(), 0.0), free.assign(k, 0.0);
+        double last = 0.0;
+        for (Index i : order) {
+            Index d = device[i];
+            double time = a.time(i, d), end = std::max(ready[i], time > 0 ? free[d] : 0.0) + time;
+            if (time > 0) free[d] = end;
+            last = std::max(last, end);
+            if (last > limit) return last;
+            for (Index tensor = a.tensor_ptr[i]; tensor < a.tensor_ptr[i + 1]; ++tensor) {
+                const double *send = &sends[(tensor * k + d) * k];
+                a.each_user(tensor, [&](Index j) { ready[j] = std::max(ready[j], end + send[device[j]]); });
+            }
+        }
+        return last;
+    }
+    void put_at(Index i, Index target) {
+        auto from = order.begin() + position[i], to = order.begin() + target;
+        if (from < to) std::rotate(from, from + 1, to + 1);
+        else std::rotate(to, from, from + 1);
+        for (auto at = std::min(from, to); at <= std::max(from, to); ++at) position[*at] = at - order.begin();
+    }
+    void shift(Index i) {  // to where another operator of its device is
+        Index low = 0, high = Index(order.size()) - 1, target = position[i];
+        for (Index j : makers[i]) low = std::max(low, position[j] + 1);
+        for (Index j : users[i]) high = std::min(high, position[j] - 1);
+        for (int tries = 0; tries < TRIES; ++tries) {
+            target = low + rng().below(high - low + 1);
+            if (order[target] != i && device[order[target]] == device[i]) break;
+        }
+        shifted.push_back({i, position[i]});
+        put_at(i, target);
+    }
+    void propose() {
+        Index group, target;
+        moved.clear(), shifted.clear();
+        if (chance(SHIFTED)) return shift(rng().below(Index(order.size())));
+        if (!select(group, target, ANYWHERE)) return;
+        if (chance(SWAPPED)) swap(group, target);
+        else if (fits(group, target, 0)) move(group, target);
+        for (Move place : moved) {
+            Index low = a.group_ptr[place.group], members = a.group_ptr[place.group + 1] - low;
+            if (chance(SHIFTED)) shift(a.group_member[low + rng().below(members)]);
+        }
+    }
+
+  public:
+    OrderAnnealing(const PlacedGraph &graph, const GroupGraph &group_graph, Ints start, Table<const double> given,
+                   Ints first, std::uint64_t seed)
+        : PlacementAnnealing(graph, group_graph, start, given, false, seed),
+          order(first.begin(), first.end()),
+          best_order(order),
+          position(a.operators(), -1),
+          makers(a.operators()),
+          users(a.operators()),
+          priority(a.operators()) {
+        Index k = a.devices();
+        require_size(first, a.operators(), "order"), require_within(first, 0, a.operators(), "order");
+        for (Index at = 0; at < first.size; ++at) position[first[at]] = at;
+        for (Index i = 0; i < first.size; ++i)
+            for (Index tensor = a.tensor_ptr[i]; tensor < a.tensor_ptr[i + 1]; ++tensor) {
+                a.each_user(tensor, [&](Index j) { makers[j].push_back(i), users[i].push_back(j); });
+                for (Index d = 0; d < k; ++d)
+                    for (Index e = 0; e < k; ++e) sends.push_back(a.send_time(a.tensor_size[tensor], d, e, rates));
+            }
+        for (Index i = 0; i < first.size; ++i) {
+            require(position[i] >= 0, "order", "an operator is missing");
+            for (Index j : makers[i]) require(position[j] < position[i], "order", "an operator precedes what it needs");
+        }
+        values.current = values.best = makespan(NEVER);
+    }
+    // Makes so many moves, cooling from `hot` to `cold`, relative to the current makespan.
+    void run(Index moves, double hot, double cold) {
+        std::lock_guard lock(busy);
+        for (Index at = 0; at < moves && !order.empty(); ++at) {
+            look_at_stop();
+            propose();
+            if (moved.empty() && shifted.empty()) continue;
+            double temperature = hot * std::pow(cold / hot, double(at) / double(moves));
+            if (values.accept(rng(), temperature, [&](double limit) { return makespan(limit); })) {
+                if (values.improved()) best = current, best_order = order;
+                continue;
+            }
+            for (; !shifted.empty(); shifted.pop_back()) put_at(shifted.back().of, shifted.back().position);
+            for (Move back : moved) put(back.group, back.source);
+        }
+    }
+    std::vector<Index> operators() const {
+        std::lock_guard lock(busy);
+        return best_order;
     }
 };
 

@@ -1,7 +1,9 @@
 // The dual function of the bound by relay blocks with its subgradients; the best links around a relay.
 #pragma once
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <numeric>
 #include <tuple>
@@ -25,7 +27,8 @@ inline void keep_largest(View<double> top, double value) {
 //     sum_I a_i + sum_J b_j + sum_{I x J} w_ij.
 // Any u with 0 <= u <= w splits the last sum: what row i takes is at most T_d(u_i.), the sum of its d largest, what
 // column j takes at most T_d(w_.j - u_.j). A few subgradient steps lower this bound; then rows are chosen one after
-// another, what is charged to them exact.
+// another, what is charged to them exact. Four rows at most are two pairs: a pair takes at most what it is worth with
+// half of each b_j alone, however the four are paired, and few are above the best by this.
 class BestBlock {
     static constexpr double closed = 1e-9;  // part of the best value by which a bound may exceed it
     static constexpr Index rounds = 20, starts = 4;
@@ -128,6 +131,57 @@ class BestBlock {
             }
         }
     }
+    // What beats `best`, from two pairs of rows at most; row q is none.
+    double by_pairs(Set rows, Set columns, double best) {
+        struct Pair {
+            double value;
+            Index i, j;
+        };
+        std::vector<Index> usable;
+        for (Index i = 0; i < q; ++i)
+            if (a[i] > -infinity) usable.push_back(i);
+        usable.push_back(q);
+        std::vector<double> fixed(q), zero(q, 0.0);
+        auto worth_of = [&](Index i) { return i < q ? a[i] : 0.0; };
+        auto row_of = [&](Index i) { return i < q ? w.row(i).data : zero.data(); };
+        auto most_with = [&](Index i, Index j) {  // the d largest of `fixed` with two more rows
+            const double *one = row_of(i), *two = row_of(j);
+            std::fill(top.begin(), top.end(), 0.0);
+            for (Index y = 0; y < q; ++y) keep_largest(top, fixed[y] + one[y] + two[y]);
+            return sum(top);
+        };
+        Matrix<double> joint(q + 1, q + 1);
+        std::vector<Pair> pairs;
+        for (Index y = 0; y < q; ++y) fixed[y] = 0.5 * b[y];
+        for (Index i : usable)
+            for (Index j : usable) {
+                if (j < i || (i == j && i < q)) continue;
+                double value = worth_of(i) + worth_of(j) + most_with(i, j);
+                joint(i, j) = joint(j, i) = value;
+                pairs.push_back({value, i, j});
+            }
+        std::ranges::stable_sort(pairs, std::greater<>(), &Pair::value);
+        StopWatch watch;
+        for (auto one = pairs.begin(); one != pairs.end() && 2.0 * one->value > best * (1.0 + closed); ++one) {
+            auto [value, i, j] = *one;
+            for (Index y = 0; y < q; ++y) fixed[y] = b[y] + row_of(i)[y] + row_of(j)[y];
+            for (auto two = one; two != pairs.end() && value + two->value > best * (1.0 + closed); ++two) {
+                watch();
+                auto [other, k, l] = *two;
+                if ((i < q && (i == k || i == l)) || (j < q && (j == k || j == l))) continue;
+                if (Index(i < q) + Index(j < q) + Index(k < q) + Index(l < q) > d) continue;
+                if (std::min(joint(i, k) + joint(j, l), joint(i, l) + joint(j, k)) < value + other) continue;
+                double exact = worth_of(i) + worth_of(j) + worth_of(k) + worth_of(l) + most_with(k, l);
+                if (!(exact > best)) continue;
+                best = exact;
+                std::fill(rows.begin(), rows.end(), -1);
+                std::ranges::copy_if(std::array{i, j, k, l}, rows.begin(), [&](Index row) { return row < q; });
+                for (Index y = 0; y < q; ++y) worth[y] = fixed[y] + row_of(k)[y] + row_of(l)[y];
+                largest(worth, columns);
+            }
+        }
+        return best;
+    }
     // What the least of the d best takes; 0 where there are fewer.
     double last_of(const std::vector<double> &values) {
         largest(values, places);
@@ -193,7 +247,9 @@ class BestBlock {
     }
     // The maximum, with its sets, from a guess at them; u, a split to start from, is improved in place.
     double exact(Table<double> u, Set rows, Set columns, Index steps) {
-        double best = alternate(rows, columns), bound = improve(u, best, steps);
+        double best = alternate(rows, columns);
+        if (d <= 4) return by_pairs(rows, columns, best);
+        double bound = improve(u, best, steps);
         if (bound <= best * (1.0 + closed)) return best;
         double last_row = last_of(by_row), last_column = last_of(by_column);
         std::vector<Index> order, left;

@@ -14,7 +14,7 @@ void bind_search(nb::module_ &m) {
     m.def("hop_total", &hop_total, "out"_a, "demand"_a, Unlocked());
     m.def("cut_hop_total", &cut_hop_total, "out"_a, "demand"_a, "levels"_a, Unlocked());
     m.def("anneal", &anneal, "out"_a, "into"_a, "demand"_a, "allowed"_a, "group"_a, "levels"_a, "paired"_a,
-          "parallel"_a, "hot"_a, "cold"_a, "proposals"_a, "seed"_a, Unlocked());
+          "parallel"_a, "hot"_a, "cold"_a, "proposals"_a, "seed"_a, "ahead"_a, Unlocked());
     m.def("rewire", &rewire, "out"_a, "into"_a, "best"_a, "demand"_a, "allowed"_a, "kept"_a, "limit"_a, "paired"_a,
           "parallel"_a, "hot"_a, "cold"_a, "proposals"_a, "seed"_a, "least"_a, Unlocked());
     m.def("anneal_lift", &anneal_lift, "a"_a, "row"_a, "turn"_a, "degree"_a, "one_way"_a, "anew"_a, "peer"_a, "shift"_a,

@@ -14,7 +14,7 @@ from topoopt.core.arrays import Draws, Int32s, Ints, bytes_per_ms, offsets
 from topoopt.core.clos import fat_tree_arity, links_up
 from topoopt.core.cluster import Cluster
 from topoopt.core.collective import GroupSchedule
-from topoopt.core.errors import InputError, Problem
+from topoopt.core.errors import InputError, Problem, raise_any
 from topoopt.core.job import BaselineSettings, FabricChoice, Plan
 from topoopt.core.price_book import PriceBook
 from topoopt.core.process import PlugIns
@@ -82,8 +82,7 @@ class FabricOptions:
             problems.append(Problem("no such layer", path="layer", value=self.layer, allowed=", ".join(LAYERS)))
         if self.ecmp not in ECMP:
             problems.append(Problem("no such way", path="ecmp", value=self.ecmp, allowed=", ".join(ECMP)))
-        if problems:
-            raise InputError(problems)
+        raise_any(problems)
 
 
 FabricBuilder = Callable[[Cluster, Sequence[Group], FabricOptions], Network]

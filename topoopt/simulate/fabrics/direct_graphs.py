@@ -331,8 +331,7 @@ def hypercube_dimension(cluster: Cluster) -> int:
         raise InputError([Problem("no hypercube has so many servers", path="servers", value=str(n), allowed="2^q")])
     if cluster.degree < dimension:
         text = f"a hypercube of {n} servers takes an interface for each dimension"
-        value = str(cluster.degree)
-        raise InputError([Problem(text, path="degree", value=value, allowed=f"at least {dimension}")])
+        raise InputError([Problem(text, path="degree", value=str(cluster.degree), allowed=f"at least {dimension}")])
     return dimension
 
 

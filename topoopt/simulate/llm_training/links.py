@@ -280,7 +280,7 @@ def family_loads(
     """
     usual = _lookup(network.graph, network.routes)
     tokens = usual if network.token_routes is None else _lookup(network.graph, network.token_routes)
-    relayed = {family: _mean_relayed(classes) for family, classes in groups.collectives.items()}
+    relayed = {f: max((blocks.relayed for blocks in own), default=0.0) for f, own in groups.collectives.items()}
     relayed[TrafficFamily.PIPELINE] = groups.relayed
     relayed[TrafficFamily.EXPERT] = 0.0  # a token crosses to the GPU of the same place, and goes on inside the server
     by_family = {}
@@ -298,10 +298,6 @@ def family_loads(
             hops += 2
         by_family[family] = FamilyLoad(np.concatenate([seconds, inside / server_bytes_per_s]), sent, hops)
     return by_family
-
-
-def _mean_relayed(classes: tuple[BlockGroups, ...]) -> float:
-    return max((blocks.relayed for blocks in classes), default=0.0)
 
 
 def _relays(graph: LinkGraph, flows: FamilyFlows, load: Floats, relayed: float, gpus_per_server: int) -> Floats:
@@ -442,8 +438,7 @@ def torus(cluster: GpuCluster, shape: tuple[int, ...], *, twisted: bool) -> tupl
     head = np.concatenate([side for step in steps for side in (step, here)])
     keys, parallel = np.unique(tail * n + head, return_counts=True)
     rate = cluster.degree * cluster.link_gbps / (2 * len(steps))
-    graph = LinkGraph(n, n, keys // n, keys % n, parallel, rate)
-    return graph, steps
+    return LinkGraph(n, n, keys // n, keys % n, parallel, rate), steps
 
 
 CROWDED = 4.0

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from topoopt.core.dag_topology import DagTopologyProblem
-from topoopt.core.errors import InputError, Problem
+from topoopt.core.errors import InputError, Problem, raise_any
 from topoopt.core.hierarchy import Collective, CollectiveStep, ComputeStep, MessageStep, RankStep, RankTotals
 from topoopt.core.llm_training import LayerKind, LlmTrainingProblem
 from topoopt.core.parallelism import ParallelDimension as D
@@ -54,8 +54,7 @@ class TrainingPasses:
 
     def __init__(self, problem: LlmTrainingProblem, strategy: ParallelStrategy) -> None:
         self._problem, self._strategy = problem, strategy
-        columns = columns_of([strategy], problem.model.layers)
-        rates = GroupRates.of(problem, columns)
+        rates = GroupRates.of(problem, columns_of([strategy], problem.model.layers))
         self.stages: StagePasses = stage_times(problem, strategy, rates)
         self._tokens = strategy.micro_batch * problem.batch.length // strategy.context
         self._activations = self._tokens * problem.model.hidden * ELEMENT
@@ -309,8 +308,7 @@ def program_of(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> Train
     if strategy.expert_tensor > 1:
         text, value = "experts that GPUs share are not written", str(strategy.expert_tensor)
         problems.append(Problem(text, path="plan.strategy.expert_tensor", value=value, allowed="1"))
-    if problems:
-        raise InputError(problems)
+    raise_any(problems)
     return TrainingProgram(problem, strategy)
 
 
@@ -384,8 +382,7 @@ def _refuse(strategy: ParallelStrategy, setting: PodSetting) -> None:
     if not problems and strategy.gpus == gpus:
         text = "one pod holds the whole job: nothing goes over circuits"
         problems.append(Problem(text, path="--set pod_gpus", value=str(gpus), allowed=f"less than {strategy.gpus}"))
-    if problems:
-        raise InputError(problems)
+    raise_any(problems)
 
 
 class _PodGraph:

@@ -465,8 +465,7 @@ def _busy(
     gradients. Most maps of ranks that are tried give the rates of one before."""
     tensor, context, expert, hop_rate, data, expert_data = (np.array([value]) for value in alone)
     rates = GroupRates(tensor, context, expert, hop_rate, data, expert_data, inside, hops)
-    columns = columns_of([strategy], problem.model.layers)
-    busy, forward, backward, moved = inner_rank_times(problem, columns, rates)
+    busy, forward, backward, moved = inner_rank_times(problem, columns_of([strategy], problem.model.layers), rates)
     whole = float(forward[0] + backward[0])
     part = {family: float(busy[family][0]) / whole for family in EXCHANGES}
     hop = min(1.0, 2.0 * strategy.chunks * float(moved[0]) / whole) if strategy.pipeline > 1 else 0.0
@@ -510,8 +509,7 @@ def strategy_orders(
     """The order of the passes of so many micro-batches, or of all; it does not depend on the network."""
     columns = columns_of([strategy], problem.model.layers)
     assert columns.stages is not None
-    ideal = GroupRates.of(problem, columns)
-    parts = stage_parts(problem, columns, ideal)
+    parts = stage_parts(problem, columns, GroupRates.of(problem, columns))
     shape = shape_of(problem, strategy)
     if micro_batches is not None:
         shape = replace(shape, micro_batches=micro_batches)
@@ -524,8 +522,7 @@ def step_breakdown(
     """Seconds of an iteration of a strategy that obeys the rules, which add up to it."""
     times, free = strategy_times(problem, strategy, rates)
     if rates is None:
-        columns = columns_of([strategy], problem.model.layers)
-        rates = GroupRates.of(problem, columns)
+        rates = GroupRates.of(problem, columns_of([strategy], problem.model.layers))
     shape, stages = shape_of(problem, strategy), stage_times(problem, strategy, rates)
     busiest_s = problem.cluster.slowdown * shape.micro_batches * _busiest(shape, stages)
     forward, inputs, weights, again = stages.passes

@@ -74,10 +74,7 @@ class RankPasses:
 
 
 def pass_times(
-    problem: LlmTrainingProblem,
-    columns: StrategyColumns,
-    rates: GroupRates,
-    counts: Sequence[Floats],
+    problem: LlmTrainingProblem, columns: StrategyColumns, rates: GroupRates, counts: Sequence[Floats]
 ) -> RankPasses:
     """Passes of stages or ranks.
 

@@ -170,8 +170,7 @@ def _merged_transfers(graph: TaskGraph, simulation: Simulation, moved: Ints) -> 
             continue
         start, reach = simulation.start_ms[own], np.maximum.accumulate(simulation.end_ms[own])
         for low, high in _runs(np.concatenate(([True], start[1:] > reach[:-1]))):
-            label = f"{high - low} transfers"
-            spans.append(Span(server, "transfer", label, float(start[low]), float(reach[high - 1])))
+            spans.append(Span(server, "transfer", f"{high - low} transfers", float(start[low]), float(reach[high - 1])))
     return spans
 
 

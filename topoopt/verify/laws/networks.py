@@ -566,17 +566,17 @@ def _unit_usd(name: str, book: PriceBook, gbps: float) -> float:
     return at * (book.length.least_m + book.length.most_m) / 2 if name == FIBRE else at
 
 
-def plan_parts(servers: int, degree: int) -> Counts:
-    """Direct connect over patch panels with a look-ahead plane."""
-    ends = float(servers * degree)
+def plan_parts(degree: int) -> Counts:
+    """Direct connect over patch panels with a look-ahead plane, a server's part."""
+    ends = float(degree)
     return {NIC: ends, TRANSCEIVER: ends, FIBRE: ends, ONE_BY_TWO_SWITCH: ends, PATCH_PANEL_PORT: 2 * ends}
 
 
-def tree_parts(servers: int, rack_ratio: float = 1.0, aggregation_ratio: float = 1.0) -> Counts:
-    """A three-tier fat-tree, one port a server."""
-    rack, core = servers / rack_ratio, servers / (rack_ratio * aggregation_ratio)
-    ends = servers + 2 * (rack + core)
-    return {NIC: servers, TRANSCEIVER: servers + ends, SWITCH_PORT: ends, FIBRE: servers + rack + core}
+def tree_parts(rack_ratio: float) -> Counts:
+    """A three-tier fat-tree, one port a server: a server's part."""
+    up = 1 / rack_ratio  # links of racks, and as many of cores
+    ends = 1 + 4 * up
+    return {NIC: 1, TRANSCEIVER: 1 + ends, SWITCH_PORT: ends, FIBRE: 1 + up + up}
 
 
 def equal_cost_gbps(cluster: Cluster, ratio: float, book: PriceBook) -> float:
@@ -584,8 +584,8 @@ def equal_cost_gbps(cluster: Cluster, ratio: float, book: PriceBook) -> float:
 
     The largest rate that the money buys; where it does not buy the slowest listed one, the share of it that it does.
     """
-    budget = price_at(plan_parts(1, cluster.degree), book, cluster.link_gbps)
-    tree, rates = tree_parts(1, ratio), book.rates_gbps
+    budget = price_at(plan_parts(cluster.degree), book, cluster.link_gbps)
+    tree, rates = tree_parts(ratio), book.rates_gbps
     usd = [price_at(tree, book, rate) for rate in rates]
     gbps = rates[0] * budget / usd[0] if budget < usd[0] else 0.0
     for low in range(len(rates) - 1):

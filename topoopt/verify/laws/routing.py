@@ -128,8 +128,7 @@ def check_flow(topology: Topology, demand: Floats, flow: SourceFlow, *, toleranc
     n, arcs = topology.servers, topology.arcs
     orbits = orbits_of(topology, generators_of(n, flow.dims, flow.generators)) if flow.by_orbits else None
     if flow.by_orbits and orbits is None:
-        text = "rows of some sources stand for all, but the servers differ in their arcs"
-        return FlowCheck(math.inf, (text,))
+        return FlowCheck(math.inf, ("rows of some sources stand for all, but the servers differ in their arcs",))
     sources = np.arange(n) if orbits is None else orbits.sources
     if flow.flow.shape != (len(sources), len(arcs)) or demand.shape != (n, n):
         return FlowCheck(math.inf, (f"flow has shape {flow.flow.shape}, demand {demand.shape}",))

@@ -277,10 +277,9 @@ class _Check:
     def _claims(self, fastest: tuple[float, float] | None) -> None:
         """Check bounds and status.
 
-        Parameters
-        ----------
-        fastest : of the strategies on direct links and of what the search left; None: that was left out, and so are
-            bounds that rest on it.
+        Args:
+            fastest: of the strategies on direct links and of what the search left; None: that was left out, and so are
+                bounds that rest on it.
         """
         findings, result, first = self.findings, self.result, self.plan.fabrics[0]
         value, bound = result.objective.value, result.bound

@@ -69,12 +69,11 @@ def fixed_seconds(problem: LlmTrainingProblem) -> float:
 class DimensionRates:
     """Bytes a second of a GPU in its groups, float64[R], and hops of the longest routes; a switch is one.
 
-    Attributes
-    ----------
-    inside : of links inside a server.
-    tensor, context, data, expert_data : of what is passed round; `expert_data`: among replicas of experts.
-    expert : of tokens that leave the server.
-    pipeline : to the next stage.
+    Attributes:
+        inside: of links inside a server.
+        tensor, context, data, expert_data: of what is passed round; `expert_data`: among replicas of experts.
+        expert: of tokens that leave the server.
+        pipeline: to the next stage.
     """
 
     inside: float
@@ -171,12 +170,11 @@ def servers_met(experts: Experts, servers: float) -> float:
 class Transfers:
     """What a GPU sends for one micro-batch in layers of one kind, float64[R].
 
-    Attributes
-    ----------
-    tensor : exposed seconds of a layer: forward, backward, of what is recomputed.
-    context : exposed seconds of a layer: forward, backward.
-    expert : exposed seconds of a layer and direction.
-    sent : bytes by name: of a layer `tensor` and `context`, of a layer and direction `expert` and `crossing`.
+    Attributes:
+        tensor: exposed seconds of a layer: forward, backward, of what is recomputed.
+        context: exposed seconds of a layer: forward, backward.
+        expert: exposed seconds of a layer and direction.
+        sent: bytes by name: of a layer `tensor` and `context`, of a layer and direction `expert` and `crossing`.
     """
 
     tensor: tuple[Floats, Floats, Floats]
@@ -269,15 +267,14 @@ def gradient_bytes(
 class StageRows:
     """Stages of strategies that have as many, float64[stages, R]; `hop` float64[R].
 
-    Attributes
-    ----------
-    forward, inputs, weights : passes of a micro-batch with their exposed transfers.
-    layers : at least 1.
-    kinds : layers of each kind, float64[kinds, stages, R].
-    reduced, gathered, step : seconds of gradients, of weights (of ZeRO 3 for one micro-batch), of the optimizer.
-    hop : seconds to the next stage.
-    parts : passes by what they are.
-    moved : bytes that are reduced and gathered, of dense weights and of experts.
+    Attributes:
+        forward, inputs, weights: passes of a micro-batch with their exposed transfers.
+        layers: at least 1.
+        kinds: layers of each kind, float64[kinds, stages, R].
+        reduced, gathered, step: seconds of gradients, of weights (of ZeRO 3 for one micro-batch), of the optimizer.
+        hop: seconds to the next stage.
+        parts: passes by what they are.
+        moved: bytes that are reduced and gathered, of dense weights and of experts.
     """
 
     forward: Floats
@@ -318,8 +315,7 @@ def stage_rows(problem: LlmTrainingProblem, r: Records, layers: Floats, rates: D
     """Return the stages of strategies whose layers are float64[stages, R]."""
     early = np.zeros((len(layers), 1))
     early[0] = 1.0
-    kinds = kinds_of_stages(problem.model, layers)
-    return _rows(problem, r, kinds, (early, early[::-1]), rates, 1)
+    return _rows(problem, r, kinds_of_stages(problem.model, layers), (early, early[::-1]), rates, 1)
 
 
 def inner_rank(problem: LlmTrainingProblem, r: Records, layers: Floats, rates: DimensionRates) -> StageRows:
@@ -532,16 +528,13 @@ def held_by(problem: LlmTrainingProblem, r: Records) -> Floats:
     held = np.empty(len(r.t))
     for _, p, v, every in r.kinds():
         some = r.of(every)
-        same, index = np.unique(np.stack([some.first, some.inner, some.last]), axis=1, return_inverse=True)
+        layouts = np.stack([some.first, some.inner, some.last])
+        same, first, index = np.unique(layouts, axis=1, return_index=True, return_inverse=True)
         balanced = bool((same == BALANCED).any())
-        stages = layers_of(problem, some if balanced else some.of(_first_of(index.ravel())), p, v)
+        stages = layers_of(problem, some if balanced else some.of(first), p, v)
         kinds = kinds_of_stages(problem.model, stages).reshape(len(problem.model.kinds), v, p, -1).sum(axis=1)
         held[every] = _fullest(problem, some, kinds, None if balanced else index.ravel())[1]
     return held
-
-
-def _first_of(index: Ints) -> Ints:
-    return np.unique(index, return_index=True)[1]
 
 
 def bytes_of(problem: LlmTrainingProblem, strategy: ParallelStrategy) -> dict[str, float]:

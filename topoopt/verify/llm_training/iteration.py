@@ -267,14 +267,11 @@ class _Rounds:
 def planned_order(times: Mapping[str, Sequence[float]], hop_s: float, m: int) -> Orders:
     """Return the passes of ZB-2P: of the eight settings of the switches the first whose slowest rank is done soonest.
 
-    Parameters
-    ----------
-    times : of F, I and W on every rank, s, counted with `DIGITS` digits.
+    Args:
+        times: of F, I and W on every rank, s, counted with `DIGITS` digits.
 
-    Raises
-    ------
-    ValueError
-        The memory never suffices.
+    Raises:
+        ValueError: the memory never suffices.
     """
     unit = 10.0 ** (DIGITS - 1 - math.floor(math.log10(max(hop_s, *(max(row) for row in times.values())))))
     cost = {kind: [round(value * unit) for value in row] for kind, row in times.items()}
@@ -298,14 +295,11 @@ def _planned(times: tuple[tuple[float, ...], ...], hop_s: float, m: int) -> Orde
 def pass_ends(orders: Orders, costs: StageCosts, ready: Sequence[float] | None = None) -> list[list[float]]:
     """Return when every pass of every rank ends; a joined pass ends with the one behind it.
 
-    Parameters
-    ----------
-    ready : before when no forward pass of a stage starts; None: the begin.
+    Args:
+        ready: before when no forward pass of a stage starts; None: the begin.
 
-    Raises
-    ------
-    ValueError
-        Passes wait for each other.
+    Raises:
+        ValueError: passes wait for each other.
     """
     forward_s, inputs, weights = costs.forward_s.tolist(), costs.inputs_s.tolist(), costs.weights_s.tolist()
     stages, hop, blocking = len(forward_s), costs.transfer_s, costs.blocking
@@ -386,11 +380,10 @@ def around_seconds(problem: LlmTrainingProblem, schedule: S, p: int, rows: Stage
 class Iteration:
     """One iteration of one strategy.
 
-    Parameters
-    ----------
-    r : the strategy, a column of length 1.
-    layers : of its stages; None: by the rule of the space.
-    rates : of its groups; None: on an ideal switch, where ZB-2P is planned in any case.
+    Args:
+        r: the strategy, a column of length 1.
+        layers: of its stages; None: by the rule of the space.
+        rates: of its groups; None: on an ideal switch, where ZB-2P is planned in any case.
     """
 
     def __init__(
@@ -525,8 +518,7 @@ def bounding_work(r: Records) -> float:
 def following_work(problem: LlmTrainingProblem, r: Records) -> float:
     """Return the events that following the passes of strategies takes."""
     m = problem.batch.sequences / (r.d * r.b)
-    planned = np.where(r.runs(S.ZB_2P), GREEDY * r.p * m, 0.0)
-    return float(np.sum(ALONE + 3.0 * PASS * r.p * r.v * m + planned))
+    return float(np.sum(ALONE + 3.0 * PASS * r.p * r.v * m + np.where(r.runs(S.ZB_2P), GREEDY * r.p * m, 0.0)))
 
 
 def pass_bounds(problem: LlmTrainingProblem, schedule: S, p: int, rows: StageRows, m: Floats, zero3: Bools) -> Floats:
@@ -536,11 +528,10 @@ def pass_bounds(problem: LlmTrainingProblem, schedule: S, p: int, rows: StageRow
     gradients are reduced behind that. Or the last micro-batch goes back to the first stage, from work without the
     gradients of weights that the schedule may put off so far.
 
-    Parameters
-    ----------
-    rows : stages of strategies of one schedule and p.
-    m : micro-batches, float64[R].
-    zero3 : weights are gathered in every pass, bool[R].
+    Args:
+        rows: stages of strategies of one schedule and p.
+        m: micro-batches, float64[R].
+        zero3: weights are gathered in every pass, bool[R].
     """
     hides, both = problem.overlap.data, schedule in BIDIRECTIONAL
     split = schedule not in (S.GPIPE, S.ONE_F_ONE_B, S.INTERLEAVED)
@@ -626,10 +617,8 @@ def shape_bounds(problem: LlmTrainingProblem, shapes: Sequence[StrategyShape], b
 
     Strategies that differ in ZeRO and recomputation alone have one bound, as both are free; balanced layers differ.
 
-    Raises
-    ------
-    BeyondWorkError
-        There are more strategies than the check may go through.
+    Raises:
+        BeyondWorkError: there are more strategies than the check may go through.
     """
     bounds = np.full(len(shapes), np.inf)
     for table, index in tables_of(problem, shapes):
@@ -645,10 +634,9 @@ def shape_bounds(problem: LlmTrainingProblem, shapes: Sequence[StrategyShape], b
 class Fastest:
     """The least times of strategies, as many as asked for, of all whose bound is not above a limit.
 
-    Attributes
-    ----------
-    limit : seconds beyond which strategies do not matter.
-    times : ascending.
+    Attributes:
+        limit: seconds beyond which strategies do not matter.
+        times: ascending.
     """
 
     def __init__(self, problem: LlmTrainingProblem, limit: float, count: int, rates: Rates | None = None) -> None:
@@ -658,10 +646,8 @@ class Fastest:
     def add(self, rows: Floats, budget: WorkBudget) -> None:
         """Go through strategies by their bounds.
 
-        Raises
-        ------
-        BeyondWorkError
-            More would have to be followed than the check may.
+        Raises:
+            BeyondWorkError: more would have to be followed than the check may.
         """
         if not len(rows) or not self.limit > 0:
             return
@@ -691,22 +677,19 @@ def check_shapes(
 ) -> tuple[float, float]:  # fmt: skip
     """Check that every shape has one line, in order, and that none hides a strategy faster than the last one ranked.
 
-    Parameters
-    ----------
-    ranked : strategies with their seconds on an ideal switch, the best first.
-    slowest : seconds of the slowest plan on a fabric of direct links; 0: there is none.
-    claimed : the largest bound that rests on shapes that are left; 0: there is none.
-    converged : nothing ended the search.
+    Args:
+        ranked: strategies with their seconds on an ideal switch, the best first.
+        slowest: seconds of the slowest plan on a fabric of direct links; 0: there is none.
+        claimed: the largest bound that rests on shapes that are left; 0: there is none.
+        converged: nothing ended the search.
 
-    Returns
-    -------
-    Seconds of the fastest strategy that fits where tokens take the hops that direct links need, and of the fastest on
-    an ideal switch of shapes that are left; inf: none is within the slowest plan, or below the claimed bound.
+    Returns:
+        Seconds of the fastest strategy that fits where tokens take the hops that direct links need, and of the fastest
+        on
+        an ideal switch of shapes that are left; inf: none is within the slowest plan, or below the claimed bound.
 
-    Raises
-    ------
-    BeyondWorkError
-        There are more strategies than the check may go through.
+    Raises:
+        BeyondWorkError: there are more strategies than the check may go through.
     """
     add, lines = findings.add, {line.shape: line for line in outcomes}
     limit = np.inf if len(ranked) <= problem.top else ranked[-1][1]
@@ -768,11 +751,10 @@ def fabric_bound(
 ) -> float:  # fmt: skip
     """Return the seconds that no strategy is below on a fabric: the claimed ones where none is below these.
 
-    Parameters
-    ----------
-    value : of the plan.
-    limits : of the first and of the last strategy ranked, on an ideal switch.
-    fastest : the fastest where tokens take hops, and the fastest of the shapes that are left.
+    Args:
+        value: of the plan.
+        limits: of the first and of the last strategy ranked, on an ideal switch.
+        fastest: the fastest where tokens take hops, and the fastest of the shapes that are left.
     """
     left = any(line.verdict is ShapeVerdict.LEFT for line in outcomes)
     if fabric in DIRECT_FABRICS:

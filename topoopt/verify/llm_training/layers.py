@@ -43,11 +43,10 @@ BALANCED = -1.0
 class Records:
     """Strategies as columns float64[R].
 
-    Attributes
-    ----------
-    t, split, c, p, v, d, x, y, zero, b : sizes of a strategy; `split`: sequence parallelism; b: of a micro-batch.
-    schedule, recompute, order : indices into `SCHEDULES`, `RECOMPUTES`, `RANK_ORDERS`.
-    first, inner, last : layers of the first rank, of the fullest one between, of the last; `BALANCED` for all three.
+    Attributes:
+        t, split, c, p, v, d, x, y, zero, b: sizes of a strategy; `split`: sequence parallelism; b: of a micro-batch.
+        schedule, recompute, order: indices into `SCHEDULES`, `RECOMPUTES`, `RANK_ORDERS`.
+        first, inner, last: layers of the first rank, of the fullest one between, of the last; `BALANCED` for all three.
     """
 
     t: Floats
@@ -323,17 +322,16 @@ Product = tuple[Size, Size]
 class Mixing:
     """A mixer on a rank.
 
-    Attributes
-    ----------
-    products : matrices that a token meets.
-    small : weights beside matrices.
-    pairs : products of a token with each key that it attends to, on all ranks together.
-    heads : that scores are written for where they are written, on all ranks together.
-    indexed : operations of a token in the scores of an indexer, for each token of a sequence, on all ranks together.
-    around : elements of queries, keys and values, on all ranks together.
-    channels : that go through states, on all ranks together.
-    kept, kept_whole : elements that wait for the backward pass, on the rank, and on all ranks together.
-    passed, passed_once : elements that go round context ranks, of a token and of a sequence.
+    Attributes:
+        products: matrices that a token meets.
+        small: weights beside matrices.
+        pairs: products of a token with each key that it attends to, on all ranks together.
+        heads: that scores are written for where they are written, on all ranks together.
+        indexed: operations of a token in the scores of an indexer, for each token of a sequence, on all ranks together.
+        around: elements of queries, keys and values, on all ranks together.
+        channels: that go through states, on all ranks together.
+        kept, kept_whole: elements that wait for the backward pass, on the rank, and on all ranks together.
+        passed, passed_once: elements that go round context ranks, of a token and of a sequence.
     """
 
     products: Sequence[Product]
@@ -424,11 +422,7 @@ def _state_space(own: StateSpace, h: int, t: Floats) -> Mixing:
         products = [(h, enters / t), (d / t, h)]
         small = (filters + 3 * own.heads + d + enters * own.biases) / t + h * own.biases
     return Mixing(
-        products,
-        small,
-        channels=1.0 * d,
-        kept=(2 * convolved + 4 * d + own.heads + rank) / t,
-        passed_once=d * n / t,
+        products, small, channels=1.0 * d, kept=(2 * convolved + 4 * d + own.heads + rank) / t, passed_once=d * n / t
     )
 
 

@@ -57,12 +57,11 @@ Pairs = dict[Arc, float]
 class MemberGroups:
     """Groups of a family that leave a server.
 
-    Attributes
-    ----------
-    ranks : of a group.
-    on : how many groups are on exactly these servers.
-    relayed : part of the edges of their rings between servers that join GPUs of other rails; of groups of different
-        numbers of servers the largest.
+    Attributes:
+        ranks: of a group.
+        on: how many groups are on exactly these servers.
+        relayed: part of the edges of their rings between servers that join GPUs of other rails; of groups of different
+            numbers of servers the largest.
     """
 
     ranks: int
@@ -73,9 +72,8 @@ class MemberGroups:
 def groups_of(strategy: ParallelStrategy, places: tuple[int, ...], g: int) -> dict[F, MemberGroups]:
     """Return the families that pass bytes round or exchange tokens, without those that stay inside servers.
 
-    Parameters
-    ----------
-    places : server of each block of g ranks.
+    Args:
+        places: server of each block of g ranks.
     """
     groups = {}
     for family, rows in _members(strategy).items():
@@ -172,8 +170,7 @@ def _spokes(n: int, count: int) -> Counter[Arc]:
 
 def _star(problem: LlmTrainingProblem, plan: FabricPlan, links: Links) -> str:
     cluster = problem.cluster
-    rate = _rate_error(plan.network, cluster.link_gbps)
-    return rate or _same(links, _spokes(cluster.servers, cluster.degree))
+    return _rate_error(plan.network, cluster.link_gbps) or _same(links, _spokes(cluster.servers, cluster.degree))
 
 
 def _regional(problem: LlmTrainingProblem, plan: FabricPlan, links: Links) -> str:
@@ -221,8 +218,7 @@ def _fat_tree(problem: LlmTrainingProblem, plan: FabricPlan, links: Links) -> st
     for pod, i, j in itertools.product(range(2 * half), range(half), range(half)):
         above = n + racks + pod * half
         up += [(n + pod * half + i, above + j), (above + i, n + 2 * racks + i * half + j)]
-    rate = _rate_error(plan.network, cluster.degree * cluster.link_gbps)
-    return rate or _same(links, _in_both_directions(up))
+    return _rate_error(plan.network, cluster.degree * cluster.link_gbps) or _same(links, _in_both_directions(up))
 
 
 def _wired(problem: LlmTrainingProblem, plan: FabricPlan, links: Links) -> str:
@@ -361,13 +357,12 @@ Paths = dict[Arc, list[tuple[tuple[int, ...], float]]]
 class FamilySeconds:
     """Seconds for every byte that each GPU of a family sends.
 
-    Attributes
-    ----------
-    seconds : of each link, both directions between stages together where either is slower.
-    sent : the most bytes that leave a server.
-    hops : of the longest route; a switch is one.
-    waits : seconds besides those of the slowest link: latencies of rounds, steps that fill other links.
-    method, rounds : what it reduces on, and the rounds of one AllReduce, where these are counted.
+    Attributes:
+        seconds: of each link, both directions between stages together where either is slower.
+        sent: the most bytes that leave a server.
+        hops: of the longest route; a switch is one.
+        waits: seconds besides those of the slowest link: latencies of rounds, steps that fill other links.
+        method, rounds: what it reduces on, and the rounds of one AllReduce, where these are counted.
     """
 
     seconds: Pairs
@@ -394,10 +389,8 @@ def network_rates(
 ) -> tuple[Loads, dict[F, float], dict[F, float], costs.DimensionRates] | None:
     """Return loads of families, bytes a second unshared and shared, rates for the time model; None: it is not sound.
 
-    Raises
-    ------
-    BeyondWorkError
-        It takes more work than is left.
+    Raises:
+        BeyondWorkError: it takes more work than is left.
     """
     network, strategy, servers = plan.network, plan.strategy, range(problem.cluster.servers)
     if sorted(network.places or servers) != list(servers):

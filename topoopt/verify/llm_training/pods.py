@@ -318,14 +318,13 @@ def check_pods(
 ) -> float | None:  # fmt: skip
     """Check circuits between pods: constraints, the value over them, and the proofs of every candidate.
 
-    Parameters
-    ----------
-    fastest : strategy on an ideal switch.
-    claims : of the certificates.
+    Args:
+        fastest: strategy on an ideal switch.
+        claims: of the certificates.
 
-    Returns
-    -------
-    Seconds of an iteration over the circuits of the plan; None: the plan breaks constraints, or takes too much work.
+    Returns:
+        Seconds of an iteration over the circuits of the plan; None: the plan breaks constraints, or takes too much
+        work.
     """
     settings, decisions = problem.pods, plan.pods
     if settings is None or decisions is None:
@@ -359,11 +358,10 @@ def check_pods(
 class PodChecks:
     """Circuits of a plan and proofs of all candidates, within the work of a check.
 
-    Attributes
-    ----------
-    best, first : index of the strategy of the plan among the candidates, and of the fastest on an ideal switch.
-    took : seconds over the circuits of the plan; None: not sound, or not followed.
-    least : seconds over the fastest circuits of its strategy.
+    Attributes:
+        best, first: index of the strategy of the plan among the candidates, and of the fastest on an ideal switch.
+        took: seconds over the circuits of the plan; None: not sound, or not followed.
+        least: seconds over the fastest circuits of its strategy.
     """
 
     findings: ViolationLog
@@ -421,10 +419,8 @@ class PodChecks:
     def graph(self, number: int) -> DagTopologyProblem:
         """Return the graph of a candidate; only that of the plan is retained.
 
-        Raises
-        ------
-        BeyondWorkError
-            It is too large.
+        Raises:
+            BeyondWorkError: it is too large.
         """
         if number not in self.graphs:
             strategy, settings = self.decisions.candidates[number].strategy, self.settings
@@ -436,10 +432,8 @@ class PodChecks:
     def follow(self, graph: DagTopologyProblem, counts: Sequence[int]) -> float:
         """Return the seconds of an iteration over circuits.
 
-        Raises
-        ------
-        BeyondWorkError
-            It has too many steps.
+        Raises:
+            BeyondWorkError: it has too many steps.
         """
         self.budget.take(len(graph.after) * (1 + FOLLOWED * len(graph.pairs)))
         return max(follow(graph, counts)[1])

@@ -209,10 +209,7 @@ def _disturbed(
 
 
 def check_timetable(
-    problem: LlmTrainingProblem,
-    strategy: ParallelStrategy,
-    stages: tuple[StagePorts, ...],
-    timetable: RailTimetable,
+    problem: LlmTrainingProblem, strategy: ParallelStrategy, stages: tuple[StagePorts, ...], timetable: RailTimetable
 ) -> CheckFindings:
     """Return what is wrong with the circuits of all rails over the step of a plan of ports, which is followed."""
     findings, settings = ViolationLog(), problem.switching

@@ -260,19 +260,17 @@ class _Rank:
 class Follower:
     """Follows one step of a job.
 
-    Attributes
-    ----------
-    ends : of passes.
-    sends : begin and end of what passes send.
-    reduces : begin and end, by rank.
-    gathered : when a rank has its weights.
-    changes : when ports begin to be set: stage, boundary, what they serve then, begin.
+    Attributes:
+        ends: of passes.
+        sends: begin and end of what passes send.
+        reduces: begin and end, by rank.
+        gathered: when a rank has its weights.
+        changes: when ports begin to be set: stage, boundary, what they serve then, begin.
 
-    Parameters
-    ----------
-    ports : of each stage; None: left open, set in no time at `rates`.
-    rates : of each stage; None: those of its ports.
-    orders : of the passes of all ranks; None: derived.
+    Args:
+        ports: of each stage; None: left open, set in no time at `rates`.
+        rates: of each stage; None: those of its ports.
+        orders: of the passes of all ranks; None: derived.
     """
 
     def __init__(
@@ -303,10 +301,8 @@ class Follower:
     def step(self) -> float:
         """Follow all, and return the seconds of the step.
 
-        Raises
-        ------
-        ValueError
-            Passes wait for each other.
+        Raises:
+            ValueError: passes wait for each other.
         """
         moved = True
         while moved:
@@ -461,8 +457,7 @@ class Follower:
             return NEVER
         if self._final(state.rank, state.ports) == state.ports.data:
             return self._to_pipeline(state) if state.switches_inside and state.rank else NEVER
-        quiet = max(state.last_sent, state.idle)
-        return self._set(state, "pipeline-to-data", state.ports.data, quiet, needed)
+        return self._set(state, "pipeline-to-data", state.ports.data, max(state.last_sent, state.idle), needed)
 
 
 # Bounds over all plans of ports
@@ -475,10 +470,8 @@ def check_ports_bound(
 
     Plans are gone through stage by stage; stages left open have the best rates of their plans, set in no time.
 
-    Raises
-    ------
-    BeyondWorkError
-        More passes would have to be followed.
+    Raises:
+        BeyondWorkError: more passes would have to be followed.
     """
     menus, orders, best = [_undominated(job, rank) for rank in range(job.ranks)], orders_of(job), []
     for rank, menu in enumerate(menus):
@@ -526,10 +519,8 @@ def passes_of(job: RailJob) -> int:
 def passes_within(job: RailJob, budget: WorkBudget, capacity: int | None = None) -> int:
     """Return how many passes may be followed in plans of ports, at most `MAX_PASSES` or so many.
 
-    Raises
-    ------
-    BeyondWorkError
-        Plans of a stage are too many to list, or not one step may be followed.
+    Raises:
+        BeyondWorkError: plans of a stage are too many to list, or not one step may be followed.
     """
     capacity = MAX_PASSES if capacity is None else capacity
     phases = 1 + (job.inside is not None and job.ranks > 1) + job.reduces
@@ -548,10 +539,8 @@ def check_rails(
 ) -> float | None:
     """Check the ports of a plan, and return the seconds of its step; None: they are not sound.
 
-    Raises
-    ------
-    BeyondWorkError
-        The step takes more work than is left.
+    Raises:
+        BeyondWorkError: the step takes more work than is left.
     """
     settings, ports = problem.switching, plan.ports
     if settings is None:
@@ -574,11 +563,10 @@ def check_rail_bounds(
 ) -> None:
     """Check of each of the fastest strategies that no plan of ports is faster than its bound.
 
-    Parameters
-    ----------
-    ranked : strategies with their seconds on an ideal switch, the best first.
-    bounds_s : of these.
-    step_s : of the plan.
+    Args:
+        ranked: strategies with their seconds on an ideal switch, the best first.
+        bounds_s: of these.
+        step_s: of the plan.
     """
     settings, count = problem.switching, len(bounds_s)
     assert settings is not None

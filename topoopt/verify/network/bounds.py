@@ -552,6 +552,8 @@ def at_most(row: Floats, column: Floats, pair: Floats, d: int, limit: float) -> 
     """
     if limit < 0.0:
         return False
+    if d <= 4:
+        return _by_pairs(row, column, pair, d, limit)
     by_row = _divided(row, column, pair, d, limit)
     rows = row + _sum_of_largest(by_row, d)
     columns = pair - by_row
@@ -594,6 +596,45 @@ def at_most(row: Floats, column: Floats, pair: Floats, d: int, limit: float) -> 
                     continue
                 below.append((np.full(len(open_sets), s + 1), fixed[open_sets] + row[s], base[open_sets] + pair[s]))
         level = _packed(below)
+    return True
+
+
+def _by_pairs(row: Floats, column: Floats, pair: Floats, d: int, limit: float) -> bool:
+    """The same for d <= 4: I is two pairs of rows, and worth no more than both are, each with half of every column.
+
+    That holds however its rows are paired: sets are looked at once, by those two pairs that are worth least. One more
+    row stands for none.
+    """
+    none = len(row)
+    row, pair = np.append(row, 0.0), np.vstack((pair, np.zeros_like(column)))
+    i, j = (np.append(side, none) for side in np.triu_indices(none + 1, 1))
+    worth = row[i] + row[j]
+    for at in range(0, len(i), _CHUNK):
+        part = slice(at, at + _CHUNK)
+        worth[part] += _sum_of_largest(column / 2.0 + pair[i[part]] + pair[j[part]], d)
+    order = np.argsort(-worth, kind="stable")
+    i, j, worth = i[order], j[order], worth[order]
+    joint = np.empty((none + 1, none + 1))
+    joint[i, j] = joint[j, i] = worth
+    after = np.searchsorted(-worth, worth - limit)  # the first pair not worth enough beside each
+    seen = 0
+    for first in np.flatnonzero(after > np.arange(len(i))).tolist():
+        end_if_left()
+        a, b, others = i[first], j[first], slice(first, after[first])
+        seen += after[first] - first
+        if seen > NODES:
+            return False
+        k, l, total = i[others], j[others], worth[first] + worth[others]  # noqa: E741
+        open_sets = np.minimum(joint[a, k] + joint[b, l], joint[a, l] + joint[b, k]) >= total
+        for one in (a, b):
+            open_sets &= (one == none) | ((one != k) & (one != l))
+        open_sets &= np.sum(np.array([np.full_like(k, a), np.full_like(k, b), k, l]) < none, axis=0) <= d
+        k, l = k[open_sets], l[open_sets]  # noqa: E741
+        fixed, base = row[a] + row[b], column + pair[a] + pair[b]
+        for at in range(0, len(k), _CHUNK):
+            x, y = k[at : at + _CHUNK], l[at : at + _CHUNK]
+            if (fixed + row[x] + row[y] + _sum_of_largest(base + pair[x] + pair[y], d) > limit).any():
+                return False
     return True
 
 

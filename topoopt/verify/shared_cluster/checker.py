@@ -17,7 +17,7 @@ import numpy as np
 
 from topoopt.core.arrays import Draws
 from topoopt.core.cluster import LinkSharing
-from topoopt.core.job import BaselineSettings, CoOptimisation, FabricChoice
+from topoopt.core.job import BaselineSettings, CoOptimisation
 from topoopt.core.price_book import PriceBook
 from topoopt.core.proofs import Argument, StopReason, Tolerance
 from topoopt.core.result import Decides, Result
@@ -117,15 +117,14 @@ class CheckedPlan:
 class Case:
     """A result that is checked, and what the checker works out of it on its way.
 
-    Attributes
-    ----------
-    problem : with seed, queue and moves of the result; fabrics have rates where a formula needs them.
-    result : not trusted.
-    depth : how much may be simulated.
-    book : prices that rates of equal cost follow from.
-    log : for what is left out.
-    plans : sound plans, by class and fabric; fabric -1 is the shard.
-    alone : simulated iteration of planned classes on shards of their own, ms.
+    Attributes:
+        problem: with seed, queue and moves of the result; fabrics have rates where a formula needs them.
+        result: not trusted.
+        depth: how much may be simulated.
+        book: prices that rates of equal cost follow from.
+        log: for what is left out.
+        plans: sound plans, by class and fabric; fabric -1 is the shard.
+        alone: simulated iteration of planned classes on shards of their own, ms.
     """
 
     problem: SharedCluster
@@ -248,10 +247,8 @@ class Case:
     def first(self) -> CheckedRun:
         """The run that the objective is of.
 
-        Raises
-        ------
-        ValueError
-            No job has ended.
+        Raises:
+            ValueError: no job has ended.
         """
         if not self.runs[0].run.finished.any():
             raise ValueError("no job has ended on the first fabric")
@@ -362,8 +359,7 @@ def complete(case: Case, plan: SharedClusterPlan) -> Iterator[str]:
     reached, fabrics = len(plan.schedules), case.problem.fabrics
     if reached < len(fabrics):
         missing = ", ".join(fabric.name for fabric in fabrics[reached:])
-        text = "the solution does not hold them: it is of the objective, not whole"
-        case.log.leave_out(f"jobs on {missing}", text)
+        case.log.leave_out(f"jobs on {missing}", "the solution does not hold them: it is of the objective, not whole")
     # The first fabric alone is what is simulated where nothing but the objective was wanted.
     whole = reached in (1, len(fabrics)) and all(checked.run.whole for checked in case.runs)
     if not whole and ended and case.timed is not None:
@@ -582,15 +578,7 @@ def _flows_on_first(case: Case, draw: Draw) -> list[float] | None:
 def _shared_network(
     case: Case, fabric: Fabric, routes_seed: int, placed: Sequence[tuple[IterationTasks, Sequence[int]]]
 ) -> SimulatedNetwork | None:
-    choice = FabricChoice(
-        fabric=fabric.kind,
-        nic_gbps=fabric.server_gbps,
-        oversubscription=fabric.oversubscription,
-        layer=fabric.oversubscribed_at,
-        shape=fabric.shape,
-        ecmp=fabric.paths if fabric.paths in ("spread", "sprayed") else None,
-    )
-    requested, cluster = requested_fabric(choice, BaselineSettings()), case.problem.cluster
+    requested, cluster = requested_fabric(fabric.choice, BaselineSettings()), case.problem.cluster
     gbps = nic_gbps(requested, cluster, case.book)
     if gbps is None:
         return None
@@ -652,8 +640,7 @@ def scale(case: Case) -> float:
     end = np.zeros(len(jobs))
     np.maximum.at(end, run.stays.job, run.stays.work_to_s)
     mean_s = max(float((end - jobs.arrival_s)[run.finished].mean()), np.spacing(1.0))
-    value = abs(_mean_of_run(checked))
-    return float(4 * np.spacing(run.until_s) / mean_s * value) / Tolerance.ROUNDING.relative
+    return float(4 * np.spacing(run.until_s) / mean_s * abs(_mean_of_run(checked))) / Tolerance.ROUNDING.relative
 
 
 def further(case: Case, result: SharedResult) -> Iterator[str]:
@@ -696,16 +683,14 @@ def check_shared_cluster(
 ) -> CheckFindings:
     """Check a result of any content; never raises.
 
-    Parameters
-    ----------
-    problem : taken as valid.
-    result : not trusted.
-    depth : how much may be simulated.
-    book : prices that rates of fat-trees of equal cost follow from.
+    Args:
+        problem: taken as valid.
+        result: not trusted.
+        depth: how much may be simulated.
+        book: prices that rates of fat-trees of equal cost follow from.
 
-    Returns
-    -------
-    All violations, and the figures that were not recomputed.
+    Returns:
+        All violations, and the figures that were not recomputed.
     """
     log, cases = ViolationLog(), []
     log.guard("method", "the method", lambda: cases.append(_case(problem, result, depth, book)))

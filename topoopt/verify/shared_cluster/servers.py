@@ -50,10 +50,8 @@ QUEUES: tuple[QueueOrder, ...] = get_args(QueueOrder)
 def scheduled_by(problem: SharedCluster, method: str) -> SharedCluster:
     """Return the problem with queue and moves as the method of a result says.
 
-    Raises
-    ------
-    ValueError
-        There is no such way of scheduling.
+    Raises:
+        ValueError: there is no such way of scheduling.
     """
     if method == AS_DECLARED:
         return problem
@@ -146,15 +144,14 @@ def complete_stays(problem: SharedCluster, fabric: Fabric, jobs: JobTable, sched
 class CheckedRun:
     """The jobs on one fabric, as the checker completes them.
 
-    Attributes
-    ----------
-    problem : queue and moves are those of the method, the fabrics have rates, the classes times.
-    jobs : that arrive.
-    run : with all times.
-    cut_s : when the simulation was cut short; None: it was not.
-    index : of the fabric.
-    log : for what is left out.
-    seed : of the run.
+    Attributes:
+        problem: queue and moves are those of the method, the fabrics have rates, the classes times.
+        jobs: that arrive.
+        run: with all times.
+        cut_s: when the simulation was cut short; None: it was not.
+        index: of the fabric.
+        log: for what is left out.
+        seed: of the run.
     """
 
     problem: SharedCluster

@@ -79,10 +79,8 @@ def joined_tasks(jobs: Sequence[tuple[IterationTasks, Sequence[int]]]) -> tuple[
 def crossings_of(tasks: IterationTasks, network: SimulatedNetwork) -> int:
     """Return how many links all flows of an iteration cross.
 
-    Raises
-    ------
-    KeyError
-        A transfer without a path, a group without rings.
+    Raises:
+        KeyError: a transfer without a path, a group without rings.
     """
     total = len(tasks)
     for kind, lane, target, members in zip(tasks.kind, tasks.lane, tasks.target, tasks.members, strict=True):
@@ -291,15 +289,12 @@ class _Fluid:
 def first_iterations(jobs: Sequence[tuple[IterationTasks, Sequence[int]]], network: SimulatedNetwork) -> list[float]:
     """Return the first iteration of each job, ms.
 
-    Parameters
-    ----------
-    jobs : tasks of each, and which server of the network each of its servers is.
-    network : with paths and rings for all of them.
+    Args:
+        jobs: tasks of each, and which server of the network each of its servers is.
+        network: with paths and rings for all of them.
 
-    Raises
-    ------
-    LookupError, ValueError
-        The network lacks a path or a ring, or tasks wait in a circle.
+    Raises:
+        LookupError, ValueError: The network lacks a path or a ring, or tasks wait in a circle.
     """
     tasks, starts = joined_tasks(jobs)
     return _Fluid(tasks, starts, network).run()
@@ -638,13 +633,12 @@ def contention(
 ) -> Iterator[str]:
     """Follow the run: every job does its work between its start and its end.
 
-    Parameters
-    ----------
-    log : for what is left out.
-    problem : its classes have their figures.
-    jobs, run : each job has one stay.
-    seed : of hashed paths.
-    decides : what rests on the run.
+    Args:
+        log: for what is left out.
+        problem: its classes have their figures.
+        jobs, run: each job has one stay.
+        seed: of hashed paths.
+        decides: what rests on the run.
     """
     stays = run.stays
     follower = _Follower(problem, jobs, run, seed)
