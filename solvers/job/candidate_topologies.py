@@ -1,5 +1,5 @@
-"""Candidate topologies of a job are annealed random graphs, dense groups with few links across, and graphs made for
-collectives on schedules.
+"""Candidate topologies of a job are annealed random graphs, dense groups with few links across, products of circulants,
+and graphs made for collectives on schedules.
 
 A circulant of degree d has paths of some n^(2/d) hops, a random regular graph of log n (TopoOpt, NSDI'23, section
 5.3, compares with them as expanders), and still an AllReduce of all servers may use all of its links: of even degree
@@ -8,6 +8,9 @@ almost all of them are made of link-disjoint Hamiltonian cycles (Kim and Wormald
 Dense groups are for strategies that have parts of the model on groups of their own. Each group is a random regular
 graph, whose links its AllReduces fill along Hamiltonian cycles; what goes from one part to the next takes the links
 across. A circulant of degree 4 is not divided so: each of its two distances is inside or across.
+
+A product of circulants joins equally spaced groups, and blocks of consecutive servers. It suits experts: a part that
+stands on one server of a block reads the samples of that block.
 
 On schedules AllReduces need no rings, so that any regular graph of small diameter whose breadth-first broadcasts
 balance will do: Cayley digraphs of Z_m x| Z_k stand beside the portfolio of circulants (arXiv 2202.03356).
@@ -110,11 +113,14 @@ def grouped_topologies(
 
 
 def product_topologies(cluster: Cluster, demand: Demand) -> Iterator[Topology]:
-    """Products of two circulants: one on each of the equally spaced groups that reduce most, one on each block of
-    consecutive servers, one of every group; at most `TRIED_PRODUCTS`, and none where there are no such groups.
+    """Cartesian products of two circulants: one joins each of the equally spaced groups that reduce most, the other one
+    each block of consecutive servers, of which every group has one.
 
-    A part of an operator that stands on one server of a block, such as an expert, reads the samples of that block: what
-    is sent stays in blocks, and gradients are reduced in groups.
+    At most `TRIED_PRODUCTS`; none where links are unidirectional, nothing is sent, or there are no such groups.
+
+    Args:
+        cluster: of n servers.
+        demand: of n servers.
     """
     n, degree, links = cluster.servers, cluster.degree, cluster.links
     size = busiest_size(demand)
