@@ -36,7 +36,7 @@ from solvers.job.realise import (
     with_schedules,
     without_idle_routes,
 )
-from solvers.job.starts import ALL_PAIRS_SERVERS, Start, effort_for
+from solvers.job.starts import ALL_PAIRS_SERVERS, ROUTED_SERVERS, Start, effort_for
 from solvers.network.finder import candidate_topologies
 from solvers.stop import Stop
 from topoopt.core.cluster import Cluster, LinkSharing
@@ -201,11 +201,11 @@ class TopologyStep:
         return sorted(candidates, key=lambda candidate: candidate.iteration_time_ms)
 
     def _routed(self, realised: list[Realisation], demand: Demand) -> Iterator[Realisation]:
-        """These, and where the effort is made each with routes split for the demand as well."""
+        """These, and on `ROUTED_SERVERS` each with routes split for the demand as well."""
         traffic = demand.model_parallel_bytes
         for option in realised:
             yield option
-            if self.effort.routed and traffic.any():
+            if self.cluster.servers in ROUTED_SERVERS and traffic.any():
                 yield split_routed(self.cluster, option, traffic, seed=self.seed)
 
     def _topologies(self, demand: Demand, limit: int) -> Iterator[tuple[Topology, bool]]:
@@ -215,8 +215,9 @@ class TopologyStep:
             yield topology, False
         for topology in grouped_topologies(cluster, demand, count=min(1, count), seed=self.seed, stop=self.stop):
             yield topology, True
-        for topology in product_topologies(cluster, demand) if self.effort.routed and limit > 1 else ():
-            yield topology, True
+        if cluster.servers in ROUTED_SERVERS and limit > 1:
+            for topology in product_topologies(cluster, demand):
+                yield topology, True
         for topology in annealed_topologies(cluster, demand, count=count, seed=self.seed, stop=self.stop):
             yield topology, False
 

@@ -31,8 +31,6 @@ class SizeEffort(NamedTuple):
         by_rounds: topologies of a strategy, the best by `hop`, that are simulated by `rounds`.
         on_fabrics: strategies, the best by `hop`, that are simulated by `rounds` on every other fabric, which takes up
             to ten seconds each.
-        routed: whether those topologies are also simulated with routes split for the demand of the strategy, and
-            products of graphs are among them.
     """
 
     servers: int
@@ -41,7 +39,6 @@ class SizeEffort(NamedTuple):
     starts: int
     by_rounds: int
     on_fabrics: int
-    routed: bool = False
 
 
 ALL = 1000
@@ -49,13 +46,17 @@ ALL = 1000
 
 EFFORTS = (
     SizeEffort(20, 48, 4, ALL, 5, ALL),
-    SizeEffort(40, 24, 4, ALL, 5, ALL, True),
-    SizeEffort(160, 8, 2, 12, 5, ALL, True),
+    SizeEffort(40, 24, 4, ALL, 5, ALL),
+    SizeEffort(160, 8, 2, 12, 5, ALL),
     SizeEffort(256, 4, 1, 12, 5, ALL),
     SizeEffort(512, 4, 1, 12, 2, 2),
     SizeEffort(1024, 4, 1, 6, 2, 2),
     SizeEffort(4096, 2, 0, 3, 1, 2),
 )
+
+ROUTED_SERVERS = range(21, 161)
+"""Servers of clusters that also try products of circulants, and each topology with routes split for the demand: a few
+servers try 48 topologies, and many have too many routes."""
 
 LARGE_SERVERS = 160
 """Above, a task takes longer, as rings have more rounds and paths more hops: the default budget is a quarter, and
