@@ -569,7 +569,11 @@ LATENCY_METHODS = table(
     _method("auto", "joint or exact while the graph is small, anneal beyond", latency_auto),
     _method("list", "single device, topological fill, earliest finish: the best of them", listed),
     _method("anneal", "annealing of connected bunches of operators", annealed),
-    _method("exact", "annealing, of orders too where operators are few, then intervals by CP-SAT with a proven bound", proven),
+    _method(
+        "exact",
+        "annealing, of orders too where operators are few, then intervals by CP-SAT with a proven bound",
+        proven,
+    ),
     _method("joint", "placement, orders and static rates as one program, with a proven bound", jointly),
     _method("compact", "fused operators placed first, then polish of all", compact_first),
     _method("windows", "annealing, then CP-SAT on windows of time", windowed),
