@@ -10,7 +10,7 @@ of events. A row of a level is dropped if
   row through the whole graph. Two inputs of an operator are made where it is, one after the other, or elsewhere, with
   their transfers; the best of these cases is a head that sees that two inputs cannot both be near and at once;
 * operators with tails of at least t have more work, each on its best device, than all devices have room from the
-  first start to the limit less t (energetic reasoning);
+  first start to the limit less t (energetic reasoning); or both are so at prices of the devices' time;
 * another row of the same events has every device and port free and every input ready no later, its last start no
   later, holds no more bytes, and has starts of no larger sum. Of all schedules below the limit take one of least sum of
   starts. Its first events may be exchanged for those of the other row: it stays below the limit and of least sum, so
@@ -61,6 +61,9 @@ PIECE = 1 << 12
 
 CUTS = 24
 """Sets of operators whose work is held against the room of the devices."""
+
+PRICE, PRICE_STEPS, PRICED = 32, 200, 1000
+"""Mean price of the time of a device, half the largest; steps towards it; operators up to which there are prices."""
 
 CHAMPIONS, FEW = 6, 64
 """Rows that the others of the same events are held against; all of at most so many."""
@@ -206,7 +209,7 @@ def _unit_ms(times_ms: Floats, limit_ms: float, events: int) -> tuple[float, typ
         numbers = np.rint(scaled)
         if len(some) and scaled.max() < 1 << 53 and (np.abs(scaled - numbers) <= 0.1 * COMMON * scaled).all():
             unit_ms = float(np.gcd.reduce(numbers.astype(np.int64))) / 10.0**digits * (1 - COMMON)
-            if limit_ms / unit_ms * max(16, events) < 1 << 31:
+            if limit_ms / unit_ms * max(16, events) * 2 * PRICE < 1 << 31:
                 return unit_ms, np.int32
             break
     return 2.0 ** (math.frexp(limit_ms)[1] - BITS), np.int64
@@ -380,6 +383,24 @@ def _doll(part: _Tasks, tail: Times, most: int) -> Times:
     return np.array([t + 1 for t in refuted], dtype=tail.dtype)
 
 
+def _even_prices(time: Floats) -> Ints:
+    """Prices of devices, whole numbers, at which the least price of all work is a large part of that of all devices.
+
+    Whatever the prices are, work of which each part goes where it is cheapest costs no more than the room it takes.
+    """
+    price = best = np.ones(time.shape[1])
+    most, index = 0.0, np.arange(len(time))
+    for step in range(PRICE_STEPS):
+        home = (time * price).argmin(axis=1)
+        load = np.bincount(home, weights=time[index, home], minlength=len(price))
+        part = float((load * price).sum() / price.sum())
+        if part > most:
+            most, best = part, price
+        price = price * (1 + (load / (load.mean() or 1.0) - 1) / (step + 4))
+        price = price / price.mean()
+    return np.clip(np.rint(PRICE * best), 1, 2 * PRICE).astype(np.int64)
+
+
 class LevelWalk:
     """Levels of partial schedules whose makespan may be at most a limit."""
 
@@ -409,7 +430,8 @@ class LevelWalk:
         self.alike: dict[int, int] = {} if self.queued else {e: d for d, e in tasks.like_devices()}
         self.devices = np.arange(self.k)[:, None]
         self.instant: Bools = np.equal(tasks.time, 0)
-        self.cuts: list[tuple[int, list[int]]] = []
+        self.prices: list[Times] = []
+        self.cuts: list[tuple[int, int, list[int]]] = []
 
     def first(self, limits: Times) -> PartialSchedules:
         """Return a row without operators for each limit."""
@@ -506,8 +528,11 @@ class LevelWalk:
         away = np.where(rows.done[i], waits, away)
         return np.asarray(away), None if transfer.ndim else np.where(arrival >= 0, 0, transfer)
 
-    def root_cuts(self, rows: PartialSchedules) -> list[tuple[int, list[int]]]:
-        """Sets of operators with heads of at least s and tails of at least t that have least room for their work."""
+    def root_cuts(self, rows: PartialSchedules) -> list[tuple[int, int, list[int]]]:
+        """Sets of operators with heads of at least s and tails of at least t that have least room for their work.
+
+        Each with its t and the price of devices at which that is so.
+        """
         heads, good = self.heads(rows)
         if not good.any():
             return []
@@ -515,8 +540,11 @@ class LevelWalk:
         able = nearest < self.far
         head = nearest.min(axis=1)
         tail = np.where(able, self.tail, self.far).min(axis=1)
-        work = np.where(able, self.tasks.time, self.far).min(axis=1)
-        ranked: dict[bytes, tuple[float, int, Bools]] = {}
+        self.prices = [np.ones(self.k, dtype=head.dtype)]
+        if self.n <= PRICED:
+            self.prices.append(_even_prices(np.where(able, self.tasks.time, np.inf)).astype(head.dtype))
+        work = [np.where(able, self.tasks.time * price, self.far).min(axis=1) for price in self.prices]
+        ranked: dict[bytes, tuple[float, int, int, Bools]] = {}
         starts, ends = (
             np.unique(np.quantile(values, np.linspace(0, 1, 24), method="nearest")) for values in (head, tail)
         )
@@ -526,33 +554,35 @@ class LevelWalk:
                 which = (head >= s) & (tail >= t)
                 if which.sum() > 1:
                     own = int(tail[which].min())
-                    room = int(np.maximum(limit - own - nearest[which].min(axis=0), 0).sum(dtype=np.int64))
-                    ranked[which.tobytes()] = (int(work[which].sum(dtype=np.int64)) / max(1, room), own, which)
-        best = sorted(ranked.values(), key=lambda row: -row[0])[:CUTS]
-        return [(t, np.flatnonzero(which).tolist()) for _, t, which in best]
-
-    def loads(self, rows: PartialSchedules, head: Times) -> Iterator[tuple[int, Times, Times]]:
-        """Of each set of operators with little room: what follows it, its work to come, and the first starts of that.
-
-        The first starts are [k, rows].
-        """
-        todo = ~rows.done
-        work = np.where(todo, np.where(head < self.far, self.tasks.time[:, :, None], self.far).min(axis=1), 0)
-        some: list[bool] = np.asarray(todo.any(axis=1)).tolist()
-        for t, which in self.cuts:
-            members = [j for j in which if some[j]]
-            if members:
-                start, total = head[members[0]].copy(), work[members[0]].copy()
-                for j in members[1:]:
-                    np.minimum(start, head[j], out=start)
-                    total += work[j]
-                yield t, total, start
+                    room = np.maximum(limit - own - nearest[which].min(axis=0), 0)
+                    used = [
+                        int(total[which].sum(dtype=np.int64)) / max(1, int((room * price).sum(dtype=np.int64)))
+                        for total, price in zip(work, self.prices, strict=True)
+                    ]
+                    best = int(np.argmax(used))
+                    ranked[which.tobytes()] = (used[best], own, best, which)
+        best_sets = sorted(ranked.values(), key=lambda row: -row[0])[:CUTS]
+        return [(t, price, np.flatnonzero(which).tolist()) for _, t, price, which in best_sets]
 
     def fits(self, rows: PartialSchedules, head: Times) -> Bools:
         """bool[rows]: the work that is to come has room."""
         good = np.ones(len(rows.last), dtype=bool)
-        for t, work, start in self.loads(rows, head):
-            good &= work <= np.maximum(rows.limit - t - start, 0).sum(axis=0)
+        todo, able = ~rows.done, head < self.far
+        some: list[bool] = np.asarray(todo.any(axis=1)).tolist()
+        work: dict[int, Times] = {}
+        for t, price, which in self.cuts:
+            members = [j for j in which if some[j]]
+            if not members:
+                continue
+            paid = self.prices[price]
+            if price not in work:
+                dear = np.where(able, (self.tasks.time * paid)[:, :, None], self.far).min(axis=1)
+                work[price] = np.where(todo, dear, 0)
+            start, total = head[members[0]].copy(), work[price][members[0]].copy()
+            for j in members[1:]:
+                np.minimum(start, head[j], out=start)
+                total += work[price][j]
+            good &= total <= (paid[:, None] * np.maximum(rows.limit - t - start, 0)).sum(axis=0, dtype=start.dtype)
         return good
 
     def _able(self, rows: PartialSchedules, own: Ints, j: int, d: int) -> Bools:
