@@ -13,6 +13,7 @@ from formulations.placed_graphs import block_cut_arrays
 from solvers.backends import SOLVERS
 from solvers.stop import Stop
 from tests.support.paths import INSTANCES
+from tests.support.placed_graphs import problem as placed_graph
 from tests.support.placed_programs_cases import CHAIN
 from tests.support.placed_schedules import least_makespan_alone, least_makespan_queued
 from tests.support.placement_cases import random_problem
@@ -132,6 +133,21 @@ def test_least_makespan_with_queues_is_that_of_all_orders(seed: int, walk: str) 
     for factor in (1.0, 1.01, 3.0):
         assert least_makespan(problem, best * factor, WALKS[walk], queues=True) == pytest.approx(best, rel=1e-9)
     assert least_makespan(problem, best * 0.9, WALKS[walk], queues=True) == best * 0.9
+
+
+def test_work_is_held_against_the_room_at_prices() -> None:
+    """Six operators of 1 or 2 ms take 4 ms: at prices 2 and 1 they cost 12, of 3 a millisecond; a row is not needed."""
+    problem = task_graph(np.array([[1, 2]] * 6), (), "none")
+    assert least_makespan(problem, 3.99, WalkSize(rows=1)) == 3.99
+    assert least_makespan(problem, 9.0, WalkSize(rows=1_000)) == pytest.approx(4)
+
+
+def test_idle_bytes_are_left_out_where_sets_are_many() -> None:
+    """Three operators of 2 ms with weights that do not fit two devices: no pipeline, or 4 ms without their bytes."""
+    tensors = [(0, [1], 0.0), (1, [2], 0.0), (3, [0], 0.0), (4, [1], 0.0), (5, [2], 0.0)]
+    case = placed_graph([2.0, 2.0, 2.0, 0.0, 0.0, 0.0], tensors, [1, 1], memory=[0, 0, 0, 1, 1, 1], room=1)
+    assert pipelines.least_pipeline(case, Throughput(), 9.0) == 9.0
+    assert pipelines.least_pipeline(case, Throughput(), 9.0, max_sets=4) == 4.0
 
 
 def test_too_many_are_refused() -> None:

@@ -24,7 +24,7 @@ Tarnawski et al.: Efficient Algorithms for Device Placement of DNN Graph Operato
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 
@@ -132,6 +132,10 @@ class _Blocks:
             blocks = blocks.joined(joins)
         return blocks
 
+    def with_light_idle(self) -> _Blocks:
+        """Return the same where blocks without work have no bytes."""
+        return replace(self, size_bytes=np.where(self.work.any(axis=(0, 2)), self.size_bytes, 0))
+
     def _idle(self, *, roomy: bool, one_sum: bool) -> dict[int, int]:
         count = len(self.size_bytes)
         follows = _followers(count, self.edges)
@@ -209,6 +213,11 @@ def order_ideals(count: int, edges: Edges, most: int) -> Words:
     return rows
 
 
+def _ideals_of(blocks: _Blocks, most: int) -> Words:
+    count = len(blocks.size_bytes)
+    return order_ideals(count, blocks.edges, min(most, MAX_ENTRIES // max(count, 1)))
+
+
 Loads = Callable[[Floats], Floats]
 """float64[phases, stages, kinds] -> float64[stages, kinds], what has to be small; inf where a stage is not allowed."""
 
@@ -225,10 +234,14 @@ class _PipelineWalk:
         self.phases, self.overlapped = 2 if settings.schedule == "gpipe" else 1, settings.communication == "overlapped"
         one_sum = self.phases == 1 and not self.overlapped
         capacity = min((np.inf if room is None else room for _, room, _ in self.kinds), default=np.inf)
-        blocks = _Blocks.of(problem, [kind[0] for kind in self.kinds], self.phases)
-        blocks = blocks.without_idle(capacity, one_sum=one_sum)
+        every = _Blocks.of(problem, [kind[0] for kind in self.kinds], self.phases)
+        blocks = every.without_idle(capacity, one_sum=one_sum)
+        try:
+            rows = _ideals_of(blocks, max_sets)
+        except ValueError:  # without the bytes of what is idle, which only makes loads smaller
+            blocks = every.with_light_idle().without_idle(capacity, one_sum=one_sum)
+            rows = _ideals_of(blocks, max_sets)
         count = len(blocks.size_bytes)
-        rows = order_ideals(count, blocks.edges, min(max_sets, MAX_ENTRIES // max(count, 1)))
         inside = np.unpackbits(rows.view(np.uint8).reshape(len(rows), -1), axis=1, bitorder="little")[:, :count]
         total = blocks.work.sum(axis=0)  # of both passes
         least = inside @ total.min(axis=1)
@@ -349,7 +362,8 @@ def _equal_links(problem: PlacementProblem) -> bool:
 def least_pipeline(problem: PlacementProblem, settings: Throughput, value: float, max_sets: int = MAX_SETS) -> float:
     """Least objective of all contiguous pipelines, ms, or the value of a known one if nothing is better.
 
-    What is better by less than rounding counts as equal.
+    What is better by less than rounding counts as equal. Where there are too many sets, operators without work may be
+    anywhere, whatever their bytes: a lower bound.
 
     Raises
     ------
