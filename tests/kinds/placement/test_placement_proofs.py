@@ -215,7 +215,7 @@ def test_ideals_of_towers() -> None:
 
 
 def test_tight_memory_is_proven() -> None:
-    """There are 589 044 sets; without the bytes of a quarter of the idle blocks few, which prove the value of CP-SAT."""
+    """Of 589 044 sets few are left without the bytes of a quarter of the idle blocks; they prove CP-SAT's value."""
     case = read_instance(INSTANCES / "published" / "latency-gnmt-inference.json")
     result = solve(replace(case, objective=Throughput()), SolveOptions())
     assert result.check.ok
