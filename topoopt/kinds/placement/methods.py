@@ -89,7 +89,7 @@ LARGE_WALK = 40
 QUEUED_WALK = 24
 """Operators up to which queues are walked through at length; dolls of queues take many times those without."""
 
-HALVINGS, HALVED = 5, replace(WALKS[1], rows=70_000)
+HALVINGS, HALVED = 6, replace(WALKS[1], rows=70_000)
 """Of what is open between bound and value, where no walk at the value ends; and the walk at each."""
 
 FULL_S = 10.0
