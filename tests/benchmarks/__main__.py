@@ -39,7 +39,7 @@ def print_records(console: Console, names: list[str]) -> int:
         for figure in row.measure():
             reached = "reached" if figure.reached else "MISSED"
             sign = ">=" if figure.higher_is_better else "<="
-            console.print(f"  {figure.name}: {figure.value:.4g} {figure.unit} ({sign} {figure.goal:g}: {reached})")
+            console.print(f"  {figure.name}: {figure.value:.6g} {figure.unit} ({sign} {figure.goal:g}: {reached})")
     return 0 if rows else 2
 
 
