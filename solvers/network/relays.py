@@ -10,12 +10,12 @@ The bound (`topoopt.verify.network.bounds` has the proof): theta >= Theta where
 
     G = sum D (t - s) + f min c - sum_k U_k >= 0,    t = 3 min c,
 
-U_k the most that the links around server k can be worth, by branch and bound (`RelayDual`). Every iteration makes
-one subgradient step of G in prices c of links, reliefs s of pairs and shifts m of worth between the ends of a link,
-with momentum and steps that fall to nothing (Polyak, Introduction to Optimization, 1987), and moves Theta to where G
-vanishes by its slope. Branch and bound finds the best links around a server in one iteration of ten; in the others they
-are sought among those found before and by exchange of rows for columns, which follows the ascent as well and takes a
-tenth of the time. Any prices prove something, so nothing here needs to be trusted.
+U_k the most that the links around server k can be worth, by pairs of links or by branch and bound (`RelayDual`). Every
+iteration makes one subgradient step of G in prices c of links, reliefs s of pairs and shifts m of worth between the
+ends of a link, with momentum and steps that fall to nothing (Polyak, Introduction to Optimization, 1987), and moves
+Theta to where G vanishes by its slope. The best links around a server are found in one iteration of ten or thirty; in
+the others they are sought among those found before and by exchange of rows for columns, which follows the ascent as
+well and takes a tenth of the time. Any prices prove something, so nothing here needs to be trusted.
 
 Cases by the number of links between two servers, where prices of relay blocks prove more than for all topologies.
 

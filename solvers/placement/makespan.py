@@ -393,7 +393,7 @@ def solve_exact(
     return ExactResult(packed, times, bound, False, StopReason.CONVERGED if done else reason or StopReason.TIME)
 
 
-ROUNDS, ROUND_ALONE, ROUND_CONTENDED = 4, 1500, 100
+ROUNDS, ROUND_ALONE, ROUND_CONTENDED = 4, 2500, 100
 """Rounds of annealing of orders, and moves of a round by the square of the number of operators."""
 
 RUNS = 6

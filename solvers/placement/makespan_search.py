@@ -288,8 +288,8 @@ def first_placements(a: PlacementArrays, g: GroupGraph) -> list[tuple[str, Place
 
 HOT, COLD = 0.02, 0.0002
 """Relative worsening accepted with chance 1/e, at the start and the end of a round."""
-ORDER_HOT, ORDER_COOLED = 6.0, 0.1
-"""The same of orders, for one operator, and at the end of a round as a part of that."""
+ORDER_HOT, FEW_HOT, ORDER_COOLED = 0.02, 28.0, 0.05
+"""The same of orders: at least, times the square of the number of operators, and at the end as a part of that."""
 BATCH_OPERATORS = 60_000
 """Operators simulated between two looks at the clock: some ten milliseconds."""
 
@@ -354,7 +354,7 @@ def anneal_orders(
     rank[a.topo] = np.arange(n)
     order = np.lexsort((rank, incumbent.start_ms)).astype(np.int64)
     search = placement.OrderAnnealing(a, g, start, uniform_rates(a), order, seed % 2**64)
-    hot, batch, made = ORDER_HOT * n**-1.5, max(8, BATCH_OPERATORS // n), 0
+    hot, batch, made = max(ORDER_HOT, FEW_HOT / n**2), max(8, BATCH_OPERATORS // n), 0
     while made < moves and stop.reason() is None:
         now = min(batch, moves - made)
         search.run(now, *(hot * ORDER_COOLED ** (step / moves) for step in (made, made + now)))

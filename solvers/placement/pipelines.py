@@ -403,9 +403,10 @@ def _proven(search: Search, backend: str, rounding: float, seed: int, stop: Stop
         return solve_guarded(backend, program, limits, options, start, stop=stop, grace_s=kept + GRACE_S)
 
     result = solved({})
-    if result.stopped_by is StopReason.ERROR and backend == "cp-sat":
-        # seen with large coefficients: infeasible, although the start is feasible; not so without probing
-        result = solved({"cp_model_probing_level": 0})
+    for options in ({"cp_model_probing_level": 0}, {"cp_model_presolve": 0}) if backend == "cp-sat" else ():
+        # seen with large coefficients: infeasible, although the start is feasible; not so without probing or presolve
+        if result.stopped_by is StopReason.ERROR:
+            result = solved(options)
     if result.status is Status.INFEASIBLE and search.best is None:
         raise InfeasibleError("no placement fits: memory, co-location and device classes leave none")
     if result.x is not None:

@@ -28,7 +28,6 @@ from tests.benchmarks.bench_studies import study_figures
 from tests.benchmarks.bench_together import together_figures
 from tests.benchmarks.bench_topology import topology_figures
 from tests.benchmarks.bench_topology_proof import topology_proof_figures
-from tests.benchmarks.bench_topology_search import SKEWED, topology_search_figures
 from tests.benchmarks.records import records
 
 
@@ -40,7 +39,7 @@ def print_records(console: Console, names: list[str]) -> int:
         for figure in row.measure():
             reached = "reached" if figure.reached else "MISSED"
             sign = ">=" if figure.higher_is_better else "<="
-            console.print(f"  {figure.name}: {figure.value:.4g} {figure.unit} ({sign} {figure.goal:g}: {reached})")
+            console.print(f"  {figure.name}: {figure.value:.6g} {figure.unit} ({sign} {figure.goal:g}: {reached})")
     return 0 if rows else 2
 
 
@@ -56,7 +55,6 @@ def main(arguments: list[str]) -> int:
         "routing-goals": routing_goal_figures,
         "routing-hard": hard_routing_figures,
         "studies": study_figures,
-        "topology-search": topology_search_figures,
         "hierarchical": hierarchical_figures,
         "shared": shared_figures,
         "shards": shard_figures,
@@ -69,8 +67,7 @@ def main(arguments: list[str]) -> int:
     large = {f"scale-{n}": partial(scale_figures, n) for n in GOAL_S}
     large["topology-proof"] = topology_proof_figures
     large["step-times"] = step_time_figures
-    sizes = {f"topology-search-{n}": partial(topology_search_figures, n) for n, *_ in SKEWED}
-    usual, groups = list(groups), {**groups, **large, **sizes}
+    usual, groups = list(groups), {**groups, **large}
     console = Console()
     table = Table("figure", "measured", "goal", "reached", "plain way", "ratio")
     for name in arguments or usual:

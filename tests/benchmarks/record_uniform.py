@@ -1,4 +1,7 @@
-"""Topologies for uniform demand against Graph Golf (2016), Moore's bound, and what the links of the graph allow."""
+"""Topologies for uniform demand against Graph Golf (2016), Moore's bound, and what the links of the graph allow.
+
+For skewed demand against bounds over all topologies.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,7 @@ from tests.benchmarks.records import Record
 from topoopt.core.cluster import LinkDirection
 from topoopt.core.network import TopologyProblem
 from topoopt.core.topology import Topology
+from topoopt.workloads.demands import demand_matrix
 
 CHECK_S = 30.0
 
@@ -97,6 +101,42 @@ def _row(n: int, d: int, *figures: float | None, one_way: bool = False, seed: in
     return Record(name, command, partial(measured, n, d, *figures, one_way=one_way, seed=seed, drawn=drawn))  # type: ignore[arg-type]
 
 
+def skewed(n: int, gap: float, most_s: float, budget: int | None) -> Sequence[Figure]:
+    """Solve and check balanced skewed demand, four one-way links a server.
+
+    Args:
+        n: servers.
+        gap: goal, percent of theta above its verified bound.
+        most_s: processor time of the solve.
+        budget: swaps; None: by default.
+    """
+    demand = demand_matrix("balanced-skew", n, seed=1)
+    problem = TopologyProblem(f"skew-{n}", n, 4, LinkDirection.UNIDIRECTIONAL, demand)
+    start = time.process_time()
+    result = topoopt.solve(problem, budget=budget)
+    solved = time.process_time()
+    verdict = topoopt.check(problem, result)
+    checked = time.process_time()
+    assert verdict.ok, verdict.violations
+    theta, bound = result.objective.value, result.bound
+    return [
+        Figure(
+            f"theta {theta:.5g} above the bound {bound.value:.5g} by {bound.argument}",
+            100 * (theta / bound.value - 1),
+            "%",
+            gap,
+        ),
+        Figure("solve, processor time", solved - start, "s", most_s),
+        Figure("check, processor time", checked - solved, "s", CHECK_S),
+    ]
+
+
+def _skew(n: int, gap: float, most_s: float, budget: int | None = None) -> Record:
+    more = "" if budget is None else f" --budget {budget}"
+    command = f"topoopt solve{more} (servers: {n}, degree: 4, demand: balanced-skew, demand_seed: 1)"
+    return Record(f"skew-{n}{'' if budget is None else '-longer'}", command, partial(skewed, n, gap, most_s, budget))
+
+
 UNIFORM: tuple[Record, ...] = (
     _row(36, 3, 3.067, 0.3, 20.0, 1.0),
     _row(96, 3, 4.272, 0.3, 60.0, 1.0),
@@ -110,4 +150,6 @@ UNIFORM: tuple[Record, ...] = (
         for n, d in ((16, 2), (30, 3), (64, 4), (64, 8), (100, 5), (256, 8))
     ),
     *(_row(n, 8, None, 1.0, 60.0, 0.1, drawn=True) for n in (127, 257)),
+    *(_skew(n, gap, 180.0) for n, gap in ((16, 2.0), (32, 4.0), (64, 6.0), (128, 10.0))),
+    _skew(16, 2.0, 180.0, 20_000_000),
 )

@@ -258,16 +258,17 @@ def around(given: tuple[Any, ...], at: tuple[Floats, Floats, Floats], theta: flo
     return float(d * sum(idle) + best - premium * (least[:, k].sum() + least[k].sum()))
 
 
-def test_relay_blocks_of_six_servers() -> None:
-    """So many that no block is worth what the first sets that are tried are."""
+@pytest.mark.parametrize(("n", "d", "most"), [(6, 2, 2), (6, 3, 1), (7, 4, 1), (6, 5, 1)])
+def test_relay_blocks_of_six_servers_and_more(n: int, d: int, most: int) -> None:
+    """So many that no block is worth what the first sets that are tried are; by pairs of links, and by single ones."""
     draw = np.random.default_rng(0)
-    demand = random_demand(draw, 6)
-    split = draw.random((36, 6)) * np.tile(demand, (6, 1))
-    theta = max(0.05, float(demand.sum()) / 12)
-    given = (2, demand, 0.1, theta, np.zeros((6, 6), dtype=np.int64), np.full((6, 6), 2), split)
-    at = prices_of(draw, 6)
+    demand = random_demand(draw, n)
+    split = draw.random((n * n, n)) * np.tile(demand, (n, 1))
+    theta = max(0.05, float(demand.sum()) / (n * d))
+    given = (d, demand, 0.1, theta, np.zeros((n, n), dtype=np.int64), np.full((n, n), most), split)
+    at = prices_of(draw, n)
     worth = search.RelayDual(*given).value(*at, theta, 6, True)[2]
-    np.testing.assert_allclose(worth, [around(given, at, theta, k) for k in range(6)], rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(worth, [around(given, at, theta, k) for k in range(n)], rtol=1e-7, atol=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -209,7 +209,7 @@ def reconfiguration_sweep(
 
 
 def refuse_sweep(
-    delays_ms: Sequence[float], schemes: Sequence[str], known: Sequence[str], others: Sequence[Problem] = ()
+    delays_ms: Sequence[float], schemes: Sequence[str], listed: Sequence[str], others: Sequence[Problem] = ()
 ) -> None:
     """Raise all that is wrong with the delays and the schemes of a sweep, and the other problems between these."""
     problems = [] if delays_ms else [Problem("no delay to sweep", path="delays")]
@@ -219,8 +219,8 @@ def refuse_sweep(
             problems.append(Problem("bad reconfiguration delay", path="delays", value=str(delay), allowed=allowed))
     problems += others
     for name in schemes:
-        if name not in known:
-            problems.append(Problem("unknown scheme", path="fabrics", value=name, allowed=", ".join(known)))
+        if name not in listed:
+            problems.append(Problem("unknown scheme", path="fabrics", value=name, allowed=", ".join(listed)))
     raise_any(problems)
 
 

@@ -67,8 +67,8 @@ def formula_bound(
     """The best of all formulas, a bound on theta over all topologies, and what it rests on.
 
     The two-layer bound takes some ten seconds at 128 servers, and is left out where it does not fit or `stop` leaves
-    no time for it. Where it beats the quick formulas, relay blocks start from it (20 s at 64 servers, 40 s at 128); what
-    they prove is stated only once the checker has shown it.
+    no time for it. Where it beats the quick formulas, relay blocks start from it (20 s at 64 servers, 40 s at 128);
+    what they prove is stated only once the checker has shown it.
 
     Args:
         problem: for one demand.

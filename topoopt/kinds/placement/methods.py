@@ -89,7 +89,7 @@ LARGE_WALK = 40
 QUEUED_WALK = 24
 """Operators up to which queues are walked through at length; dolls of queues take many times those without."""
 
-HALVINGS, HALVED = 5, WALKS[1]
+HALVINGS, HALVED = 6, replace(WALKS[1], rows=70_000)
 """Of what is open between bound and value, where no walk at the value ends; and the walk at each."""
 
 FULL_S = 10.0
@@ -569,7 +569,11 @@ LATENCY_METHODS = table(
     _method("auto", "joint or exact while the graph is small, anneal beyond", latency_auto),
     _method("list", "single device, topological fill, earliest finish: the best of them", listed),
     _method("anneal", "annealing of connected bunches of operators", annealed),
-    _method("exact", "annealing, of orders too where operators are few, then intervals by CP-SAT with a proven bound", proven),
+    _method(
+        "exact",
+        "annealing, of orders too where operators are few, then intervals by CP-SAT with a proven bound",
+        proven,
+    ),
     _method("joint", "placement, orders and static rates as one program, with a proven bound", jointly),
     _method("compact", "fused operators placed first, then polish of all", compact_first),
     _method("windows", "annealing, then CP-SAT on windows of time", windowed),

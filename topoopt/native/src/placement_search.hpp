@@ -80,10 +80,14 @@ class PlacementAnnealing : public Annealing {         // of groups
         moved.push_back({group, current[group]});
         put(group, target);
     }
+    // One of all operators or groups, half of the time of what is critical.
+    Index select(const std::vector<Index> &critical, Index every) {
+        return critical.empty() || chance(0.5) ? rng().below(every) : critical[rng().below(Index(critical.size()))];
+    }
     // A group and a device to take it to, mostly that of a neighbour; whether there is one.
-    bool select(Index &group, Index &target, double anywhere) {
+    bool select(Index &group, Index &target, double anywhere, const std::vector<Index> &critical) {
         for (int tries = 0; tries < TRIES; ++tries) {
-            group = rng().below(groups());
+            group = select(critical, groups());
             Index degree = g.degree(group);
             target = degree == 0 || chance(anywhere)
                          ? rng().below(a.devices())
@@ -108,7 +112,7 @@ class PlacementAnnealing : public Annealing {         // of groups
     void propose() {
         Index group, target;
         moved.clear();
-        if (!select(group, target, ANYWHERE)) return;
+        if (!select(group, target, ANYWHERE, {})) return;
         if (chance(SWAPPED)) return swap(group, target);
         std::size_t most = std::size_t(1) << rng().below(MOST_GROUPS + 1);
         Index source = current[group];
@@ -184,8 +188,10 @@ class OrderAnnealing : public PlacementAnnealing {
     };
 
     std::vector<Index> order, best_order, position;
+    std::vector<Index> maker, before, latest, critical, critical_groups;  // what each operator waited for
     std::vector<std::vector<Index>> makers, users;
     std::vector<Shift> shifted;
+    Index final_one = -1;
     std::vector<double> sends, ready, free, priority;  // time of each tensor between each two devices
 
     // The makespan, or a number above the limit.
@@ -195,20 +201,31 @@ class OrderAnnealing : public PlacementAnnealing {
             for (Index i = 0; i < a.operators(); ++i) priority[i] = double(position[i]);
             return step.run(device, priority, {}, rates, NEVER);
         }
-        ready.assign(order.size(), 0.0), free.assign(k, 0.0);
+        ready.assign(order.size(), 0.0), free.assign(k, 0.0), maker.assign(order.size(), -1), latest.assign(k, -1);
         double last = 0.0;
         for (Index i : order) {
             Index d = device[i];
-            double time = a.time(i, d), end = std::max(ready[i], time > 0 ? free[d] : 0.0) + time;
-            if (time > 0) free[d] = end;
-            last = std::max(last, end);
+            double time = a.time(i, d), end = ready[i] + time;
+            before[i] = maker[i];
+            if (time > 0) {
+                if (free[d] > ready[i]) end = free[d] + time, before[i] = latest[d];
+                free[d] = end, latest[d] = i;
+            }
+            if (end > last) last = end, final_one = i;
             if (last > limit) return last;
             for (Index tensor = a.tensor_ptr[i]; tensor < a.tensor_ptr[i + 1]; ++tensor) {
                 const double *send = &sends[(tensor * k + d) * k];
-                a.each_user(tensor, [&](Index j) { ready[j] = std::max(ready[j], end + send[device[j]]); });
+                a.each_user(tensor, [&](Index j) {
+                    if (double arrives = end + send[device[j]]; arrives > ready[j]) ready[j] = arrives, maker[j] = i;
+                });
             }
         }
         return last;
+    }
+    void follow_critical() {
+        critical.clear(), critical_groups.clear();
+        for (Index i = a.sharing == ALONE ? final_one : -1; i >= 0; i = before[i])
+            critical.push_back(i), critical_groups.push_back(a.group[i]);
     }
     void put_at(Index i, Index target) {
         auto from = order.begin() + position[i], to = order.begin() + target;
@@ -230,8 +247,8 @@ class OrderAnnealing : public PlacementAnnealing {
     void propose() {
         Index group, target;
         moved.clear(), shifted.clear();
-        if (chance(SHIFTED)) return shift(rng().below(Index(order.size())));
-        if (!select(group, target, ANYWHERE)) return;
+        if (chance(SHIFTED)) return shift(select(critical, Index(order.size())));
+        if (!select(group, target, ANYWHERE, critical_groups)) return;
         if (chance(SWAPPED)) swap(group, target);
         else if (fits(group, target, 0)) move(group, target);
         for (Move place : moved) {
@@ -247,6 +264,7 @@ class OrderAnnealing : public PlacementAnnealing {
           order(first.begin(), first.end()),
           best_order(order),
           position(a.operators(), -1),
+          before(a.operators()),
           makers(a.operators()),
           users(a.operators()),
           priority(a.operators()) {
@@ -274,6 +292,7 @@ class OrderAnnealing : public PlacementAnnealing {
             if (moved.empty() && shifted.empty()) continue;
             double temperature = hot * std::pow(cold / hot, double(at) / double(moves));
             if (values.accept(rng(), temperature, [&](double limit) { return makespan(limit); })) {
+                follow_critical();
                 if (values.improved()) best = current, best_order = order;
                 continue;
             }

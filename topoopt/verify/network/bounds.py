@@ -608,15 +608,15 @@ def _by_pairs(row: Floats, column: Floats, pair: Floats, d: int, limit: float) -
     none = len(row)
     row, pair = np.append(row, 0.0), np.vstack((pair, np.zeros_like(column)))
     i, j = (np.append(side, none) for side in np.triu_indices(none + 1, 1))
-    worth = row[i] + row[j]
+    pair_worths = row[i] + row[j]
     for at in range(0, len(i), _CHUNK):
         part = slice(at, at + _CHUNK)
-        worth[part] += _sum_of_largest(column / 2.0 + pair[i[part]] + pair[j[part]], d)
-    order = np.argsort(-worth, kind="stable")
-    i, j, worth = i[order], j[order], worth[order]
+        pair_worths[part] += _sum_of_largest(column / 2.0 + pair[i[part]] + pair[j[part]], d)
+    order = np.argsort(-pair_worths, kind="stable")
+    i, j, pair_worths = i[order], j[order], pair_worths[order]
     joint = np.empty((none + 1, none + 1))
-    joint[i, j] = joint[j, i] = worth
-    after = np.searchsorted(-worth, worth - limit)  # the first pair not worth enough beside each
+    joint[i, j] = joint[j, i] = pair_worths
+    after = np.searchsorted(-pair_worths, pair_worths - limit)  # the first pair that is not enough beside each
     seen = 0
     for first in np.flatnonzero(after > np.arange(len(i))).tolist():
         end_if_left()
@@ -624,10 +624,10 @@ def _by_pairs(row: Floats, column: Floats, pair: Floats, d: int, limit: float) -
         seen += after[first] - first
         if seen > NODES:
             return False
-        k, l, total = i[others], j[others], worth[first] + worth[others]  # noqa: E741
+        k, l, total = i[others], j[others], pair_worths[first] + pair_worths[others]  # noqa: E741
         open_sets = np.minimum(joint[a, k] + joint[b, l], joint[a, l] + joint[b, k]) >= total
-        for one in (a, b):
-            open_sets &= (one == none) | ((one != k) & (one != l))
+        for taken in (a, b):
+            open_sets &= (taken == none) | ((taken != k) & (taken != l))
         open_sets &= np.sum(np.array([np.full_like(k, a), np.full_like(k, b), k, l]) < none, axis=0) <= d
         k, l = k[open_sets], l[open_sets]  # noqa: E741
         fixed, base = row[a] + row[b], column + pair[a] + pair[b]

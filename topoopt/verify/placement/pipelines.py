@@ -12,6 +12,9 @@ device holds everything. Let b be apart from x, and move it. A tensor of b and x
 b, x and others reaches no new stage. One of b without x adds at most its cost to each of these two stages, and to no
 third one, which paid before. So no load grows. Where a load is more than one sum, tensors of b without x must be free.
 
+Where there are too many ideals, the bytes of a quarter of the blocks without work are left out, the smallest ones, or
+of half, and so on: these may join a neighbour then. Loads only become smaller, so that the value is a bound.
+
 GPipe adds the largest forward load to the largest backward load. Among pipelines whose forward loads are below a cap
 the least backward load is computed; a better pipeline than the incumbent has forward loads below the value less that,
 which is the next cap, until no pipeline is below it.
@@ -24,7 +27,7 @@ Tarnawski et al.: Efficient Algorithms for Device Placement of DNN Graph Operato
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 
@@ -132,6 +135,14 @@ class _Blocks:
             blocks = blocks.joined(joins)
         return blocks
 
+    def with_light_idle(self, part: float) -> _Blocks:
+        """Return the same where of blocks without work only a part has bytes, the largest ones."""
+        idle = np.flatnonzero(~self.work.any(axis=(0, 2)) & (self.size_bytes > 0))
+        light = idle[np.argsort(-self.size_bytes[idle], kind="stable")][int(part * len(idle)) :]
+        size_bytes = self.size_bytes.copy()
+        size_bytes[light] = 0
+        return replace(self, size_bytes=size_bytes)
+
     def _idle(self, *, roomy: bool, one_sum: bool) -> dict[int, int]:
         count = len(self.size_bytes)
         follows = _followers(count, self.edges)
@@ -209,6 +220,11 @@ def order_ideals(count: int, edges: Edges, most: int) -> Words:
     return rows
 
 
+def _ideals_of(blocks: _Blocks) -> Words:
+    count = len(blocks.size_bytes)
+    return order_ideals(count, blocks.edges, min(MAX_SETS, MAX_ENTRIES // max(count, 1)))
+
+
 Loads = Callable[[Floats], Floats]
 """float64[phases, stages, kinds] -> float64[stages, kinds], what has to be small; inf where a stage is not allowed."""
 
@@ -225,10 +241,19 @@ class _PipelineWalk:
         self.phases, self.overlapped = 2 if settings.schedule == "gpipe" else 1, settings.communication == "overlapped"
         one_sum = self.phases == 1 and not self.overlapped
         capacity = min((np.inf if room is None else room for _, room, _ in self.kinds), default=np.inf)
-        blocks = _Blocks.of(problem, [kind[0] for kind in self.kinds], self.phases)
-        blocks = blocks.without_idle(capacity, one_sum=one_sum)
+        every = _Blocks.of(problem, [kind[0] for kind in self.kinds], self.phases)
+        blocks = every.without_idle(capacity, one_sum=one_sum)
+        for part in (0.75, 0.5, 0.25, 0.0, None):
+            try:
+                rows = _ideals_of(blocks)
+                break
+            except ValueError:  # without some bytes of what is idle, which only makes loads smaller
+                if part is None:
+                    raise
+                blocks = every.with_light_idle(part).without_idle(capacity, one_sum=one_sum)
+        if len(rows) > max_sets:  # so that fewer sets do not prove another bound
+            raise ValueError(f"more than {max_sets} sets of operators that nothing leads into")
         count = len(blocks.size_bytes)
-        rows = order_ideals(count, blocks.edges, min(max_sets, MAX_ENTRIES // max(count, 1)))
         inside = np.unpackbits(rows.view(np.uint8).reshape(len(rows), -1), axis=1, bitorder="little")[:, :count]
         total = blocks.work.sum(axis=0)  # of both passes
         least = inside @ total.min(axis=1)
@@ -349,7 +374,8 @@ def _equal_links(problem: PlacementProblem) -> bool:
 def least_pipeline(problem: PlacementProblem, settings: Throughput, value: float, max_sets: int = MAX_SETS) -> float:
     """Least objective of all contiguous pipelines, ms, or the value of a known one if nothing is better.
 
-    What is better by less than rounding counts as equal.
+    What is better by less than rounding counts as equal. Where there are too many sets, some operators without work
+    may be anywhere, whatever their bytes: a lower bound.
 
     Raises
     ------

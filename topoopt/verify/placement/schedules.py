@@ -10,7 +10,7 @@ of events. A row of a level is dropped if
   row through the whole graph. Two inputs of an operator are made where it is, one after the other, or elsewhere, with
   their transfers; the best of these cases is a head that sees that two inputs cannot both be near and at once;
 * operators with tails of at least t have more work, each on its best device, than all devices have room from the
-  first start to the limit less t (energetic reasoning);
+  first start to the limit less t (energetic reasoning); or both are so at prices of the devices' time;
 * another row of the same events has every device and port free and every input ready no later, its last start no
   later, holds no more bytes, and has starts of no larger sum. Of all schedules below the limit take one of least sum of
   starts. Its first events may be exchanged for those of the other row: it stays below the limit and of least sum, so
@@ -21,10 +21,6 @@ of events. A row of a level is dropped if
 The tail of an operator is also at least the makespan of all that follows it alone, found by the same walk on that part,
 of few operators and few rows (Russian dolls). All may run backwards in time as well.
 
-Times are counted in a common divisor of theirs, less a part of it for rounding, where such numbers are small. Elsewhere
-they are rounded down to multiples of a power of two, about 10^-13 of the limit. So all sums are exact. Both only
-shorten schedules, by far less than the part of the value that counts as equal.
-
 References
 ----------
 Carlier: The one-machine sequencing problem, EJOR 11, 1982 (heads and tails). Verfaillie, Lemaitre, Schiex: Russian doll
@@ -33,9 +29,8 @@ search, AAAI 1996. Baptiste, Le Pape, Nuijten: Constraint-based scheduling, 2001
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from itertools import combinations
 
 import numpy as np
@@ -45,16 +40,7 @@ from topoopt.core.arrays import Bools, Floats, Ints
 from topoopt.core.placement import PlacementProblem, WalkSize
 from topoopt.core.process import end_if_left
 from topoopt.core.proofs import Tolerance
-from topoopt.verify.placement.bounds import topological_order
-
-BITS = 44
-"""Of the limit in units of time, where times have no common divisor."""
-
-COMMON = 1e-11
-"""Part of a common divisor by which the unit is less: times and their multiples may be rounded."""
-
-DIGITS = 7
-"""Decimal places of a millisecond that a common divisor may have, less one."""
+from topoopt.verify.placement.task_times import TaskTimes, Times, never
 
 PIECE = 1 << 12
 """Rows extended at once."""
@@ -62,187 +48,14 @@ PIECE = 1 << 12
 CUTS = 24
 """Sets of operators whose work is held against the room of the devices."""
 
+MAX_PRICE, PRICE_STEPS = 64, 200
+"""Of the time of a device, twice the mean; and steps towards even prices."""
+
 CHAMPIONS, FEW = 6, 64
 """Rows that the others of the same events are held against; all of at most so many."""
 
 PAIRED = 8
 """Inputs of an operator that are looked at in pairs."""
-
-Times = NDArray[np.signedinteger]
-"""Numbers of units: int32 where all sums are small, else int64."""
-
-Input = tuple[int, Times, int]
-"""Operator; units of its transfer between any two devices, [], or from each to each, [k, k]; queued tensor, or -1."""
-
-
-def never(times: Times) -> int:
-    """A time that is never reached; six of them fit into a number."""
-    return 1 << 28 if times.dtype == np.int32 else 1 << 60
-
-
-@dataclass(frozen=True, eq=False)
-class _Tasks:
-    """Operators in topological order, in units of time.
-
-    Attributes
-    ----------
-    time : [n, k]; `never` where an operator cannot run.
-    inputs : of every operator.
-    label : int64[n]; operators of equal labels share a device.
-    size_bytes, capacity : int64[n], int64[k].
-    server : int64[k], counted in order of devices.
-    """
-
-    time: Times
-    inputs: tuple[tuple[Input, ...], ...]
-    label: Ints
-    size_bytes: Ints
-    capacity: Ints
-    server: Ints
-
-    @staticmethod
-    def of(problem: PlacementProblem, limit_ms: float, *, queues: bool) -> tuple[_Tasks, float]:
-        """Return the operators of a problem, and ms of a unit."""
-        order = topological_order(problem)
-        index = {i: x for x, i in enumerate(order)}
-        column = [entry.class_index for entry in problem.devices]
-        times = np.array([[problem.operators[i].times_ms[c] for c in column] for i in order])
-        tables = {size: _transfer_ms(problem, size) for size in {tensor.size_bytes for tensor in problem.tensors}}
-        sent = len(problem.tensors) * len(problem.devices) if queues else 0
-        values = np.concatenate([times.ravel(), *(table.ravel() for table in tables.values())])
-        unit_ms, kind = _unit_ms(values, limit_ms, len(order) + sent)
-        number: dict[int, int] = {}
-        server = np.array([number.setdefault(entry.server, len(number)) for entry in problem.devices])
-        compact = not queues or len(number) == len(server)
-        units = {size: _transfer(_units(table, unit_ms, kind), compact=compact) for size, table in tables.items()}
-        inputs: list[dict[tuple[int, int], Times]] = [{} for _ in order]
-        queued = -1
-        for tensor in problem.tensors:
-            apart = queues and len(number) > 1 and tensor.size_bytes > 0
-            queued += apart
-            for user in tensor.consumers:
-                own, key = inputs[index[user]], (index[tensor.producer], queued if apart else -1)
-                table = units[tensor.size_bytes]
-                own[key] = np.maximum(own[key], table) if key in own else table
-        label = np.empty(len(order), dtype=np.int64)
-        for g, members in enumerate(problem.colocated()):
-            label[[index[i] for i in members]] = g
-        most = np.iinfo(np.int64).max
-        tasks = _Tasks(
-            _units(times, unit_ms, kind),
-            tuple(tuple((i, own[i, tensor], tensor) for i, tensor in sorted(own)) for own in inputs),
-            label,
-            np.array([problem.operators[i].memory_bytes for i in order], dtype=np.int64),
-            np.array([most if d.memory_bytes is None else d.memory_bytes for d in problem.devices], dtype=np.int64),
-            server,
-        )
-        return tasks, unit_ms
-
-    def reversed(self) -> _Tasks:
-        """Return the same with time running backwards: schedules are mirrored, makespans stay.
-
-        Raises
-        ------
-        ValueError
-            A queued tensor has several readers: backwards it is not sent when the first of them starts.
-        """
-        queued = [tensor for own in self.inputs for _, _, tensor in own if tensor >= 0]
-        if len(set(queued)) < len(queued):
-            raise ValueError("a queued tensor with several readers")
-        last = len(self.time) - 1
-        inputs: list[list[Input]] = [[] for _ in self.inputs]
-        for j, own in enumerate(self.inputs):
-            for i, transfer, tensor in own:
-                inputs[last - i].append((last - j, transfer.T, tensor))
-        return replace(
-            self,
-            time=self.time[::-1],
-            inputs=tuple(tuple(sorted(own, key=lambda row: (row[0], row[2]))) for own in inputs),
-            label=self.label[::-1],
-            size_bytes=self.size_bytes[::-1],
-        )
-
-    def part(self, some: list[int]) -> _Tasks:
-        """Return some operators, ascending, each on its own and without bytes."""
-        index = {i: x for x, i in enumerate(some)}
-        number: dict[int, int] = {-1: -1}
-        inputs = tuple(
-            tuple(
-                (index[i], transfer, number.setdefault(tensor, len(number) - 1))
-                for i, transfer, tensor in self.inputs[j]
-                if i in index
-            )
-            for j in some
-        )
-        none = np.zeros(len(some), dtype=np.int64)
-        return replace(self, time=self.time[some], inputs=inputs, label=np.arange(len(some)), size_bytes=none)
-
-    def successors(self) -> list[list[Input]]:
-        """Return the users of every operator, with the transfers to them."""
-        users: list[list[Input]] = [[] for _ in self.inputs]
-        for j, own in enumerate(self.inputs):
-            for i, transfer, tensor in own:
-                users[i].append((j, transfer, tensor))
-        return users
-
-    def like_devices(self) -> list[tuple[int, int]]:
-        """Return pairs of devices whose exchange changes nothing."""
-        tables = [table for own in self.inputs for _, table, _ in own if table.ndim]
-        pairs = []
-        for d, e in combinations(range(self.time.shape[1]), 2):
-            swap = np.arange(self.time.shape[1])
-            swap[[d, e]] = e, d
-            same = (self.time == self.time[:, swap]).all() and self.capacity[d] == self.capacity[e]
-            if same and all((table == table[np.ix_(swap, swap)]).all() for table in tables):
-                pairs.append((d, e))
-        return pairs
-
-
-def _unit_ms(times_ms: Floats, limit_ms: float, events: int) -> tuple[float, type[np.signedinteger]]:
-    """Ms of a unit, and a type for sums of as many starts as there are events."""
-    some = times_ms[(times_ms > 0) & (times_ms <= limit_ms)]
-    for digits in range(DIGITS):
-        scaled = some * 10.0**digits
-        numbers = np.rint(scaled)
-        if len(some) and scaled.max() < 1 << 53 and (np.abs(scaled - numbers) <= 0.1 * COMMON * scaled).all():
-            unit_ms = float(np.gcd.reduce(numbers.astype(np.int64))) / 10.0**digits * (1 - COMMON)
-            if limit_ms / unit_ms * max(16, events) < 1 << 31:
-                return unit_ms, np.int32
-            break
-    return 2.0 ** (math.frexp(limit_ms)[1] - BITS), np.int64
-
-
-def _units(ms: Floats, unit_ms: float, kind: type[np.signedinteger]) -> Times:
-    far = never(np.zeros(0, dtype=kind))
-    units: Times = np.minimum(np.where(np.isfinite(ms), ms, 0.0) / unit_ms, far).astype(kind)
-    units[~np.isfinite(ms)] = far
-    return units
-
-
-def _transfer(table: Times, *, compact: bool) -> Times:
-    """A table of transfers, or the one number in it off the diagonal."""
-    apart = table[~np.eye(len(table), dtype=bool)]
-    if compact and (apart == apart[:1]).all():
-        return np.asarray(apart.max(initial=0), dtype=table.dtype)
-    np.fill_diagonal(table, never(table))
-    return table
-
-
-def _transfer_ms(problem: PlacementProblem, size_bytes: int) -> Floats:
-    count = len(problem.devices)
-    table = np.zeros((count, count))
-    links = [sum(link.gbps for link in server.links) for server in problem.servers]
-    for d, first in enumerate(problem.devices):
-        for e, other in enumerate(problem.devices):
-            if d == e:
-                continue
-            if first.server == other.server:
-                inner = problem.servers[first.server].intra_gbps
-                gbps, fixed = links[first.server] if inner is None else inner, problem.intra_latency_ms
-            else:
-                gbps, fixed = min(links[first.server], links[other.server]), problem.transfer_latency_ms
-            table[d, e] = fixed + (size_bytes * 8e-6 / gbps if size_bytes else 0.0)
-    return table
 
 
 @dataclass(frozen=True, eq=False)
@@ -313,7 +126,7 @@ def _both(first: Arrival, second: Arrival) -> Times:
     return np.asarray(np.minimum(np.minimum(near, mixed), apart))
 
 
-def tails(tasks: _Tasks, doll_tasks: int = 0, doll_rows: int = 0) -> Times:
+def tails(tasks: TaskTimes, doll_tasks: int = 0, doll_rows: int = 0) -> Times:
     """Return [n, k], the least time from the end of an operator on a device to the end of everything.
 
     By the users, one and two at a time; by the work of all that follows; and where few operators follow, by their least
@@ -348,7 +161,7 @@ def tails(tasks: _Tasks, doll_tasks: int = 0, doll_rows: int = 0) -> Times:
     return tail
 
 
-def _doll(part: _Tasks, tail: Times, most: int) -> Times:
+def _doll(part: TaskTimes, tail: Times, most: int) -> Times:
     """Least time after the first operator, on each device, to the end of its part, as far as few rows tell.
 
     Limits are raised until a schedule is below them, and halved where there are too many rows; all devices at once.
@@ -380,10 +193,28 @@ def _doll(part: _Tasks, tail: Times, most: int) -> Times:
     return np.array([t + 1 for t in refuted], dtype=tail.dtype)
 
 
+def _even_prices(time: Floats) -> Ints:
+    """Prices of devices, whole numbers, at which the least price of all work is a large part of that of all devices.
+
+    Whatever the prices are, work of which each part goes where it is cheapest costs no more than the room it takes.
+    """
+    price = best = np.ones(time.shape[1])
+    most, index = 0.0, np.arange(len(time))
+    for step in range(PRICE_STEPS):
+        home = (time * price).argmin(axis=1)
+        load = np.bincount(home, weights=time[index, home], minlength=len(price))
+        part = float((load * price).sum() / price.sum())
+        if part > most:
+            most, best = part, price
+        price = price * (1 + (load / (load.mean() or 1.0) - 1) / (step + 4))
+        price = price / price.mean()
+    return np.clip(np.rint(0.5 * MAX_PRICE * best), 1, MAX_PRICE).astype(np.int64)
+
+
 class LevelWalk:
     """Levels of partial schedules whose makespan may be at most a limit."""
 
-    def __init__(self, tasks: _Tasks, tail: Times) -> None:
+    def __init__(self, tasks: TaskTimes, tail: Times) -> None:
         self.tasks, self.tail = tasks, tail
         self.n, self.k = tasks.time.shape
         self.far = never(tail)
@@ -409,7 +240,8 @@ class LevelWalk:
         self.alike: dict[int, int] = {} if self.queued else {e: d for d, e in tasks.like_devices()}
         self.devices = np.arange(self.k)[:, None]
         self.instant: Bools = np.equal(tasks.time, 0)
-        self.cuts: list[tuple[int, list[int]]] = []
+        self.prices: list[Times] = []
+        self.cuts: list[tuple[int, int, list[int]]] = []
 
     def first(self, limits: Times) -> PartialSchedules:
         """Return a row without operators for each limit."""
@@ -506,8 +338,11 @@ class LevelWalk:
         away = np.where(rows.done[i], waits, away)
         return np.asarray(away), None if transfer.ndim else np.where(arrival >= 0, 0, transfer)
 
-    def root_cuts(self, rows: PartialSchedules) -> list[tuple[int, list[int]]]:
-        """Sets of operators with heads of at least s and tails of at least t that have least room for their work."""
+    def root_cuts(self, rows: PartialSchedules) -> list[tuple[int, int, list[int]]]:
+        """Sets of operators with heads of at least s and tails of at least t that have least room for their work.
+
+        Each with its t and the price of devices at which that is so.
+        """
         heads, good = self.heads(rows)
         if not good.any():
             return []
@@ -515,8 +350,9 @@ class LevelWalk:
         able = nearest < self.far
         head = nearest.min(axis=1)
         tail = np.where(able, self.tail, self.far).min(axis=1)
-        work = np.where(able, self.tasks.time, self.far).min(axis=1)
-        ranked: dict[bytes, tuple[float, int, Bools]] = {}
+        self.prices = [np.ones(self.k, head.dtype), _even_prices(np.where(able, self.tasks.time, np.inf))]
+        work = [np.where(able, self.tasks.time * price, self.far).min(axis=1) for price in self.prices]
+        ranked: dict[bytes, tuple[float, int, int, Bools]] = {}
         starts, ends = (
             np.unique(np.quantile(values, np.linspace(0, 1, 24), method="nearest")) for values in (head, tail)
         )
@@ -526,33 +362,36 @@ class LevelWalk:
                 which = (head >= s) & (tail >= t)
                 if which.sum() > 1:
                     own = int(tail[which].min())
-                    room = int(np.maximum(limit - own - nearest[which].min(axis=0), 0).sum(dtype=np.int64))
-                    ranked[which.tobytes()] = (int(work[which].sum(dtype=np.int64)) / max(1, room), own, which)
-        best = sorted(ranked.values(), key=lambda row: -row[0])[:CUTS]
-        return [(t, np.flatnonzero(which).tolist()) for _, t, which in best]
-
-    def loads(self, rows: PartialSchedules, head: Times) -> Iterator[tuple[int, Times, Times]]:
-        """Of each set of operators with little room: what follows it, its work to come, and the first starts of that.
-
-        The first starts are [k, rows].
-        """
-        todo = ~rows.done
-        work = np.where(todo, np.where(head < self.far, self.tasks.time[:, :, None], self.far).min(axis=1), 0)
-        some: list[bool] = np.asarray(todo.any(axis=1)).tolist()
-        for t, which in self.cuts:
-            members = [j for j in which if some[j]]
-            if members:
-                start, total = head[members[0]].copy(), work[members[0]].copy()
-                for j in members[1:]:
-                    np.minimum(start, head[j], out=start)
-                    total += work[j]
-                yield t, total, start
+                    room = np.maximum(limit - own - nearest[which].min(axis=0), 0)
+                    used = [
+                        int(total[which].sum(dtype=np.int64)) / max(1, int((room * price).sum(dtype=np.int64)))
+                        for total, price in zip(work, self.prices, strict=True)
+                    ]
+                    best = int(np.argmax(used))
+                    ranked[which.tobytes()] = (used[best], own, best, which)
+        best_sets = sorted(ranked.values(), key=lambda row: -row[0])[:CUTS]
+        return [(t, price, np.flatnonzero(which).tolist()) for _, t, price, which in best_sets]
 
     def fits(self, rows: PartialSchedules, head: Times) -> Bools:
         """bool[rows]: the work that is to come has room."""
         good = np.ones(len(rows.last), dtype=bool)
-        for t, work, start in self.loads(rows, head):
-            good &= work <= np.maximum(rows.limit - t - start, 0).sum(axis=0)
+        todo, able = ~rows.done, head < self.far
+        some: list[bool] = np.asarray(todo.any(axis=1)).tolist()
+        large = int(rows.limit.max(initial=0)) * MAX_PRICE * max(self.n, self.k) >= 1 << 62  # for sums
+        work: dict[int, Times] = {}
+        for t, price, which in self.cuts:
+            members = [j for j in which if some[j]]
+            if not members or (price and large):
+                continue
+            paid = self.prices[price]
+            if price not in work:
+                dear = np.where(able, (self.tasks.time * paid)[:, :, None], self.far).min(axis=1)
+                work[price] = np.where(todo, dear, 0)
+            start, total = head[members[0]].copy(), work[price][members[0]].copy()
+            for j in members[1:]:
+                np.minimum(start, head[j], out=start)
+                total += work[price][j]
+            good &= total <= (paid[:, None] * np.maximum(rows.limit - t - start, 0)).sum(axis=0)
         return good
 
     def _able(self, rows: PartialSchedules, own: Ints, j: int, d: int) -> Bools:
@@ -778,7 +617,7 @@ class ScheduleWalk:
     """
 
     def __init__(self, problem: PlacementProblem, limit_ms: float, size: WalkSize, *, queues: bool = False) -> None:
-        tasks, self.unit_ms = _Tasks.of(problem, limit_ms, queues=queues)
+        tasks, self.unit_ms = TaskTimes.of(problem, limit_ms, queues=queues)
         self.tasks = tasks.reversed() if size.backwards else tasks
         self.tail = tails(self.tasks, size.doll_tasks, size.doll_rows)
 
