@@ -7,8 +7,9 @@ linear program, such a child stays on the device of its parent. Earliest finish 
 poor where communication is dear; the other placements then win.
 
 Annealing moves groups in rounds of growing length, each from the best placement so far; priorities of a fixed placement
-are annealed from longest tails first. What the search retains is a `PlacedSchedule` of the simulator, so its value is
-never the claim of a solver.
+are annealed from longest tails first. Of few operators on unequal devices, devices and order are annealed at once:
+without contention a device waits for the next one of the order. What the search retains is a `PlacedSchedule` of the
+simulator, so its value is never the claim of a solver.
 """
 
 from __future__ import annotations
