@@ -77,18 +77,17 @@ class JointTensor:
 class JointPlacement:
     """See the module.
 
-    Attributes
-    ----------
-    time : float64[n, k], inf where an operator cannot run.
-    group : group of each operator, numbered from 0 on.
-    memory : of each group; limit: of each device, inf: not limited.
-    server : of each device.
-    tensors : of the graph, which has no cycle.
-    alpha_ms : latency of each transfer between servers.
-    capacity : float64[servers], of the unit rate.
-    upper_ms : makespan of a known schedule.
-    points : inverse rates at which tangents of a pair lie.
-    alike : whether any two devices can change names.
+    Attributes:
+        time: float64[n, k], inf where an operator cannot run.
+        group: group of each operator, numbered from 0 on.
+        memory: of each group; limit: of each device, inf: not limited.
+        server: of each device.
+        tensors: of the graph, which has no cycle.
+        alpha_ms: latency of each transfer between servers.
+        capacity: float64[servers], of the unit rate.
+        upper_ms: makespan of a known schedule.
+        points: inverse rates at which tangents of a pair lie.
+        alike: whether any two devices can change names.
     """
 
     time: Floats

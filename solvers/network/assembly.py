@@ -414,10 +414,8 @@ def share_rings(n: int, interfaces: int, links: LinkDirection, traffic: Mapping[
 def topology_plan(topology: Topology, routing: RoutingPlan) -> TopologyPlan:
     """Return the plan of a topology and a routing over its arcs.
 
-    Raises
-    ------
-    InputError
-        A server has more arcs than interfaces.
+    Raises:
+        InputError: A server has more arcs than interfaces.
     """
     lit = topology if (topology.switches >= 0).any() else switched(topology)
     return TopologyPlan(flows=routing.flows, split=routing.split, circuits=lit.switches, origin=lit.origin)

@@ -214,13 +214,12 @@ RULES = ("B5", "B6")
 class Compaction:
     """A compact problem and what became of the original one.
 
-    Attributes
-    ----------
-    problem : of blocks.
-    block_of : int64[n], block of each operator.
-    idle : bool[n], operators of zero time that joined their consumer (B1).
-    tensor_of : int64, original number of each tensor that is left.
-    used : how often each rule was.
+    Attributes:
+        problem: of blocks.
+        block_of: int64[n], block of each operator.
+        idle: bool[n], operators of zero time that joined their consumer (B1).
+        tensor_of: int64, original number of each tensor that is left.
+        used: how often each rule was.
     """
 
     problem: PlacementProblem

@@ -106,12 +106,11 @@ def _by_work(g: GroupGraph) -> list[int]:
 class LatencyModel:
     """The model, its variables by the names of the algebra, and `unit_ms`, the length of a unit.
 
-    Parameters
-    ----------
-    upper_ms : everything that is not above it is in the model.
-    queues : with rows (4).
-    rates : float64[S, S] bytes/ms, of sharing STATIC; None: the full rate of the links.
-    fixed : devices of groups that stay where they are.
+    Args:
+        upper_ms: everything that is not above it is in the model.
+        queues: with rows (4).
+        rates: float64[S, S] bytes/ms, of sharing STATIC; None: the full rate of the links.
+        fixed: devices of groups that stay where they are.
     """
 
     def __init__(
@@ -302,13 +301,12 @@ POLL_S = 0.02
 class ExactResult:
     """What CP-SAT says.
 
-    Attributes
-    ----------
-    homes : int64[G], or None where there is no placement.
-    start_ms : float64[operators], an order for a schedule (times rounded down, so not a schedule itself).
-    bound_ms : lower bound on the model's makespan, for what is below `upper_ms`.
-    infeasible : no placement at all is below `upper_ms`.
-    stopped_by : why it ended.
+    Attributes:
+        homes: int64[G], or None where there is no placement.
+        start_ms: float64[operators], an order for a schedule (times rounded down, so not a schedule itself).
+        bound_ms: lower bound on the model's makespan, for what is below `upper_ms`.
+        infeasible: no placement at all is below `upper_ms`.
+        stopped_by: why it ended.
     """
 
     homes: Ints | None
@@ -346,13 +344,12 @@ def solve_exact(
 ) -> ExactResult:
     """Search below `upper_ms`.
 
-    Parameters
-    ----------
-    time_s : wall-clock limit of this call; `work_limit`: the same in CP-SAT's deterministic time, for runs that
-        repeat.
-    homes, start_ms : a schedule, as a hint.
-    queues, rates, fixed : see `LatencyModel`.
-    first_only : end with the first placement found.
+    Args:
+        time_s: wall-clock limit of this call; `work_limit`: the same in CP-SAT's deterministic time, for runs that
+            repeat.
+        homes, start_ms: a schedule, as a hint.
+        queues, rates, fixed: see `LatencyModel`.
+        first_only: end with the first placement found.
     """
     from ortools.sat.python import cp_model
 
@@ -403,12 +400,9 @@ RUNS = 6
 def start(search: LatencySearch) -> list[Placement]:
     """First placements, best first.
 
-    Raises
-    ------
-    InfeasibleError
-        None exists.
-    LimitError
-        None was found in time.
+    Raises:
+        InfeasibleError: None exists.
+        LimitError: None was found in time.
     """
     places = [homes for _, homes in first_placements(search.a, search.g)]
     if not places:
@@ -450,10 +444,9 @@ def _packed(search: LatencySearch) -> Placement | None:
 def improve(search: LatencySearch, places: list[Placement], moves: int, until: float | None) -> None:
     """Anneal from the best first placements in turn, then again from the best.
 
-    Parameters
-    ----------
-    moves : in all.
-    until : `time.monotonic()` value at which to end.
+    Args:
+        moves: in all.
+        until: `time.monotonic()` value at which to end.
     """
     chosen = places[:RUNS]
     for number, homes in enumerate([*chosen, None]):
@@ -485,10 +478,9 @@ def improve(search: LatencySearch, places: list[Placement], moves: int, until: f
 def improve_orders(search: LatencySearch, moves: int | None, until: float | None) -> None:
     """Anneal devices and orders at once, each round from the best so far.
 
-    Parameters
-    ----------
-    moves : in all; None: as many as a graph of its size needs.
-    until : `time.monotonic()` value at which to end.
+    Args:
+        moves: in all; None: as many as a graph of its size needs.
+        until: `time.monotonic()` value at which to end.
     """
     stop = search.stop.until(until if until is not None else search.stop.deadline)
     length = (ROUND_ALONE if search.a.sharing == ALONE else ROUND_CONTENDED) * len(search.a.group) ** 2

@@ -7,8 +7,9 @@ linear program, such a child stays on the device of its parent. Earliest finish 
 poor where communication is dear; the other placements then win.
 
 Annealing moves groups in rounds of growing length, each from the best placement so far; priorities of a fixed placement
-are annealed from longest tails first. What the search retains is a `PlacedSchedule` of the simulator, so its value is
-never the claim of a solver.
+are annealed from longest tails first. Of few operators on unequal devices, devices and order are annealed at once:
+without contention a device waits for the next one of the order. What the search retains is a `PlacedSchedule` of the
+simulator, so its value is never the claim of a solver.
 """
 
 from __future__ import annotations
@@ -44,11 +45,10 @@ from topoopt.simulate.placement import (
 class GroupGraph(NamedTuple):
     """Groups, which of them exchange tensors, and what each needs.
 
-    Attributes
-    ----------
-    neighbour_ptr : int64[G+1]; neighbour: int64, groups at the other end of a tensor, ascending.
-    memory : int64[G].
-    time : float64[G, k], inf where a member cannot run.
+    Attributes:
+        neighbour_ptr: int64[G+1]; neighbour: int64, groups at the other end of a tensor, ascending.
+        memory: int64[G].
+        time: float64[G, k], inf where a member cannot run.
     """
 
     neighbour_ptr: Ints
@@ -313,12 +313,11 @@ def anneal(
 ) -> Placement:
     """Return the best placement of a search from one that fits.
 
-    Parameters
-    ----------
-    rates : static rates in bytes/ms; unused with other sharing.
-    allocate : choose static rates for each placement in closed form.
-    moves : limit that makes runs repeatable.
-    goal : proven bound, at which to end.
+    Args:
+        rates: static rates in bytes/ms; unused with other sharing.
+        allocate: choose static rates for each placement in closed form.
+        moves: limit that makes runs repeatable.
+        goal: proven bound, at which to end.
     """
     search = placement.PlacementAnnealing(a, g, start, rates, allocate, seed % 2**64)
     batch = max(8, BATCH_OPERATORS // len(a.group))
@@ -387,13 +386,12 @@ CLOSE = 1e-9
 class LatencySearch:
     """The state of one solve.
 
-    Attributes
-    ----------
-    floor : lower bound by a formula, ms.
-    claim : a larger one by a program; None where there is none.
-    best : best schedule so far; `place`: its placement by groups.
-    stopped_by : why the last engine ended, if it says so.
-    better : called after each schedule that is better than those before.
+    Attributes:
+        floor: lower bound by a formula, ms.
+        claim: a larger one by a program; None where there is none.
+        best: best schedule so far; `place`: its placement by groups.
+        stopped_by: why the last engine ended, if it says so.
+        better: called after each schedule that is better than those before.
     """
 
     problem: PlacementProblem
@@ -467,10 +465,8 @@ class LatencySearch:
 def require_capacity(problem: PlacementProblem) -> None:
     """Refuse what no placement can hold.
 
-    Raises
-    ------
-    InfeasibleError
-        A group that fits no device, or more bytes than all devices have.
+    Raises:
+        InfeasibleError: A group that fits no device, or more bytes than all devices have.
     """
     a = placement_arrays(problem)
     g = group_graph(a)
@@ -491,10 +487,8 @@ def require_capacity(problem: PlacementProblem) -> None:
 def open_search(problem: PlacementProblem, floor: Bound, seed: int, stop: Stop) -> LatencySearch:
     """A search that knows nothing but a lower bound.
 
-    Raises
-    ------
-    InfeasibleError
-        See `require_room`; or devices without links to the rest.
+    Raises:
+        InfeasibleError: See `require_room`; or devices without links to the rest.
     """
     require_capacity(problem)
     a = placement_arrays(problem)

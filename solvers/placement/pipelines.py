@@ -221,9 +221,8 @@ def to_devices(graph: StageGraph, settings: Throughput, positions: Positions) ->
 class Search:
     """One problem being solved: the reduced graph and the best placement so far, valued on the original graph.
 
-    Attributes
-    ----------
-    better : called after each placement that is better than those before.
+    Attributes:
+        better: called after each placement that is better than those before.
     """
 
     def __init__(self, problem: PlacementProblem) -> None:
@@ -251,10 +250,8 @@ class Search:
     def placement(self) -> Int32s:
         """Device of every operator, of the best placement.
 
-        Raises
-        ------
-        LimitError
-            Nothing was found.
+        Raises:
+            LimitError: Nothing was found.
         """
         if self.best is None:
             raise LimitError("no placement was found within the limit")
@@ -362,10 +359,8 @@ def prove(search: Search, backend: str, seed: int, stop: Stop) -> tuple[float, S
     For CP-SAT times are rounded down to whole units, so that the least load of the program is a lower bound in exact
     arithmetic; if the gap that rounding leaves is too large, once more with smaller units.
 
-    Raises
-    ------
-    InfeasibleError
-        Proven that nothing fits.
+    Raises:
+        InfeasibleError: Proven that nothing fits.
     """
     best, stopped_by = 0.0, StopReason.CONVERGED
     for rounding in (1e-6, 1e-8) if backend == "cp-sat" else (0.0,):
@@ -418,14 +413,13 @@ def _proven(search: Search, backend: str, rounding: float, seed: int, stop: Stop
 class Partial:
     """Partial assignments, one a row.
 
-    Attributes
-    ----------
-    device : int64[rows, blocks assigned].
-    compute, sent : float64[rows, 2, devices], by phase.
-    memory : int64[rows, devices].
-    after : int64[rows, devices], the devices that come later in the pipeline, as bits (contiguous).
-    stage : int64[rows, blocks assigned], earliest stages (interleaved).
-    bound : float64[rows], below the objective of whatever follows.
+    Attributes:
+        device: int64[rows, blocks assigned].
+        compute, sent: float64[rows, 2, devices], by phase.
+        memory: int64[rows, devices].
+        after: int64[rows, devices], the devices that come later in the pipeline, as bits (contiguous).
+        stage: int64[rows, blocks assigned], earliest stages (interleaved).
+        bound: float64[rows], below the objective of whatever follows.
     """
 
     device: Ints
@@ -648,9 +642,8 @@ def enumerate_assignments(search: Search, stop: Stop, most_rows: int = MOST_ROWS
 def block_prices(problem: PlacementProblem, limit_ms: float, stop: Stop) -> tuple[Floats, Floats] | None:
     """Return prices that bound the cut around every co-located group, by linear programs; None if time is over.
 
-    Returns
-    -------
-    Of the load, float64[groups], and of the ends of tensors, float64[groups, ends]; 0 for groups without work.
+    Returns:
+        Of the load, float64[groups], and of the ends of tensors, float64[groups, ends]; 0 for groups without work.
     """
     data = BlockCut.of(problem, limit_ms, 0)
     load = np.zeros(len(data.work_ms))

@@ -173,11 +173,10 @@ def best_slices(
 ) -> tuple[float, list[int], list[int]]:
     """Least largest cost of segments that cover the order: (value, ends of the segments, group of each).
 
-    Parameters
-    ----------
-    cost : float64[n + 1, n + 1] of each group.
-    counts : devices of each group, each used once (a segment may be empty).
-    fixed : the groups in the order they are to be used; None: any.
+    Args:
+        cost: float64[n + 1, n + 1] of each group.
+        counts: devices of each group, each used once (a segment may be empty).
+        fixed: the groups in the order they are to be used; None: any.
     """
     n = len(cost[0]) - 1
     origin = tuple(0 for _ in counts)

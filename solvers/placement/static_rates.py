@@ -37,9 +37,8 @@ SAFE = 1e-9
 def pack_links(servers: tuple[Server, ...], rate: Floats) -> tuple[Floats, list[LinkShare]]:
     """(rates that the links can carry, their shares): the rates are scaled down together if they do not fit.
 
-    Parameters
-    ----------
-    rate : float64[servers, servers], Gbit/s.
+    Args:
+        rate: float64[servers, servers], Gbit/s.
     """
     most = max(len(server.links) for server in servers)
     links = [[link.gbps for link in server.links] for server in servers]
@@ -188,9 +187,8 @@ def _inside(a: PlacementArrays, size: float, d: int, e: int) -> float:
 def optimal_rates(problem: RateProblem, begin: dict[Pair, float], stop: Stop) -> tuple[dict[Pair, float], float] | None:
     """(rate of each pair, in units; lower bound on the makespan of these orders), None if HiGHS fails or time is up.
 
-    Parameters
-    ----------
-    begin : rates at which the first tangents lie.
+    Args:
+        begin: rates at which the first tangents lie.
     """
     import highspy
 
@@ -282,9 +280,8 @@ def possible_orders(search: LatencySearch) -> int:
 def solve_joint(search: LatencySearch, time_s: float | None = None) -> StopReason:
     """Rounds until the value meets the bound, or the time is over; why it ended. There must be a schedule already.
 
-    Parameters
-    ----------
-    time_s : wall-clock limit besides that of the search.
+    Args:
+        time_s: wall-clock limit besides that of the search.
     """
     stop = search.stop if time_s is None else first_part(search.stop, 1.0, time_s)
     problem = search.problem

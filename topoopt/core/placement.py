@@ -67,14 +67,13 @@ Devices of one server have a link of their own for each pair, in all modes."""
 class GraphOperator(Shown):
     """One operator.
 
-    Attributes
-    ----------
-    name : unique in the graph.
-    times_ms : time on each device class, in the order of `PlacementProblem.classes`; inf where it cannot run.
-    memory_bytes : what stays on its device: weights, optimizer state, stashed activations.
-    colocation : operators with equal labels share a device (a forward and a backward operator, shared weights);
-        None: free.
-    backward : whether it belongs to the backward pass.
+    Attributes:
+        name: unique in the graph.
+        times_ms: time on each device class, in the order of `PlacementProblem.classes`; inf where it cannot run.
+        memory_bytes: what stays on its device: weights, optimizer state, stashed activations.
+        colocation: operators with equal labels share a device (a forward and a backward operator, shared weights);
+            None: free.
+        backward: whether it belongs to the backward pass.
     """
 
     name: str
@@ -109,11 +108,10 @@ class Link:
 class Server(Shown):
     """A host.
 
-    Attributes
-    ----------
-    name : unique.
-    links : to the network, at least one if there are other servers.
-    intra_gbps : rate between its devices (NVLink, PCIe) in each direction; None: as of its links together.
+    Attributes:
+        name: unique.
+        links: to the network, at least one if there are other servers.
+        intra_gbps: rate between its devices (NVLink, PCIe) in each direction; None: as of its links together.
     """
 
     name: str
@@ -133,14 +131,13 @@ class Server(Shown):
 class Device:
     """Something operators run on, one at a time.
 
-    Attributes
-    ----------
-    name : unique.
-    server : index.
-    class_index : into `PlacementProblem.classes`.
-    memory_bytes : None: not limited.
-    host : a CPU of the pool: what runs there pays for no transfer itself, the device at the other end does
-        (objective throughput; as in Tarnawski et al., NeurIPS 2020).
+    Attributes:
+        name: unique.
+        server: index.
+        class_index: into `PlacementProblem.classes`.
+        memory_bytes: None: not limited.
+        host: a CPU of the pool: what runs there pays for no transfer itself, the device at the other end does
+            (objective throughput; as in Tarnawski et al., NeurIPS 2020).
     """
 
     name: str
@@ -186,16 +183,15 @@ class Latency:
 class PlacementProblem(ProblemBase):
     """Kind `placement`.
 
-    Attributes
-    ----------
-    name : of the instance.
-    classes : names of the device classes.
-    operators : the graph has no cycle.
-    tensors : ascending by producer; those nobody reads are left out.
-    servers, devices : where to place.
-    objective : what is minimised.
-    transfer_latency_ms : alpha, fixed time of each transfer, between servers.
-    intra_latency_ms : the same between devices of a server.
+    Attributes:
+        name: of the instance.
+        classes: names of the device classes.
+        operators: the graph has no cycle.
+        tensors: ascending by producer; those nobody reads are left out.
+        servers, devices: where to place.
+        objective: what is minimised.
+        transfer_latency_ms: alpha, fixed time of each transfer, between servers.
+        intra_latency_ms: the same between devices of a server.
     """
 
     name: str
@@ -328,10 +324,9 @@ def queued_transfers(problem: PlacementProblem, device: Int32s) -> list[tuple[in
 def exhaustive_certificate(argument: Argument, limit_ms: float) -> Certificate:
     """Return the proof that a search through everything finds nothing below a limit.
 
-    Parameters
-    ----------
-    argument : what is searched through: `ALL_PIPELINES` or `ALL_ASSIGNMENTS`.
-    limit_ms : what is not below it is cut off; the objective of the plan.
+    Args:
+        argument: what is searched through: `ALL_PIPELINES` or `ALL_ASSIGNMENTS`.
+        limit_ms: what is not below it is cut off; the objective of the plan.
     """
     return Certificate(argument, {"limit_ms": np.array([limit_ms], dtype=np.float64)})
 
@@ -340,11 +335,11 @@ def exhaustive_certificate(argument: Argument, limit_ms: float) -> Certificate:
 class WalkSize:
     """How far a walk over partial schedules goes.
 
-    Attributes
-    ----------
-    backwards : whether time runs backwards.
-    rows : of a level, at most.
-    doll_tasks, doll_rows : operators that follow another one whose makespan is derived first, and rows of its levels.
+    Attributes:
+        backwards: whether time runs backwards.
+        rows: of a level, at most.
+        doll_tasks, doll_rows: operators that follow another one whose makespan is derived first, and rows of its
+            levels.
     """
 
     backwards: bool = False
@@ -356,11 +351,10 @@ class WalkSize:
 def schedule_certificate(argument: Argument, limit_ms: float, size: WalkSize) -> Certificate:
     """Return the proof that a walk over all schedules finds nothing below a limit.
 
-    Parameters
-    ----------
-    argument : `ALL_SCHEDULES` without contention, or `QUEUED_SCHEDULES`.
-    limit_ms : what is not below it is cut off; the objective of the plan, or less.
-    size : of the walk.
+    Args:
+        argument: `ALL_SCHEDULES` without contention, or `QUEUED_SCHEDULES`.
+        limit_ms: what is not below it is cut off; the objective of the plan, or less.
+        size: of the walk.
     """
     walk = np.array(astuple(size), dtype=np.int64)
     return Certificate(argument, {"limit_ms": np.array([limit_ms]), "walk": walk})
@@ -369,11 +363,10 @@ def schedule_certificate(argument: Argument, limit_ms: float, size: WalkSize) ->
 def cut_certificate(limit_ms: float, load_price: Floats, end_price: Floats) -> Certificate:
     """Return the proof that no placement has all loads within a limit.
 
-    Parameters
-    ----------
-    limit_ms : of every load.
-    load_price : float64[groups], of the load of a set around each co-located group.
-    end_price : float64[groups, ends], of the ends of tensors between groups.
+    Args:
+        limit_ms: of every load.
+        load_price: float64[groups], of the load of a set around each co-located group.
+        end_price: float64[groups, ends], of the ends of tensors between groups.
     """
     arrays = {"limit_ms": np.array([limit_ms]), "load_price": load_price, "end_price": end_price.ravel()}
     return Certificate(Argument.BLOCK_CUTS, arrays)

@@ -39,18 +39,17 @@ UNLIMITED = np.iinfo(np.int64).max
 class PlacementArrays(NamedTuple):
     """n operators, k devices, m tensors, S servers, G groups of co-located operators.
 
-    Attributes
-    ----------
-    time : float64[n, k], inf where an operator cannot run.
-    memory : int64[n]; room: int64[k].
-    group : int32[n]; group_ptr: int64[G+1], group_member: int32[n]: members of each group.
-    tensor_ptr : int64[n+1], tensors by producer; tensor_size: float64[m].
-    user_ptr : int64[m+1], user: int32: consumers of each tensor.
-    needs : int64[n], tensors each operator waits for (with repeats).
-    topo : int32[n], every producer before its consumers.
-    server : int64[k]; network: float64[S], links together; inside: float64[S], between devices of a server.
-    alpha, alpha_inside : fixed time of a transfer between servers, and within one.
-    sharing : FAIR, FIFO, STATIC or ALONE (no contention).
+    Attributes:
+        time: float64[n, k], inf where an operator cannot run.
+        memory: int64[n]; room: int64[k].
+        group: int32[n]; group_ptr: int64[G+1], group_member: int32[n]: members of each group.
+        tensor_ptr: int64[n+1], tensors by producer; tensor_size: float64[m].
+        user_ptr: int64[m+1], user: int32: consumers of each tensor.
+        needs: int64[n], tensors each operator waits for (with repeats).
+        topo: int32[n], every producer before its consumers.
+        server: int64[k]; network: float64[S], links together; inside: float64[S], between devices of a server.
+        alpha, alpha_inside: fixed time of a transfer between servers, and within one.
+        sharing: FAIR, FIFO, STATIC or ALONE (no contention).
     """
 
     time: Floats
@@ -76,10 +75,8 @@ class PlacementArrays(NamedTuple):
 def topological_order(n: int, successors: list[list[int]]) -> Int32s:
     """Every producer before its consumers, depth first, so that a chain stays together.
 
-    Raises
-    ------
-    ValueError
-        The graph has a cycle (the reader refuses those).
+    Raises:
+        ValueError: The graph has a cycle (the reader refuses those).
     """
     waiting = [0] * n
     for users in successors:
@@ -102,10 +99,8 @@ def topological_order(n: int, successors: list[list[int]]) -> Int32s:
 def placement_arrays(problem: PlacementProblem) -> PlacementArrays:
     """The arrays of a problem; tensors keep their numbers.
 
-    Raises
-    ------
-    InfeasibleError
-        Devices of servers without links, where the network is needed.
+    Raises:
+        InfeasibleError: Devices of servers without links, where the network is needed.
     """
     n, objective = len(problem.operators), problem.objective
     sharing = SHARING[objective.sharing] if isinstance(objective, Latency) else FAIR
@@ -185,12 +180,11 @@ StepTimes = tuple[float, Floats, Floats, Ints, Ints, Floats, Floats]
 class PlacedSchedule:
     """One step.
 
-    Attributes
-    ----------
-    device : int64[n]; start_ms, end_ms: float64[n].
-    transfers : ascending by start.
-    rates : float64[S, S] bytes/ms, of sharing STATIC.
-    makespan_ms : last end.
+    Attributes:
+        device: int64[n]; start_ms, end_ms: float64[n].
+        transfers: ascending by start.
+        rates: float64[S, S] bytes/ms, of sharing STATIC.
+        makespan_ms: last end.
     """
 
     device: Ints
@@ -218,10 +212,8 @@ def simulated(a: PlacementArrays, device: Ints, rates: Floats, priority: Floats 
 def ordered(a: PlacementArrays, device: Ints, rates: Floats, start_ms: Floats) -> PlacedSchedule:
     """The step in the order of given starts, each device waiting for its next operator; only without contention.
 
-    Raises
-    ------
-    ValueError
-        Transfers contend.
+    Raises:
+        ValueError: Transfers contend.
     """
     if a.sharing != ALONE:
         raise ValueError("the order of operators says nothing about contending transfers")
@@ -245,10 +237,9 @@ def plan_transfers(problem: PlacementProblem, plan: PlacementPlan, end_ms: Float
     Transfers start when their producer ends, or as the plan states. Shared fairly, they end as the simulator says that
     runs the operators of each device in the order of their starts; else after the latency and the bytes at their rate.
 
-    Parameters
-    ----------
-    problem, plan : of objective latency.
-    end_ms : float64[n], of the operators.
+    Args:
+        problem, plan: of objective latency.
+        end_ms: float64[n], of the operators.
     """
     a = placement_arrays(problem)
     rates = pair_rates(problem, plan.link_shares) * bytes_per_ms(1.0)
@@ -278,12 +269,11 @@ def plan_transfers(problem: PlacementProblem, plan: PlacementPlan, end_ms: Float
 class DeviceLoad(Shown):
     """What one device does per micro-batch (throughput) or in the step (latency).
 
-    Attributes
-    ----------
-    forward_ms, backward_ms : compute of forward and backward operators.
-    forward_communication_ms, backward_communication_ms : transfers of tensors that forward and backward operators make,
-        in and out; 0 with objective latency, since they do not occupy the device.
-    memory_bytes : resident.
+    Attributes:
+        forward_ms, backward_ms: compute of forward and backward operators.
+        forward_communication_ms, backward_communication_ms: transfers of tensors that forward and backward operators
+            make, in and out; 0 with objective latency, since they do not occupy the device.
+        memory_bytes: resident.
     """
 
     forward_ms: float

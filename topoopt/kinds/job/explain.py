@@ -33,17 +33,13 @@ TERMS = ("computing", "waiting for model-parallel transfers", "waiting for AllRe
 def explain(result: JobResult, question: Question) -> Explanation:
     """Explain what limits the plan of a job, in words and figures.
 
-    Parameters
-    ----------
-    result : what is explained.
-    question : its links are those by which the rate of every link grows; None: 100 Gbit/s.
+    Args:
+        result: what is explained.
+        question: its links are those by which the rate of every link grows; None: 100 Gbit/s.
 
-    Raises
-    ------
-    InputError
-        There is no instance.
-    CheckError
-        The result does not hold for the instance.
+    Raises:
+        InputError: There is no instance.
+        CheckError: The result does not hold for the instance.
     """
     if result.problem is None:
         text = "the instance is not in this solution"

@@ -57,10 +57,8 @@ class JobFigures:
     def graph(self) -> TaskGraph:
         """Tasks of an iteration.
 
-        Raises
-        ------
-        InputError
-            The plan is for another cluster or workload.
+        Raises:
+            InputError: The plan is for another cluster or workload.
         """
         if self.plan.topology.servers != self.cluster.servers:
             raise InputError([Problem("the plan is for another number of servers", path="plan.topology")])
@@ -71,10 +69,8 @@ class JobFigures:
     def evaluation(self) -> Evaluation:
         """The simulated iteration.
 
-        Raises
-        ------
-        InputError
-            A route, a ring or a link is missing.
+        Raises:
+            InputError: A route, a ring or a link is missing.
         """
         try:
             return evaluate(self.graph, plan_network(self.cluster, self.plan), TIME_MODEL)
@@ -344,12 +340,11 @@ class GapParts:
     nor above what one takes on a random graph of the same links. What lies between that time and the plan is for better
     plans, or for bounds that know the links.
 
-    Attributes
-    ----------
-    limit_ms : that no bound which holds on an ideal switch, or on any links, is above.
-    where : this is reached.
-    bound_at_most : part between the bound and this.
-    plan_at_least : part between this and the plan.
+    Attributes:
+        limit_ms: that no bound which holds on an ideal switch, or on any links, is above.
+        where: this is reached.
+        bound_at_most: part between the bound and this.
+        plan_at_least: part between this and the plan.
     """
 
     limit_ms: float

@@ -98,10 +98,9 @@ PARTS = 16
 class JobSearch(SearchResult[JobPlan]):
     """What a search of strategy and topology returns.
 
-    Attributes
-    ----------
-    log : starting plan and progress of the search.
-    fabrics : how other fabrics are searched; None: not at all.
+    Attributes:
+        log: starting plan and progress of the search.
+        fabrics: how other fabrics are searched; None: not at all.
     """
 
     log: SearchLog
@@ -111,12 +110,9 @@ class JobSearch(SearchResult[JobPlan]):
 def searched(name: str, problem: CoOptimisation, effort: Effort) -> JobSearch:
     """Return strategy, topology and routes by one method, for every way in which links may be shared.
 
-    Raises
-    ------
-    InfeasibleError
-        No plan satisfies the constraints.
-    InputError
-        The job is too large for the method.
+    Raises:
+        InfeasibleError: No plan satisfies the constraints.
+        InputError: The job is too large for the method.
     """
     cluster, workload, search = problem.cluster, problem.workload, effort.search
     proposals = default_budget(cluster, workload) if search.budget is None else search.budget

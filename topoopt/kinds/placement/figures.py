@@ -139,9 +139,8 @@ def stage_numbers(problem: PlacementProblem, settings: Throughput, device: Int32
     Contiguous stages are numbered by devices in use: the next is the first of the file that waits for no other.
     Interleaved stages are the earliest ones.
 
-    Returns
-    -------
-    int32[n]; None for free sets, and where no order has every tensor run forwards.
+    Returns:
+        int32[n]; None for free sets, and where no order has every tensor run forwards.
     """
     import networkx as nx
 

@@ -106,9 +106,8 @@ def exhaustive_proof(
 
     Nothing is searched where a verified bound meets the value.
 
-    Returns
-    -------
-    At most one bound, and its certificate.
+    Returns:
+        At most one bound, and its certificate.
     """
     closed = [bound for bound in bounds if meets(value, bound.value, Tolerance.TIMES_ROUNDED_DOWN)]
     if any(bound.verified for bound in closed) or stop.interrupted.is_set():
@@ -159,11 +158,10 @@ def schedule_proof(
 ) -> tuple[tuple[Bound, ...], tuple[Certificate, ...]]:
     """Return the largest makespan that walks over schedules prove, without contention or with queues, its certificate.
 
-    Parameters
-    ----------
-    value : of the plan, ms.
-    floor : that is proven already.
-    share : of the rows of a walk that time is left for.
+    Args:
+        value: of the plan, ms.
+        floor: that is proven already.
+        share: of the rows of a walk that time is left for.
     """
     walks: dict[tuple[Argument, WalkSize], ScheduleWalk] = {}
 
@@ -494,17 +492,14 @@ def placed_schedule(
 ) -> Placed:
     """Return the best schedule of a search, for the problem before exact reductions, at rates that the links carry.
 
-    Parameters
-    ----------
-    problem : before the reductions.
-    search, exact : of the reduced problem, and what was reduced.
-    method : that ran.
-    note : for people.
+    Args:
+        problem: before the reductions.
+        search, exact: of the reduced problem, and what was reduced.
+        method: that ran.
+        note: for people.
 
-    Raises
-    ------
-    LimitError
-        There is none.
+    Raises:
+        LimitError: There is none.
     """
     best, a = search.best, search.a
     if best is None:
@@ -612,10 +607,8 @@ def evaluate_given(
 ) -> Result[PlacementProblem, PlacementPlan]:
     """Return the result that a placement by names amounts to; its check says what the placement violates.
 
-    Raises
-    ------
-    InputError
-        See `complete_placement`; or the objective is latency, or stages are interleaved.
+    Raises:
+        InputError: See `complete_placement`; or the objective is latency, or stages are interleaved.
     """
     settings = problem.objective
     if not isinstance(settings, Throughput) or settings.stages == "interleaved":

@@ -206,10 +206,8 @@ SOURCES: Mapping[str, Any] = {"workload": ModelSource, "generator": GeneratorSou
 def resolve(document: Document) -> PlacementProblem:
     """Return the problem that an instance states.
 
-    Raises
-    ------
-    InputError
-        All errors of the file, as far as one error does not hide another.
+    Raises:
+        InputError: All errors of the file, as far as one error does not hide another.
     """
     raw = document.data if isinstance(document.data, dict) else {}
     findings = Findings()
@@ -477,10 +475,8 @@ def job_document(problem: CoOptimisation, *, objective: str, name: str, training
 
     Times are those of an operator whole on one server, on the whole batch.
 
-    Raises
-    ------
-    InputError
-        Operators cannot run whole on one server, or are larger than its memory.
+    Raises:
+        InputError: Operators cannot run whole on one server, or are larger than its memory.
     """
     cluster = problem.cluster
     try:

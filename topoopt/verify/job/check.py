@@ -93,10 +93,8 @@ def joint_bound(cluster: Cluster, workload: Workload, proof: LinkTree, claimed: 
 def joint_proof(certificate: Certificate, servers: int) -> tuple[float, LinkTree]:
     """Return the bound that a certificate states, ms, and its tree (`core.job.joint_certificate`).
 
-    Raises
-    ------
-    ValueError
-        An array is missing, or has another length.
+    Raises:
+        ValueError: An array is missing, or has another length.
     """
     bound = float_array(certificate["bound_ms"], 1)
     order, multipliers = int_array(certificate["order"], 1), int_array(certificate["multipliers"], 1)
@@ -236,10 +234,8 @@ def laws_of(cluster: Cluster, workload: Workload, classes: int) -> StrategyLaws:
 def certified_bound(cluster: Cluster, workload: Workload, certificate: Certificate) -> float:
     """Return what the arrays of a certificate prove about the iteration time of every plan, ms.
 
-    Raises
-    ------
-    ValueError
-        The certificate does not fit the instance, or its cuts are no tree.
+    Raises:
+        ValueError: The certificate does not fit the instance, or its cuts are no tree.
     """
     laws = _laws_to_weigh(cluster, workload, int(_integers(certificate, "classes", 1)[0]))
     return 0.0 if laws is None else evaluate_certificate(laws, strategy_proof(certificate, laws))
@@ -257,10 +253,8 @@ def _laws_to_weigh(cluster: Cluster, workload: Workload, classes: int) -> Strate
 def strategy_proof(certificate: Certificate, laws: StrategyLaws) -> StrategyCertificate:
     """Return the tree of cuts and cases that the arrays of a certificate state (`core.job.strategy_certificate`).
 
-    Raises
-    ------
-    ValueError
-        An array is missing, has another length, or names a law that does not exist.
+    Raises:
+        ValueError: An array is missing, has another length, or names a law that does not exist.
     """
     operator = _integers(certificate, "operator")
     inside, outside = (_integers(certificate, name, len(operator)) for name in ("inside", "outside"))
@@ -499,10 +493,8 @@ def arguments(problem: CoOptimisation) -> Mapping[Argument, Derivation]:
 def iteration_ms(problem: CoOptimisation, plan: JobPlan) -> float:
     """Return the iteration time of a plan, simulated whatever that takes.
 
-    Raises
-    ------
-    ValueError
-        The plan breaks a law.
+    Raises:
+        ValueError: The plan breaks a law.
     """
     log, shared = ViolationLog(), problem.shared_as(plan.link_sharing)
     seen = inspect_plan(log, shared.cluster, shared.workload, plan)

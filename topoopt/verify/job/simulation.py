@@ -701,9 +701,8 @@ def iteration_times(
 ) -> Times | None:
     """Simulate a plan that keeps all laws.
 
-    Returns
-    -------
-    The times of all tasks, or None where that takes more than the budget, which the findings then say.
+    Returns:
+        The times of all tasks, or None where that takes more than the budget, which the findings then say.
     """
     if seen.parts is None or seen.traffic is None:
         return None
@@ -726,10 +725,8 @@ def simulated(
 ) -> Times | None:
     """Return when all tasks run on a network; None, and left out by the findings, if that is more than the budget.
 
-    Raises
-    ------
-    LookupError, ValueError
-        The network lacks a path or a ring, or tasks wait in a circle.
+    Raises:
+        LookupError, ValueError: The network lacks a path or a ring, or tasks wait in a circle.
     """
     if not budget.takes(findings, figures, events_of(tasks, network), decides):
         return None

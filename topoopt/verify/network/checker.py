@@ -200,10 +200,8 @@ def objective_value(problem: NetworkProblem, plan: RoutingPlan) -> float:
 def routing_bound(problem: NetworkProblem, topology: Topology, certificates: Sequence[Certificate]) -> float:
     """What lengths or prices prove of the largest objective of all demands over given links.
 
-    Raises
-    ------
-    InputError, InfeasibleError, ValueError
-        They prove nothing.
+    Raises:
+        InputError, InfeasibleError, ValueError: They prove nothing.
     """
     if problem.common:
         prices = required(certificates, Argument.ARC_PRICES).floats("prices", len(problem.demands), -1)
@@ -228,10 +226,8 @@ def routing_bound(problem: NetworkProblem, topology: Topology, certificates: Seq
 def _moves(topology: Topology, demand: Floats, proof: Certificate) -> Ints | None:
     """Generators of the group that a certificate states; it saves time beyond 128 servers, and must be right below.
 
-    Raises
-    ------
-    ValueError
-        They are no permutations that keep links, demand and lengths, with orbits of one size.
+    Raises:
+        ValueError: They are no permutations that keep links, demand and lengths, with orbits of one size.
     """
     n = topology.servers
     if "generators" in proof.arrays:
@@ -255,12 +251,9 @@ def _moves(topology: Topology, demand: Floats, proof: Certificate) -> Ints | Non
 def common_bound(topology: Topology, demands: Floats, prices: Floats) -> float:
     """What `prices` (float64[k, m]) prove of every common routing, less a margin for rounding.
 
-    Raises
-    ------
-    InputError
-        Prices that are negative, not finite, all 0 or of another shape.
-    InfeasibleError
-        Demand between servers that no path joins.
+    Raises:
+        InputError: Prices that are negative, not finite, all 0 or of another shape.
+        InfeasibleError: Demand between servers that no path joins.
     """
     n, arcs = topology.servers, topology.arcs
     fits = prices.shape == (len(demands), len(arcs))
@@ -340,10 +333,8 @@ def certificates_read(problem: NetworkProblem, result: NetworkResult) -> Iterato
 def required(certificates: Sequence[Certificate], argument: Argument) -> Certificate:
     """The certificate of an argument.
 
-    Raises
-    ------
-    ValueError
-        There is none.
+    Raises:
+        ValueError: There is none.
     """
     proof = next((proof for proof in certificates if proof.argument is argument), None)
     if proof is None:

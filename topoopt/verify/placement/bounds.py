@@ -123,10 +123,9 @@ def work_bound(problem: PlacementProblem, settings: Throughput) -> float:
 def free_blocks(problem: PlacementProblem) -> tuple[Floats, dict[tuple[int, ...], float]]:
     """Return the least work of every co-located group, ms, and the least cost of tensors by the groups they touch.
 
-    Raises
-    ------
-    ValueError
-        Loads are no sums of work and transfers of all devices: `overlapped`, or CPUs of the pool, which pay nothing.
+    Raises:
+        ValueError: Loads are no sums of work and transfers of all devices: `overlapped`, or CPUs of the pool, which pay
+            nothing.
     """
     settings = problem.objective
     hosts = any(entry.host for entry in problem.devices)
@@ -152,11 +151,10 @@ def free_blocks(problem: PlacementProblem) -> tuple[Floats, dict[tuple[int, ...]
 def least_cuts(problem: PlacementProblem, limit_ms: float, load_price: Floats, end_price: Floats) -> Floats:
     """Return float64[groups], ms of transfers that a set of each group has at least, see the module text.
 
-    Parameters
-    ----------
-    limit_ms : of work and transfers of a set.
-    load_price : float64[groups], of any size.
-    end_price : float64[groups, ends], of the ends of all tensors in order of `free_blocks`, of any size.
+    Args:
+        limit_ms: of work and transfers of a set.
+        load_price: float64[groups], of any size.
+        end_price: float64[groups, ends], of the ends of all tensors in order of `free_blocks`, of any size.
     """
     work, nets = free_blocks(problem)
     price = np.maximum(load_price, 0.0)
@@ -179,10 +177,8 @@ def block_cuts(problem: PlacementProblem, limit_ms: float, load_price: Floats, e
 
     Arguments as of `least_cuts`.
 
-    Raises
-    ------
-    ValueError
-        Prices are not finite or of other sizes, the limit is not positive, or see `free_blocks`.
+    Raises:
+        ValueError: Prices are not finite or of other sizes, the limit is not positive, or see `free_blocks`.
     """
     work, nets = free_blocks(problem)
     sizes = load_price.shape == (len(work),) and end_price.shape == (len(work), sum(map(len, nets)))
@@ -383,10 +379,9 @@ def port_bounds(
 ) -> dict[Argument, float]:
     """Egress and ingress bounds in ms, where anything is forced over the network.
 
-    Parameters
-    ----------
-    groups, memory : co-located groups and the bytes of each.
-    ends_ms : earliest end of each operator; tails_ms: least time from its start to the end of the step.
+    Args:
+        groups, memory: co-located groups and the bytes of each.
+        ends_ms: earliest end of each operator; tails_ms: least time from its start to the end of the step.
     """
     settings = problem.objective
     if not isinstance(settings, Latency) or settings.sharing == "none":

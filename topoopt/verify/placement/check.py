@@ -121,9 +121,8 @@ def without_schedule(problem: PlacementProblem, plan: PlacementPlan) -> Iterator
 def loads_of(problem: PlacementProblem, device: Ints) -> tuple[Floats, Floats]:
     """Return what each device does per micro-batch; the devices exist and can run their operators.
 
-    Returns
-    -------
-    Compute and communication, float64[2, devices] each, forward then backward.
+    Returns:
+        Compute and communication, float64[2, devices] each, forward then backward.
     """
     k = len(problem.devices)
     table = np.array([operator.times_ms for operator in problem.operators])
@@ -323,13 +322,12 @@ def nothing_waits_idly(problem: PlacementProblem, plan: PlacementPlan) -> Iterat
 class ScheduledStep:
     """When everything happens.
 
-    Attributes
-    ----------
-    device : int64[n], of each operator.
-    start, end : float64[n], ms.
-    transfers : of each tensor to each device that gets it.
-    producer : of each tensor.
-    rounding, slack : ms that are rounding, of operators and queues, and of ends of transfers.
+    Attributes:
+        device: int64[n], of each operator.
+        start, end: float64[n], ms.
+        transfers: of each tensor to each device that gets it.
+        producer: of each tensor.
+        rounding, slack: ms that are rounding, of operators and queues, and of ends of transfers.
     """
 
     device: Ints
@@ -385,11 +383,10 @@ def fluid_transfers(
 ) -> dict[tuple[int, int], TensorTransfer]:
     """Return the transfers with their ends: max-min fair rates of what is under way, from event to event.
 
-    Parameters
-    ----------
-    flows : in any order.
-    latency : ms before a transfer loads the links.
-    capacity : bytes/ms of each server, out and in.
+    Args:
+        flows: in any order.
+        latency: ms before a transfer loads the links.
+        capacity: bytes/ms of each server, out and in.
     """
     flows = sorted(flows, key=lambda flow: flow[0])
     remaining: dict[int, float] = {}

@@ -193,10 +193,8 @@ def least_load(problem: PlacementProblem, settings: Throughput, value: float, ma
 
     What is better by less than rounding counts as equal.
 
-    Raises
-    ------
-    ValueError
-        More partial assignments than are looked at.
+    Raises:
+        ValueError: More partial assignments than are looked at.
     """
     case = _AssignmentTables(problem, settings)
     limit = value * (1 - Tolerance.ROUNDING.relative)

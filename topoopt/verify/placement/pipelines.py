@@ -66,12 +66,11 @@ Edges = frozenset[tuple[int, int]]
 class _Blocks:
     """What a pipeline is cut into.
 
-    Attributes
-    ----------
-    work : float64[phases, blocks, kinds], ms; inf where a block cannot run.
-    size_bytes : int64[blocks].
-    nets : blocks that a tensor touches -> float64[phases], ms of its transfer.
-    edges : (a, b): a is in no later stage than b; without cycles.
+    Attributes:
+        work: float64[phases, blocks, kinds], ms; inf where a block cannot run.
+        size_bytes: int64[blocks].
+        nets: blocks that a tensor touches -> float64[phases], ms of its transfer.
+        edges: (a, b): a is in no later stage than b; without cycles.
     """
 
     work: Floats
@@ -124,10 +123,9 @@ class _Blocks:
     def without_idle(self, capacity: float, *, one_sum: bool) -> _Blocks:
         """Return the blocks after those without work have joined neighbours, see the module text.
 
-        Parameters
-        ----------
-        capacity : bytes of the smallest device.
-        one_sum : whether the objective is the largest sum of work and transfers of a stage.
+        Args:
+            capacity: bytes of the smallest device.
+            one_sum: whether the objective is the largest sum of work and transfers of a stage.
         """
         roomy = self.size_bytes.sum() <= capacity
         blocks = self
@@ -190,10 +188,8 @@ def order_ideals(count: int, edges: Edges, most: int) -> Words:
     Elements come in topological order. An ideal of the first i elements is one of the first i + 1 as it stands, and
     with element i if it holds all that i needs. So none is made twice, and nothing is thrown away.
 
-    Raises
-    ------
-    ValueError
-        There are more than `most`.
+    Raises:
+        ValueError: There are more than `most`.
     """
     before: list[list[int]] = [[] for _ in range(count)]
     after: list[list[int]] = [[] for _ in range(count)]
@@ -377,10 +373,8 @@ def least_pipeline(problem: PlacementProblem, settings: Throughput, value: float
     What is better by less than rounding counts as equal. Where there are too many sets, some operators without work
     may be anywhere, whatever their bytes: a lower bound.
 
-    Raises
-    ------
-    ValueError
-        Links differ, stages need not be contiguous, or there are too many sets or caps.
+    Raises:
+        ValueError: Links differ, stages need not be contiguous, or there are too many sets or caps.
     """
     if settings.stages != "contiguous" or not _equal_links(problem):
         raise ValueError("not a contiguous pipeline over equal links")

@@ -62,16 +62,15 @@ PAIRED = 8
 class PartialSchedules:
     """Partial schedules, in columns.
 
-    Attributes
-    ----------
-    done : bool[n, rows], which operators have been added.
-    device : int16[n, rows], -1 where it is open; that of all co-located ones is fixed with the first.
-    end : [n, rows], of those added.
-    free : [k, rows], when each device is free.
-    out, into : [servers, rows], when ports are free; no servers without queues.
-    arrival : [tensors k, rows], of queued tensors on devices, -1 where they are not sent.
-    last, total : [rows], the start added last, and the sum of all starts.
-    limit, tag : [rows], the makespan that is allowed, and which of several searches a row belongs to.
+    Attributes:
+        done: bool[n, rows], which operators have been added.
+        device: int16[n, rows], -1 where it is open; that of all co-located ones is fixed with the first.
+        end: [n, rows], of those added.
+        free: [k, rows], when each device is free.
+        out, into: [servers, rows], when ports are free; no servers without queues.
+        arrival: [tensors k, rows], of queued tensors on devices, -1 where they are not sent.
+        last, total: [rows], the start added last, and the sum of all starts.
+        limit, tag: [rows], the makespan that is allowed, and which of several searches a row belongs to.
     """
 
     done: Bools
@@ -552,13 +551,11 @@ class LevelWalk:
     def least(self, most: int, rows: PartialSchedules) -> tuple[Times, Bools]:
         """Return the least makespan within the limit of each row, `never` where there is none.
 
-        Parameters
-        ----------
-        most : rows of a level of each search.
+        Args:
+            most: rows of a level of each search.
 
-        Returns
-        -------
-        The makespans, and whether a level had more rows.
+        Returns:
+            The makespans, and whether a level had more rows.
         """
         count = len(rows.tag)
         best, exceeded = np.full(count, self.far, dtype=rows.limit.dtype), np.zeros(count, dtype=bool)
@@ -604,16 +601,13 @@ def _beaten(columns: list[Times], some: Ints, against: Ints) -> Bools:
 class ScheduleWalk:
     """All schedules of a problem in one direction of time, with the tails of its operators.
 
-    Parameters
-    ----------
-    limit_ms : the largest makespan that is looked for, positive.
-    size : of the walk; its rows are those of `least`.
-    queues : whether transfers between servers queue at their ports, of sharing `fifo`.
+    Args:
+        limit_ms: the largest makespan that is looked for, positive.
+        size: of the walk; its rows are those of `least`.
+        queues: whether transfers between servers queue at their ports, of sharing `fifo`.
 
-    Raises
-    ------
-    ValueError
-        The walk cannot run backwards.
+    Raises:
+        ValueError: The walk cannot run backwards.
     """
 
     def __init__(self, problem: PlacementProblem, limit_ms: float, size: WalkSize, *, queues: bool = False) -> None:
@@ -626,10 +620,8 @@ class ScheduleWalk:
 
         What is better by less than rounding counts as equal.
 
-        Raises
-        ------
-        ValueError
-            A level has too many partial schedules.
+        Raises:
+            ValueError: A level has too many partial schedules.
         """
         limit = int(limit_ms * (1 - Tolerance.ROUNDING.relative) / self.unit_ms)
         walk = LevelWalk(self.tasks, self.tail)

@@ -43,13 +43,12 @@ def never(times: Times) -> int:
 class TaskTimes:
     """Operators in topological order, in units of time.
 
-    Attributes
-    ----------
-    time : [n, k]; `never` where an operator cannot run.
-    inputs : of every operator.
-    label : int64[n]; operators of equal labels share a device.
-    size_bytes, capacity : int64[n], int64[k].
-    server : int64[k], counted in order of devices.
+    Attributes:
+        time: [n, k]; `never` where an operator cannot run.
+        inputs: of every operator.
+        label: int64[n]; operators of equal labels share a device.
+        size_bytes, capacity: int64[n], int64[k].
+        server: int64[k], counted in order of devices.
     """
 
     time: Times
@@ -100,10 +99,8 @@ class TaskTimes:
     def reversed(self) -> TaskTimes:
         """Return the same with time running backwards: schedules are mirrored, makespans stay.
 
-        Raises
-        ------
-        ValueError
-            A queued tensor has several readers: backwards it is not sent when the first of them starts.
+        Raises:
+            ValueError: A queued tensor has several readers: backwards it is not sent when the first of them starts.
         """
         queued = [tensor for own in self.inputs for _, _, tensor in own if tensor >= 0]
         if len(set(queued)) < len(queued):
