@@ -116,7 +116,7 @@ def product_topologies(cluster: Cluster, demand: Demand) -> Iterator[Topology]:
     """Cartesian products of two circulants: one joins each of the equally spaced groups that reduce most, the other one
     each block of consecutive servers, of which every group has one.
 
-    At most `TRIED_PRODUCTS`; none where links are unidirectional, nothing is sent, or there are no such groups.
+    At most `TRIED_PRODUCTS`; none where links are unidirectional, or the demand is not `in_blocks`.
 
     Args:
         cluster: of n servers.
@@ -124,7 +124,7 @@ def product_topologies(cluster: Cluster, demand: Demand) -> Iterator[Topology]:
     """
     n, degree, links = cluster.servers, cluster.degree, cluster.links
     size = busiest_size(demand)
-    if links is not LinkDirection.BIDIRECTIONAL or size is None or not demand.model_parallel_bytes.any():
+    if links is not LinkDirection.BIDIRECTIONAL or size is None or not in_blocks(demand):
         return
     groups = n // size
     for across in list(links_across(demand, size, degree))[:TRIED_PRODUCTS]:
@@ -136,6 +136,15 @@ def product_topologies(cluster: Cluster, demand: Demand) -> Iterator[Topology]:
         parts = [groups * ring_arcs(size, p, links) + group for p in inside for group in range(groups)]
         parts += [ring_arcs(groups, p, links) + groups * first for p in block for first in range(size)]
         yield assemble(n, degree, links, parts, f"product of circulants, {across} of {degree} links in blocks")
+
+
+def in_blocks(demand: Demand) -> bool:
+    """Whether more than half of what is sent stays in the blocks of consecutive servers across the busiest groups."""
+    size, traffic = busiest_size(demand), demand.model_parallel_bytes
+    if size is None:
+        return False
+    block = np.arange(demand.servers) // (demand.servers // size)
+    return bool(traffic[np.equal.outer(block, block)].sum() > 0.5 * traffic.sum())
 
 
 def busiest_size(demand: Demand) -> int | None:

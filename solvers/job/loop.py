@@ -20,6 +20,7 @@ from solvers.job.candidate_topologies import (
     allreduce_sizes,
     annealed_topologies,
     grouped_topologies,
+    in_blocks,
     product_topologies,
 )
 from solvers.job.realise import (
@@ -201,11 +202,12 @@ class TopologyStep:
         return sorted(candidates, key=lambda candidate: candidate.iteration_time_ms)
 
     def _routed(self, realised: list[Realisation], demand: Demand) -> Iterator[Realisation]:
-        """These, and on `ROUTED_SERVERS` each with routes split for the demand as well."""
-        traffic = demand.model_parallel_bytes
+        """These, and where that pays each with routes split for the demand as well."""
+        traffic, n = demand.model_parallel_bytes, self.cluster.servers
+        pays = traffic.any() if n in ROUTED_SERVERS else n < ROUTED_SERVERS.start and in_blocks(demand)
         for option in realised:
             yield option
-            if self.cluster.servers in ROUTED_SERVERS and traffic.any():
+            if pays:
                 yield split_routed(self.cluster, option, traffic, seed=self.seed)
 
     def _topologies(self, demand: Demand, limit: int) -> Iterator[tuple[Topology, bool]]:
@@ -215,7 +217,7 @@ class TopologyStep:
             yield topology, False
         for topology in grouped_topologies(cluster, demand, count=min(1, count), seed=self.seed, stop=self.stop):
             yield topology, True
-        if cluster.servers in ROUTED_SERVERS and limit > 1:
+        if cluster.servers < ROUTED_SERVERS.stop and limit > 1:
             for topology in product_topologies(cluster, demand):
                 yield topology, True
         for topology in annealed_topologies(cluster, demand, count=count, seed=self.seed, stop=self.stop):

@@ -55,8 +55,8 @@ EFFORTS = (
 )
 
 ROUTED_SERVERS = range(21, 161)
-"""Servers of clusters that also try products of circulants, and each topology with routes split for the demand: a few
-servers try 48 topologies, and many have too many routes."""
+"""Servers of clusters that try each topology with routes split for the demand as well: a few servers try 48 topologies,
+and do so for demands in blocks alone; many have too many routes."""
 
 LARGE_SERVERS = 160
 """Above, a task takes longer, as rings have more rounds and paths more hops: the default budget is a quarter, and

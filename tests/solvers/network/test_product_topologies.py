@@ -45,11 +45,17 @@ def test_they_are_cartesian_products(n: int, size: int, degree: int) -> None:
         assert {frozenset(edge) for edge in graph.edges} == expected
 
 
-def test_there_are_none_without_groups_or_traffic() -> None:
+def test_there_are_none_without_groups_or_traffic_in_blocks() -> None:
     cluster, demand = Cluster(16, 1, 4, 100.0, BOTH), in_blocks(16, 4)
     everyone = (AllReduceDemand(tuple(range(16)), 1e6),)
     assert not list(product_topologies(cluster, Demand(demand.model_parallel_bytes, everyone)))
     assert not list(product_topologies(cluster, Demand(np.zeros((16, 16)), demand.allreduce)))
+    # A server sends 3 bytes inside its block, and 3 to other blocks: half, which is no more than half.
+    half = demand.model_parallel_bytes.copy()
+    half[np.arange(16)[:, None], (np.arange(16)[:, None] + [4, 8, 12]) % 16] = 1.0
+    assert not list(product_topologies(cluster, Demand(half, demand.allreduce)))
+    half[0, 4] = 0.5
+    assert list(product_topologies(cluster, Demand(half, demand.allreduce)))
 
 
 def test_split_routes_load_all_links_of_a_block_alike() -> None:
