@@ -28,14 +28,15 @@ def solved(
     sharing: LinkSharing,
     goals: Goals,
     order: ComputeOrder = ComputeOrder.ARRIVAL,
+    method: str | None = None,
 ) -> list[Figure]:
-    """A job on so many servers with so many interfaces each, by default settings."""
+    """A job on so many servers with so many interfaces each, by default settings or by a method."""
     cluster = parse_document(INSTANCES / path).data["cluster"]
     cluster = {**cluster, "servers": servers, "degree": degree}
     cluster |= {"link_sharing": sharing.value, "compute_order": order.value}
     problem = read_instance(INSTANCES / path, [("cluster", cluster, "the row")])
     start = time.process_time()
-    result = solve(problem, SolveOptions(objective_only=True))
+    result = solve(problem, SolveOptions(objective_only=True, method=method))
     seconds = time.process_time() - start
     verdict = topoopt.check(problem, result)
     assert verdict.ok, verdict.violations
@@ -139,7 +140,11 @@ def of_large() -> Iterator[Record]:
             yield record(path, 128, degree, LinkSharing.TRANSFERS_FIRST, (goals[0], goals[1], goals[2]), order)
 
 
-TINY = record("tiny-4.yaml", 4, 2, LinkSharing.FIFO, (1.664, 1.1457, 60.0))
+TINY = Record(
+    "joint-tiny-4",
+    "topoopt solve instances/tiny-4.yaml --method joint",
+    partial(solved, "tiny-4.yaml", 4, 2, LinkSharing.FIFO, (1.664, 1.34, 60.0), method="joint"),
+)
 
 JOINT = (*of_sixteen(), TINY, *of_large())
 """Rows of `python -m tests.benchmarks records joint`."""
