@@ -488,7 +488,7 @@ def open_search(problem: PlacementProblem, floor: Bound, seed: int, stop: Stop) 
     """A search that knows nothing but a lower bound.
 
     Raises:
-        InfeasibleError: See `require_room`; or devices without links to the rest.
+        InfeasibleError: See `require_capacity`; or devices without links to the rest.
     """
     require_capacity(problem)
     a = placement_arrays(problem)
